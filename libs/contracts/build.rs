@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use prost_build::{Config, Service, ServiceGenerator};
 
-/// Messages whose `Debug` text would show a secret: `src/secrets.rs` writes it.
+/// Messages whose derived `Debug` text would show a secret; `src/secrets.rs` implements `Debug` for these.
 const SECRET: [&str; 3] =
     [".runtime.v1.AuthConfig", ".etcdserverpb.AuthenticateRequest", ".etcdserverpb.AuthenticateResponse"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Asked when it runs: a build script out of a compiler's cache may have been compiled in another folder.
+    // Read at run time: a build script from a compiler cache may have been compiled in another folder.
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
     println!("cargo:rerun-if-changed={}", root.display());
     let mut files = Vec::new();
@@ -42,7 +42,7 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes for each service a type of its name, whose constants are the service's methods.
+/// Generates for each gRPC service a type of the same name, whose constants are the service's methods.
 struct Methods;
 
 impl ServiceGenerator for Methods {

@@ -1,4 +1,4 @@
-//! Writes the type graph, the resource rows and the typed views from upstream's facts (`data/v1.35.json`) and our own (`data/oarlock.dev.json`).
+//! Writes the type graph, the resource rows and the typed views from upstream's facts (`data/v1.35.json`) and Oarlock's own (`data/oarlock.dev.json`).
 #![expect(clippy::indexing_slicing, reason = "a build script may stop the build")]
 
 use std::collections::{BTreeMap, HashMap};

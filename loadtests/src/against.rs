@@ -1,4 +1,4 @@
-//! Today's tree beside another build, in turns, and a verdict on each figure: a commit with the same profile, or today's tree with another profile.
+//! Compares two builds in turns and judges each figure: today's tree and a commit with the same profile, or today's tree with two profiles.
 //!
 //! Each leg is a process of its own, of the programs that were built for the run, so that neither side depends on how this program was built. Both sides run
 //! today's scenario file.
@@ -30,7 +30,7 @@ pub(crate) const UNMEASURED: u8 = 2;
 /// Builds both sides, measures, and prints the verdicts; the exit code.
 ///
 /// # Errors
-/// When a side does not build, or so few rounds are asked for that they say nothing.
+/// When a side does not build, or the number of rounds is too small for a verdict.
 pub(crate) async fn run(args: &Args, beside: Beside<'_>, scenarios: &[Scenario]) -> anyhow::Result<ExitCode> {
     let rounds = args.rounds.unwrap_or(ROUNDS);
     ensure!(rounds >= verdict::FEWEST, "--rounds {rounds}: no verdict can be given on fewer than {}", verdict::FEWEST);
@@ -86,7 +86,7 @@ async fn measure(
     Ok(())
 }
 
-/// Who begins changes with each round (A B B A A B …), so that a machine that gets slower, or faster, does so for both.
+/// The side that begins changes with each round (A B B A A B …), so that a machine that becomes slower or faster affects both sides alike.
 const fn turn(round: usize) -> [Side; 2] {
     let [base, today] = Side::BOTH;
     if round.is_multiple_of(2) { [base, today] } else { [today, base] }
@@ -128,7 +128,7 @@ exit 2
         }
     }
 
-    /// Who drove what since the last time.
+    /// The commands that were run since the last call.
     fn drives(folder: &Path) -> Vec<String> {
         let log = folder.join("log");
         let text = std::fs::read_to_string(&log).unwrap();

@@ -1,4 +1,4 @@
-//! Running servers, measured through /proc.
+//! A running cluster, measured through /proc.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ impl Cluster {
         self.directory.0.path()
     }
 
-    /// The pids of those whose name begins so, in their order.
+    /// The pids of the processes whose names have this prefix, in their order.
     pub(crate) fn pids(&self, begins: &str) -> Vec<u32> {
         self.pids.iter().filter(|(name, _)| name.starts_with(begins)).map(|(_, pid)| *pid).collect()
     }
@@ -74,18 +74,18 @@ impl Cluster {
         Ok(sum)
     }
 
-    /// Ends the servers: ours by its pid, upstream's by the end of their keeper's standard input. What they leave behind goes.
+    /// Ends the servers, ours by pid and upstream's by closing the keeper's standard input. Removes their files.
     ///
     /// # Errors
-    /// When they do not end.
+    /// When the servers do not end.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.leave().await.map(drop)
     }
 
-    /// Ends the servers, ours with SIGKILL, and gives what they leave behind.
+    /// Ends the servers, ours with SIGKILL, and returns their files.
     ///
     /// # Errors
-    /// When they do not end.
+    /// When the servers do not end.
     pub(crate) async fn leave(mut self) -> anyhow::Result<Directory> {
         drop(self.child.stdin.take());
         if self.pids.iter().any(|(_, pid)| Some(*pid) == self.child.id()) {
@@ -100,7 +100,7 @@ impl Usage {
     /// What a process has used so far.
     ///
     /// # Errors
-    /// When it has ended.
+    /// When the process has ended.
     pub(crate) fn of(pid: u32) -> anyhow::Result<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let kib = status

@@ -16,10 +16,10 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// As much of a refusal is shown.
+/// How many bytes of a refusal an error shows.
 const SHOWN: usize = 500;
 
-/// A connection; clones share it.
+/// A connection; clones share the connection.
 #[derive(Clone)]
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
@@ -27,7 +27,7 @@ pub(crate) struct Connection {
     authorization: Option<Arc<str>>,
 }
 
-/// An answer that goes on.
+/// A streamed answer.
 pub(crate) struct Stream(Incoming);
 
 impl Stream {
@@ -49,7 +49,7 @@ impl Connection {
     /// Opens a connection with the kubeconfig's identity, or with a token and no certificate.
     ///
     /// # Errors
-    /// For an unusable kubeconfig, and when nobody answers.
+    /// For an unusable kubeconfig, and when the server does not answer.
     pub(crate) async fn open(kubeconfig: &Path, token: Option<&str>) -> anyhow::Result<Self> {
         let config = Kubeconfig::read(kubeconfig)?;
         let mut resolved = config.resolve(None)?;
@@ -130,10 +130,10 @@ impl Connection {
         }
     }
 
-    /// Opens an answer that goes on.
+    /// Opens a streamed answer.
     ///
     /// # Errors
-    /// When it is refused, or the connection breaks.
+    /// When the request is refused, or the connection breaks.
     pub(crate) async fn stream(&mut self, path: &str) -> anyhow::Result<Stream> {
         let response = self.request(Method::GET, path, Bytes::new(), false).await?;
         anyhow::ensure!(response.status().is_success(), "GET {path}: {}", response.status());
@@ -143,7 +143,7 @@ impl Connection {
     /// Makes a request that must succeed and reads the whole answer.
     ///
     /// # Errors
-    /// When it is refused, or the connection breaks.
+    /// When the request is refused, or the connection breaks.
     pub(crate) async fn send(&mut self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Bytes> {
         let response = self.request(method.clone(), path, body, false).await?;
         let code = response.status();

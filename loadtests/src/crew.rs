@@ -1,4 +1,4 @@
-//! Processes that share the crew's work, of which one is lost now and then.
+//! Two processes of a role that share the work, of which one is stopped or killed repeatedly.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -22,13 +22,13 @@ use tokio::process::{Child, Command};
 use crate::cluster::{Cluster, Usage};
 use crate::subject::{Bench, Parts, Subject, upstream};
 
-/// How often others are asked how far they are.
-const LOOK: Duration = Duration::from_millis(100);
+/// The time between two checks of a condition.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Ours: units that have just come are not moved again for a while, so a run waits that long between two losses.
 const SETTLED: Duration = Duration::from_secs(11);
 /// Upstream's stand-by has begun to stand by.
 const STANDS_BY: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(60);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -39,7 +39,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// The program, as both call it.
+    /// The program's name, which is the same for ours and upstream's.
     const fn program(self) -> &'static str {
         match self {
             Self::Controllers => "controller-manager",
@@ -59,7 +59,7 @@ impl Role {
 /// A process of the crew.
 struct Member {
     child: Child,
-    /// What it calls itself; upstream's stand-by tells nobody.
+    /// The process's identity; upstream's stand-by reports none.
     name: Option<String>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Crew {
     pub(crate) client: Client,
     command: Vec<String>,
     members: Vec<Member>,
-    /// Ours speak to one another over it.
+    /// The bus between our processes.
     nats: Option<Nats>,
 }
 
@@ -146,7 +146,7 @@ impl Crew {
     /// What actors of a kind tell of themselves, in all processes.
     ///
     /// # Errors
-    /// When the API is out of reach, or they tell something else.
+    /// When the API is unreachable, or a process reports something unexpected.
     pub(crate) async fn told<T: DeserializeOwned>(&self, actor: &str) -> anyhow::Result<Vec<T>> {
         let actors = self.client.list(kind("oarlock.dev", "actors")?, "", ListOptions::default()).await?;
         let mut told = Vec::new();
@@ -195,10 +195,10 @@ impl Crew {
         list.items.iter().map(|lease| Ok(lease.obj()?.meta().name().to_owned())).collect()
     }
 
-    /// Without whom the keys `namespace/name` are not dealt with, in their order.
+    /// The processes that the keys `namespace/name` need, in the order of the keys.
     ///
     /// # Errors
-    /// When nobody deals with one.
+    /// When no process handles a key.
     pub(crate) async fn owners(&self, keys: &[(String, String)]) -> anyhow::Result<Vec<BTreeSet<String>>> {
         if self.subject == Subject::Upstream {
             return Ok(vec![BTreeSet::from([self.names().await?.pop_first().context("nobody leads")?]); keys.len()]);
@@ -216,7 +216,7 @@ impl Crew {
         keys.iter().map(|key| owners(key).with_context(|| format!("nobody has {key:?}"))).collect()
     }
 
-    /// Units, who holds them, and since when.
+    /// The units, with holder and time of assignment.
     async fn held(&self) -> anyhow::Result<Vec<(String, String, MicroTime)>> {
         let list = self.client.list(kind("oarlock.dev", "assignments")?, "", ListOptions::default()).await?;
         let each = list.items.iter().map(|unit| {
@@ -228,7 +228,7 @@ impl Crew {
         each.collect()
     }
 
-    /// Loses a member in such a way; which it was.
+    /// Removes a member in the given way, and returns the member.
     ///
     /// # Errors
     /// When there is none.
@@ -242,7 +242,7 @@ impl Crew {
     /// The lost one comes back: a new process, or the one that slept.
     ///
     /// # Errors
-    /// When it does not.
+    /// When the process does not end.
     pub(crate) async fn restore(&mut self, name: &str, slept: bool) -> anyhow::Result<()> {
         if slept {
             self.signal(name, Signal::CONT)?;
@@ -251,7 +251,7 @@ impl Crew {
         if self.subject == Subject::Upstream || !slept {
             let at = self.members.iter().position(|member| member.name.as_deref() == Some(name));
             let mut gone = self.members.remove(at.context("who was it?")?);
-            tokio::time::timeout(PATIENCE, gone.child.wait()).await.context("it does not end")??;
+            tokio::time::timeout(CHANGE_TIMEOUT, gone.child.wait()).await.context("it does not end")??;
         }
         if self.subject == Subject::Upstream {
             let other = async || Ok(self.names().await?.pop_first().filter(|leader| leader != name));
@@ -298,7 +298,7 @@ impl Crew {
     /// Ends all.
     ///
     /// # Errors
-    /// When they do not end.
+    /// When the processes do not end.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         for member in &mut self.members {
             member.child.kill().await?;
@@ -324,8 +324,8 @@ async fn until<T>(what: &str, ask: impl AsyncFn() -> anyhow::Result<Option<T>>) 
             if let Some(answer) = ask().await? {
                 return Ok(answer);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     };
-    tokio::time::timeout(PATIENCE, answered).await.with_context(|| format!("never: {what}"))?
+    tokio::time::timeout(CHANGE_TIMEOUT, answered).await.with_context(|| format!("never: {what}"))?
 }

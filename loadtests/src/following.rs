@@ -1,4 +1,4 @@
-//! A watch that is opened again where it ended: upstream ends those that fall behind.
+//! A watch that is reopened where it ended, because upstream ends watches that lag.
 
 use anyhow::ensure;
 use bytes::Bytes;
@@ -6,8 +6,8 @@ use bytes::Bytes;
 use crate::connection::{Connection, Stream};
 
 const REVISION: &[u8] = br#""resourceVersion":""#;
-/// A watch that ends this often brings nothing.
-const MOST: usize = 1000;
+/// A watch that has ended this often is given up.
+const MAX_REOPENS: usize = 1000;
 
 /// A watch of a path that has a query, from a revision on.
 pub(crate) struct Following {
@@ -15,22 +15,22 @@ pub(crate) struct Following {
     path: String,
     revision: String,
     stream: Stream,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     begun: Vec<u8>,
     cut: usize,
 }
 
 impl Following {
-    /// Opens it; without a revision it begins with what there is.
+    /// Opens a watch; without a revision the watch begins with the present objects.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the watch is refused.
     pub(crate) async fn open(mut connection: Connection, path: String, revision: String) -> anyhow::Result<Self> {
         let stream = connection.stream(&from(&path, &revision)).await?;
         Ok(Self { connection, path, revision, stream, begun: Vec::new(), cut: 0 })
     }
 
-    /// How often it had to be opened again.
+    /// How often the watch was reopened.
     pub(crate) fn cut(&self) -> usize {
         self.cut
     }
@@ -38,7 +38,7 @@ impl Following {
     /// The next lines, whole ones.
     ///
     /// # Errors
-    /// When it cannot be opened again.
+    /// When the watch cannot be reopened.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Bytes> {
         loop {
             if let Ok(Some(part)) = self.stream.next().await {
@@ -56,7 +56,7 @@ impl Following {
             }
             self.begun.clear();
             self.cut += 1;
-            ensure!(self.cut < MOST, "the watch of {} ended {MOST} times", self.path);
+            ensure!(self.cut < MAX_REOPENS, "the watch of {} ended {MAX_REOPENS} times", self.path);
             self.stream = self.connection.stream(&from(&self.path, &self.revision)).await?;
         }
     }

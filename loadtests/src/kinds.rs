@@ -1,4 +1,4 @@
-//! The kinds of scenarios, one file each: what a scenario file may say of it, and how it is measured.
+//! The kinds of scenarios, one file each: the fields of a scenario file, and the measurement.
 
 pub(crate) mod append;
 pub(crate) mod compose_kill;

@@ -1,4 +1,4 @@
-//! Where figures were taken, and whether anything else was going on.
+//! The machine of a measurement, and whether it had other work.
 
 use std::fmt;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::cluster::now;
 
 /// How long to look at the processors.
-const LOOK: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Looks before the machine counts as busy for good.
 const LOOKS: usize = 60;
 /// A processor this busy with other things makes figures worthless, in percent of all.
@@ -23,7 +23,7 @@ const RECORD: usize = 2048;
 /// What a report says of the machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// The commit measured; with a `+` when files differ from it.
+    /// The measured commit, with a `+` when files differ from it.
     pub(crate) commit: String,
     cores: usize,
     gib: u64,
@@ -56,7 +56,7 @@ pub(crate) fn changed() -> Vec<String> {
     status.lines().filter_map(|line| Some(line.trim_start().split_once(' ')?.1.trim().to_owned())).collect()
 }
 
-/// What git answers, without space around it; none when it fails.
+/// Git's output without surrounding space; none when git fails.
 pub(crate) fn git(words: &[&str]) -> Option<String> {
     let out = Command::new("git").args(words).output().ok().filter(|out| out.status.success())?;
     Some(String::from_utf8_lossy(&out.stdout).trim().to_owned())
@@ -72,7 +72,7 @@ impl fmt::Display for Machine {
 /// What else went on just before a leg.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Quiet {
-    /// Of all processors, in percent.
+    /// The busy share of all processors, in percent.
     pub(crate) busy: f64,
     /// Median of a write of 2 KiB and its sync, in milliseconds.
     pub(crate) sync_ms: f64,
@@ -85,7 +85,7 @@ impl Quiet {
     /// When /proc or the temporary directory cannot be used.
     pub(crate) async fn look() -> anyhow::Result<Self> {
         let (busy, all) = processors()?;
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(SAMPLE_INTERVAL).await;
         let (busy_then, all_then) = processors()?;
         #[expect(clippy::cast_precision_loss, reason = "a percentage")]
         let busy = (busy_then - busy) as f64 / (all_then - all).max(1) as f64 * 100.0;
@@ -104,7 +104,7 @@ impl Quiet {
     /// Looks until the machine is quiet.
     ///
     /// # Errors
-    /// When it stays busy.
+    /// When the machine stays busy.
     pub(crate) async fn wait() -> anyhow::Result<Self> {
         let mut quiet = Self::look().await?;
         for _ in 1..LOOKS {

@@ -1,4 +1,4 @@
-//! Several API servers over several members of etcd, one of which is to be killed.
+//! Several API servers over several members of etcd, one of which can be killed.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::subject::{Bench, Parts, Subject, upstream};
 /// What replicas share.
 const KEYS: [&str; 6] = ["ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key", "sa.pub"];
 
-/// A process, and where it answers.
+/// A process, and its address.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     url: String,
@@ -25,10 +25,10 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Ends it with SIGKILL.
+    /// Ends the process with SIGKILL.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the process does not run.
     pub(crate) fn kill(&self) -> anyhow::Result<()> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).context("no pid")?;
         Ok(kill_process(pid, Signal::KILL)?)
@@ -38,7 +38,7 @@ impl Process {
 /// The running servers of one subject.
 pub(crate) struct Replicated {
     cluster: Cluster,
-    /// Ours beside the first; they end with this value.
+    /// Our servers beside the first; they end with this value.
     more: Vec<Child>,
     servers: Vec<Process>,
     members: Vec<Process>,
@@ -106,7 +106,7 @@ impl Replicated {
     /// The leader of etcd.
     ///
     /// # Errors
-    /// When nobody says that he is.
+    /// When no member reports that it is the leader.
     pub(crate) async fn leader(&self) -> anyhow::Result<&Process> {
         for member in &self.members {
             let status = status(&member.url).await?;
@@ -120,7 +120,7 @@ impl Replicated {
     /// Ends all.
     ///
     /// # Errors
-    /// When they do not end.
+    /// When the processes do not end.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         // First: a member of etcd waits for its clients.
         for child in &mut self.more {

@@ -1,4 +1,4 @@
-//! Figures, and what is printed of them: a JSON line for each leg, a table at the end.
+//! Figures and their output: a JSON line for each leg, and a table at the end.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ const COLUMNS: usize = 20;
 pub(crate) enum Better {
     Higher,
     Lower,
-    /// It tells what a run was like, not how good it was.
+    /// The figure describes a run, and no direction is better.
     Neither,
 }
 
@@ -30,14 +30,14 @@ pub(crate) struct Figure {
     pub(crate) name: Cow<'static, str>,
     /// How much.
     pub(crate) value: f64,
-    /// Of what.
+    /// The measured quantity.
     pub(crate) unit: Cow<'static, str>,
     /// Which way is good.
     pub(crate) better: Better,
     /// What is aimed at, where something is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) aim: Option<f64>,
-    /// How it went over the run, in equal parts of its time; empty where that says nothing.
+    /// The values over the run, in equal parts of its time; empty where the course is of no interest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) over_time: Vec<f64>,
 }
@@ -48,18 +48,18 @@ impl Figure {
         Self { name: name.into(), value, unit: unit.into(), better, aim: None, over_time: Vec::new() }
     }
 
-    /// With an aim.
+    /// Adds a goal.
     pub(crate) fn aim(self, aim: f64) -> Self {
         Self { aim: Some(aim), ..self }
     }
 
-    /// With how it went.
+    /// Adds the course over the run.
     pub(crate) fn over_time(self, over_time: Vec<f64>) -> Self {
         Self { over_time, ..self }
     }
 }
 
-/// How long things took, and when they were done.
+/// Durations, and when each ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Times(Vec<(Instant, Duration)>);
 
@@ -131,7 +131,7 @@ impl Report {
         Self { machine, subjects, rows: Vec::new() }
     }
 
-    /// Adds what one round of a scenario gave for a subject, and prints it as a JSON line.
+    /// Adds the result of one round of a scenario for a subject, and prints the result as a JSON line.
     pub(crate) fn add(&mut self, scenario: &str, subject: Subject, round: usize, quiet: Quiet, figures: Vec<Figure>) {
         say(&serde_json::json!({
             "scenario": scenario, "subject": subject.name(), "round": round, "before": quiet, "figures": figures,

@@ -12,7 +12,7 @@ use crate::kinds::{
 use crate::report::Figure;
 use crate::subject::{Bench, Setting, Subject};
 
-/// Those that come along, in the order in which they run.
+/// The built-in scenarios, in the order in which they run.
 const OWN: &[(&str, &str)] = &[
     ("start", include_str!("../scenarios/start.toml")),
     ("idle", include_str!("../scenarios/idle.toml")),
@@ -71,13 +71,13 @@ pub(crate) struct Scenario {
     pub(crate) name: String,
     /// What is measured, in a line.
     pub(crate) about: String,
-    /// How often it is repeated; the command line may say otherwise.
+    /// The number of repetitions; the command line may override it.
     #[serde(default = "once")]
     pub(crate) rounds: usize,
-    /// It takes minutes: it runs when it is named, and not with all the others.
+    /// The scenario takes minutes, so it runs only by name.
     #[serde(default)]
     pub(crate) long: bool,
-    /// How our servers are started for it.
+    /// The settings of our servers for this scenario.
     #[serde(default)]
     pub(crate) setting: Setting,
     work: Work,
@@ -86,7 +86,7 @@ pub(crate) struct Scenario {
     pub(crate) text: String,
 }
 
-/// Whose code decides a scenario's figures.
+/// The code that decides a scenario's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measures {
     /// That of the `oarlock` executable, which is driven from outside.
@@ -126,7 +126,7 @@ enum Work {
 }
 
 impl Scenario {
-    /// Those that the command line names: our own by name or by how several names begin (`takeover-*`), files by path; all our own when it names none.
+    /// The scenarios that the command line names: built-in ones by name or prefix (`takeover-*`), files by path; all built-in ones when it names none.
     ///
     /// # Errors
     /// For a name that is none, and a file that cannot be read.
@@ -158,7 +158,7 @@ impl Scenario {
         Ok(Self { name: name.to_owned(), text: text.to_owned(), ..toml::from_str(text)? })
     }
 
-    /// Whether it says something of this subject: some look at what upstream has not.
+    /// Whether the scenario applies to this subject: some scenarios measure features that upstream lacks.
     pub(crate) fn is_for(&self, subject: Subject) -> bool {
         let own = matches!(
             self.work,
@@ -174,7 +174,7 @@ impl Scenario {
         subject == Subject::Oarlock || !own
     }
 
-    /// Whose code decides the figures. A failover's are those of our client, which goes on elsewhere.
+    /// The code that decides the figures. For a failover, this is our client.
     pub(crate) fn measures(&self) -> Measures {
         match self.work {
             Work::WritePath(_) | Work::Append(_) | Work::Kept(_) | Work::Failover(_) => Measures::Linked,
@@ -183,7 +183,7 @@ impl Scenario {
         }
     }
 
-    /// Runs it once.
+    /// Runs the scenario once.
     ///
     /// # Errors
     /// When the subject does not start, refuses a request, or does not get done in time.

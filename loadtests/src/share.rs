@@ -1,4 +1,4 @@
-//! How much of the processors a process may take: as if it had a host of its own, and this one had more of them.
+//! Bounds the processor time of a process with cgroups, as if the process had a host of its own.
 //!
 //! By the kernel's bandwidth control (cgroups v1 or v2, <https://docs.kernel.org/scheduler/sched-bwc.html>), which only root may set up.
 
@@ -11,7 +11,7 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// Of which a process may run its share, in µs: short beside what is measured, so that nobody pauses for long.
 const PERIOD: f64 = 10_000.0;
 
-/// An etcd whose members may each take so much.
+/// An etcd whose members each have this share of a processor.
 pub(crate) struct Members {
     pub(crate) etcd: Etcd,
     // Behind it: a group goes when nobody is in it any more.
@@ -30,7 +30,7 @@ impl Members {
     }
 }
 
-/// A group of processes with a bound; gone with this value.
+/// A cgroup with a bound, removed when dropped.
 struct Share(PathBuf);
 
 impl Share {

@@ -1,4 +1,4 @@
-//! Whose servers are measured, and how they are started.
+//! The measured system, ours or upstream's, and how its servers are started.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,7 +17,7 @@ use crate::share::Members;
 /// How long servers may take to start; a peer's program that is not built yet is built first.
 const START: Duration = Duration::from_secs(1800);
 
-/// Whose.
+/// The subject of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// Ours, in one process.
@@ -27,7 +27,7 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    /// As tables call it.
+    /// The subject's name in tables.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Oarlock => "oarlock",
@@ -43,7 +43,7 @@ pub(crate) enum Parts {
     Api,
     /// The scheduler.
     Scheduler,
-    /// The scheduler and all controllers; nodes are somebody else's.
+    /// The scheduler and all controllers, without nodes.
     Crew,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Setting {
     pub(crate) flags: Vec<String>,
     /// Members of the etcd that keeps the state; none: the store is in the process. Upstream always has one.
     pub(crate) etcd: usize,
-    /// How much of a processor each member may take, as if it had a host of its own; all that there is when it is not said.
+    /// The share of a processor of each member, as if it had a host of its own; no bound if absent.
     etcd_share: Option<f64>,
 }
 
@@ -79,7 +79,7 @@ impl Bench {
     /// Starts a subject in a fresh directory and waits until it is ready.
     ///
     /// # Errors
-    /// When it ends, or is not ready in time.
+    /// When the subject ends, or is not ready in time.
     pub(crate) async fn start(&self, subject: Subject, parts: Parts) -> anyhow::Result<Cluster> {
         match subject {
             Subject::Oarlock => {
@@ -135,7 +135,7 @@ impl Bench {
     /// The etcd that the scenario wants.
     ///
     /// # Errors
-    /// When it cannot be built, started, or bounded.
+    /// When etcd cannot be built, started, or bounded.
     pub(crate) async fn etcd(&self) -> anyhow::Result<Option<Members>> {
         let members = self.setting.etcd;
         if members == 0 {
@@ -148,7 +148,7 @@ impl Bench {
     /// Starts simulated nodes in a process of their own, on any cluster.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server does not start.
     pub(crate) fn nodes(&self, cluster: &Cluster, count: usize) -> anyhow::Result<Child> {
         let mut command = Command::new(&self.oarlock);
         command.arg("kubelet").arg("--kubeconfig").arg(&cluster.kubeconfig).arg("--data-dir").arg(cluster.folder());
@@ -189,7 +189,7 @@ pub(crate) async fn upstream(
     Ok((cluster, said))
 }
 
-/// Spawns a program and waits for a line that begins so; returns the rest of it.
+/// Spawns a program, waits for a line with this prefix, and returns the rest of the line.
 async fn spawn(mut command: Command, begins: &str) -> anyhow::Result<(Child, String)> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let mut child = command.spawn()?;
@@ -207,5 +207,5 @@ async fn spawn(mut command: Command, begins: &str) -> anyhow::Result<(Child, Str
     Ok((child, rest))
 }
 
-/// A directory for a cluster and its keys, and an etcd of its own; both go with it.
+/// A directory for a cluster and its keys, and an etcd; both are removed with the value.
 pub(crate) type Directory = (TempDir, Option<Members>);

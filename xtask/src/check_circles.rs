@@ -31,7 +31,7 @@ pub(crate) struct Args {
     write: bool,
 }
 
-/// How to open a circle, for the person who has closed one.
+/// Advice on how to open a circle, for the person who has closed one.
 const ADVICE: &str = "A reader cannot tell which of these files to read first. Move what both need to a file of its own, which imports neither \
                       (as `harness/row.rs` holds what rows and their list need), or hand it over as an argument.";
 const TABLE_ADVICE: &str = "A table.rs imports every row that it lists, so whoever imports it imports them all. Only its parent and start.rs may; move what \

@@ -1,5 +1,5 @@
-//! The layers of ARCHITECTURE.md: dependencies point strictly downwards, engines have one owner, clients do not go round the API. Names in the tables below
-//! exist, and what is depended on is used.
+//! `cargo xtask check-layers`: checks the layers of ARCHITECTURE.md. Dependencies point strictly downwards, third-party engines have owners, client-side actors do not bypass the
+//! API, names in the tables below exist, and every dependency is used.
 
 mod names;
 mod unused;

@@ -1,4 +1,4 @@
-//! Every test is compiled: a file beside `tests/all.rs` that nobody names is left out by cargo without a word, and so are unit tests of a target with
+//! `cargo xtask check-tests`: checks that every test is compiled. Cargo silently leaves out a file beside `tests/all.rs` that no `mod` names, and unit tests of a target with
 //! `test = false`.
 
 use anyhow::{Context, bail};

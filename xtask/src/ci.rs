@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: the gate, in the order in which it fails soonest.
+//! `cargo xtask ci`: the gate; the steps that fail fastest come first.
 
 use anyhow::{Context, anyhow};
 

@@ -17,7 +17,7 @@ pub(crate) struct Executable {
     /// `--test` target of the package; none: the tests inside its library or program.
     pub(crate) suite: Option<String>,
     path: PathBuf,
-    /// Its package's folder, in which it is started.
+    /// The folder of the package, in which the executable is started.
     home: PathBuf,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn compile() -> anyhow::Result<Vec<Executable>> {
     executables(linted(&mut cargo())?)
 }
 
-/// As [`compile`] into a target folder of its own, without seeded bugs and without clippy.
+/// Like [`compile`], into a target folder of its own, without seeded bugs and without clippy.
 ///
 /// # Errors
 /// When something does not compile.
@@ -75,7 +75,7 @@ impl Executable {
         Ok(Some(Self { package: package.name.to_string(), suite, path: path.into(), home }))
     }
 
-    /// A command that runs it as cargo would, in its package's folder.
+    /// A command that runs the executable as cargo would, in its package's folder.
     pub(crate) fn command(&self) -> Command {
         self.wrapped(Command::new(&self.path))
     }
@@ -88,7 +88,7 @@ impl Executable {
         self.wrapped(command)
     }
 
-    /// As [`command`](Self::command), at the lowest priority.
+    /// Like [`command`](Self::command), at the lowest priority.
     pub(crate) fn nice(&self) -> Command {
         let mut nice = Command::new("nice");
         nice.args(["-n", "19"]).arg(&self.path);
@@ -100,12 +100,12 @@ impl Executable {
         command
     }
 
-    /// Runs a command for it in its package's folder; whether it passed, and what it printed.
+    /// Runs a command for the executable in its package's folder, and returns whether it passed, with its output.
     pub(crate) fn capture(&self, command: &mut Command) -> anyhow::Result<(bool, String)> {
         capture_in(&self.home, command)
     }
 
-    /// Runs a command for it with its output in ours; whether it passed.
+    /// Runs a command for the executable with its output in ours, and returns whether it passed.
     pub(crate) fn show(&self, command: &mut Command) -> anyhow::Result<bool> {
         Ok(command.status().with_context(|| self.name())?.success())
     }
@@ -118,7 +118,7 @@ impl Executable {
     /// The names of its tests, without those that are ignored.
     ///
     /// # Errors
-    /// When it does not list them.
+    /// When the executable does not list its tests.
     pub(crate) fn tests(&self) -> anyhow::Result<Vec<String>> {
         let list = |more: &[&str]| -> anyhow::Result<Vec<String>> {
             let text = output(self.command().args(["--list", "--format", "terse"]).args(more))?;

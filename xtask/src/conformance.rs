@@ -36,7 +36,7 @@ pub(crate) use self::programs::PROGRAMS;
 /// How many specs that failed unexpectedly are run a second time. More than these are no accident.
 const SECOND_TRIES: usize = 20;
 
-/// Who made a part of the cluster.
+/// The maker of a part of the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Maker {
     /// Oarlock.
@@ -136,7 +136,7 @@ struct Tried {
 }
 
 impl Run<'_> {
-    /// Lays a cluster, runs the specs in it, and takes it away again: what was seen, and whether nothing is left.
+    /// Makes a cluster, runs the specs in it, and removes it. Returns the results, and whether nothing is left.
     fn in_a_cluster(
         &self,
         programs: &programs::Programs,

@@ -1,4 +1,4 @@
-//! Documentation: that it can be written without a warning, and that its examples work.
+//! Builds the documentation without warnings, and tests its examples.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

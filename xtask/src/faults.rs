@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: runs every test with faults some times and writes down what was seen (`docs/operations/faults.md`).
+//! `cargo xtask faults`: repeats every test with faults and writes the table of results (`docs/operations/faults.md`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

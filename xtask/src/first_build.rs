@@ -1,4 +1,4 @@
-//! `cargo xtask first-build`: what a newcomer waits for, from an empty target folder until a cluster answers kubectl.
+//! `cargo xtask first-build`: measures a newcomer's first build, from an empty target folder until a cluster answers kubectl.
 
 mod costs;
 

@@ -1,4 +1,4 @@
-//! `cargo xtask nightly`: what the gate has no time for.
+//! `cargo xtask nightly`: the checks and tests that take too long for the gate.
 
 use std::process::Command;
 

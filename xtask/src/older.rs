@@ -1,4 +1,4 @@
-//! `cargo xtask older`: what needs the executable of an older commit.
+//! `cargo xtask older`: tests with the executable of an older commit.
 //!
 //! Such a commit is one that has a folder in `tests/integration/state`: its state is opened by a test of the gate. Here its executable is built, and a crew at
 //! work is upgraded from it to today's build, set back by one step, and upgraded again; or it writes its state.

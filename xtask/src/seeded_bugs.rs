@@ -1,4 +1,4 @@
-//! A safety rule counts only when the suite can fail for it: each planted bug is switched on and its test must turn red.
+//! The seeded bugs: each is switched on, and its test must fail. This shows that the suite can detect a violation of each safety rule.
 //!
 //! A bug is planted behind `seeded_bug!("…")` (`libs/seeded-bug`). Debug builds hold all of them, asleep, so the executables of the ordinary tests serve
 //! here too: each test runs with its bug awake, in its own process or in the program that it starts.

@@ -1,4 +1,4 @@
-//! Which packages depend on what changed since a commit.
+//! Finds the packages that depend on changes since a commit.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};

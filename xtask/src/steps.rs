@@ -1,4 +1,4 @@
-//! The steps of a long run, and what each cost.
+//! The steps of a long run, and the time of each.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Running other programs, and telling what happened.
+//! Runs other programs, and prints progress.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What a stage sees of a request.
+//! The attributes of a request that admission stages receive.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -10,52 +10,52 @@ use oarlock_schema::{Obj, Resource};
 
 use crate::context::RequestContext;
 
-/// What a request does to an object.
+/// The operation of a request on an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// Makes it.
+    /// Creates the object.
     Create,
-    /// Changes it.
+    /// Updates the object.
     Update,
-    /// Deletes it.
+    /// Deletes the object.
     Delete,
-    /// Connects to it (exec, proxy, …).
+    /// Connects to the object (exec, proxy, …).
     Connect,
 }
 
-/// Who asks.
+/// The user who makes a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// User name.
+    /// The user name.
     pub name: &'a str,
-    /// Groups.
+    /// The user's groups.
     pub groups: &'a [String],
-    /// Unique for ever, where there is such a thing.
+    /// The uid, unique for ever; empty if the authenticator gives none.
     pub uid: &'a str,
-    /// What else the authenticator knows.
+    /// Further attributes from the authenticator.
     pub extra: Option<&'a BTreeMap<String, Vec<String>>>,
 }
 
 impl<'a> Subject<'a> {
-    /// Somebody of whom only name and groups are known.
+    /// Creates a user with a name and groups only.
     #[must_use]
     pub const fn new(name: &'a str, groups: &'a [String]) -> Self {
         Self { name, groups, uid: "", extra: None }
     }
 }
 
-/// Answers what stages ask about the rights of whoever makes the request.
+/// Answers questions of stages about the permissions of the requesting user.
 #[derive(Clone, Copy)]
 pub struct Rights<'a>(&'a (dyn Authorizer + Send + Sync));
 
 impl<'a> Rights<'a> {
-    /// Answers of this authorizer.
+    /// Wraps an authorizer.
     #[must_use]
     pub fn new(authorizer: &'a (dyn Authorizer + Send + Sync)) -> Self {
         Self(authorizer)
     }
 
-    /// The authorizer.
+    /// Returns the authorizer.
     #[must_use]
     pub fn authorizer(self) -> &'a dyn Authorizer {
         self.0
@@ -68,47 +68,47 @@ impl fmt::Debug for Rights<'_> {
     }
 }
 
-/// One request as stages see it.
+/// The attributes of one request, as in upstream's `admission.Attributes`.
 #[derive(Debug)]
 pub struct Attributes<'a> {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// To which resource.
+    /// The resource.
     pub resource: &'static Resource,
-    /// Through which subresource; empty for the object itself.
+    /// The subresource; empty for the object itself.
     pub subresource: &'a str,
-    /// In which namespace; empty for cluster scope.
+    /// The namespace; empty for cluster scope.
     pub namespace: &'a str,
-    /// To which object; empty when a new one has only `generateName`.
+    /// The object's name; empty when a new object has only `generateName`.
     pub name: &'a str,
-    /// By whom.
+    /// The user who makes the request.
     pub user: Subject<'a>,
-    /// The new object; `None` for deletions. Mutating stages change it.
+    /// The new object; `None` for deletions. Mutating stages change the object.
     pub object: Option<&'a mut Obj>,
     /// The stored object, for updates and deletions.
     pub old: Option<&'a Obj>,
-    /// What the request carries beside its object.
+    /// The further state of the request, shared by all stages.
     pub context: &'a mut RequestContext,
-    /// What the user may do besides; policies may ask.
+    /// The permissions of the user; policies may check them.
     pub authorizer: Option<Rights<'a>>,
-    /// The way to other processes, where there is one.
+    /// The message bus to other processes, if there is one.
     pub bus: Option<Bus>,
 }
 
 impl Attributes<'_> {
-    /// Whether the request is about the main endpoint of this group and plural.
+    /// Whether the request is for the main endpoint of this group and plural.
     #[must_use]
     pub fn is(&self, group: &str, plural: &str) -> bool {
         self.subresource.is_empty() && self.resource.group == group && self.resource.plural == plural
     }
 
-    /// 403 about the object of this request (upstream `admission.NewForbidden`).
+    /// Returns a 403 about the object of this request (upstream `admission.NewForbidden`).
     #[must_use]
     pub fn forbidden(&self, why: impl Display) -> Status {
         Status::forbidden(&self.resource.group_resource(), self.called(), why)
     }
 
-    /// How refusals call the object: by its name, or the prefix of a name that is yet to be drawn.
+    /// Returns the object's name for error texts: its name, or `generateName`'s prefix while the name is not drawn yet.
     fn called(&self) -> &str {
         if !self.name.is_empty() {
             return self.name;

@@ -1,4 +1,4 @@
-//! What stages know about stored objects, decoded once per version.
+//! A cache of facts that stages derive from stored objects, decoded once per version.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use oarlock_storage::Key;
 use oarlock_store::Entry;
 use parking_lot::Mutex;
 
-/// Objects remembered before the cache starts over.
+/// How many objects are cached before the cache is cleared.
 const CAPACITY: usize = 4096;
 
-/// Facts of type `T` taken from objects, by key and revision. Holds at most 4096 of them; a full cache forgets everything, which costs one
-/// decode per object.
+/// Facts of type `T` derived from objects, by key and revision. Holds at most 4096 of them; a full cache is cleared, which costs one decode per
+/// object.
 pub struct Cache<T> {
     read: fn(&Obj) -> T,
     known: Mutex<HashMap<Key, (Revision, Arc<T>)>>,
 }
 
 impl<T> Cache<T> {
-    /// An empty cache of what `read` takes from an object.
+    /// Creates an empty cache; `read` derives the facts from an object.
     #[must_use]
     pub fn new(read: fn(&Obj) -> T) -> Self {
         Self { read, known: Mutex::default() }
     }
 
-    /// The facts of an entry; `None` when its bytes do not decode.
+    /// Returns the facts of an entry; `None` when its bytes do not decode.
     #[must_use]
     pub fn get(&self, resource: &Resource, entry: &Entry) -> Option<Arc<T>> {
         if let Some((revision, facts)) = self.known.lock().get(&entry.key)

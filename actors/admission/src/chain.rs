@@ -1,4 +1,4 @@
-//! Runs the stages in order, each behind a panic guard.
+//! The admission chain: runs the stages in order, each behind a panic guard.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use oarlock_meta::Status;
 use crate::attributes::Attributes;
 use crate::stage::AdmissionStage;
 
-/// The stages of a server, in order.
+/// The admission stages of a server, in order.
 #[derive(Clone)]
 pub struct Chain {
     stages: Arc<[Box<dyn AdmissionStage>]>,
 }
 
 impl Chain {
-    /// A chain of these stages.
+    /// Creates a chain of these stages.
     #[must_use]
     pub fn new(stages: Vec<Box<dyn AdmissionStage>>) -> Self {
         Self { stages: stages.into() }
     }
 
-    /// Names of the stages, in order.
+    /// Returns the names of the stages, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.stages.iter().map(|s| s.name())
     }
 
-    /// Lets the stages change the object.
+    /// Runs the mutating half: stages may change the object.
     ///
     /// # Errors
-    /// The first refusal; 500 when a stage panics.
+    /// The first refusal; a 500 when a stage panics.
     pub async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let operation = attributes.operation;
         for stage in self.stages.iter().filter(|s| s.handles(operation)) {
@@ -39,10 +39,10 @@ impl Chain {
         Ok(())
     }
 
-    /// Lets the stages check the final object.
+    /// Runs the validating half: stages check the final object.
     ///
     /// # Errors
-    /// The first refusal; 500 when a stage panics.
+    /// The first refusal; a 500 when a stage panics.
     pub async fn validate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let operation = attributes.operation;
         for stage in self.stages.iter().filter(|s| s.handles(operation)) {

@@ -1,4 +1,4 @@
-//! What a request carries through the stages beside its object.
+//! The state of a request that all stages share, besides its object.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use oarlock_storage::Append;
 
 use crate::turns::Turn;
 
-/// The context of one request: what holds for all of its stages, and what they leave for the server. Both halves of the chain get the same one.
+/// The shared state of one request: input for all stages, and results for the server. Both halves of the chain get the same one.
 #[derive(Debug)]
 pub struct RequestContext {
-    /// Names the request in the audit log; `None` for a request that is not audited.
+    /// The request's id in the audit log; `None` for a request that is not audited.
     pub audit_id: Option<Str>,
-    /// When the request must be answered.
+    /// The deadline of the request.
     pub deadline: Instant,
-    /// Nothing of the request is kept.
+    /// Whether nothing is to be stored.
     pub dry_run: bool,
-    /// Texts for `Warning` headers, also of a request that is refused.
+    /// Texts for `Warning` headers, also on refused requests.
     pub warnings: Vec<String>,
     /// Audit annotations: key and value.
     pub annotations: Vec<(String, String)>,
-    /// Writes that must be committed together with the object, or not at all (quota usage).
+    /// Writes to be committed atomically with the object (quota usage).
     pub together: Vec<Append>,
-    /// Turns that last until the write of the request has ended.
+    /// Turns to be held until the write of the request has ended.
     pub held: Vec<Turn>,
 }
 
 impl RequestContext {
-    /// The context of a request that no stage has seen yet.
+    /// Creates the context of a new request.
     #[must_use]
     pub const fn new(deadline: Instant, dry_run: bool) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl RequestContext {
         }
     }
 
-    /// When a wait of at most `longest` ends: no later than the request.
+    /// Returns the deadline of a wait of at most `longest`, bounded by the request's.
     #[must_use]
     pub fn until(&self, longest: Duration) -> Instant {
         self.deadline.min(clock::after(longest))

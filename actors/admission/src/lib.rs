@@ -1,7 +1,7 @@
-//! Admission stages, one file each, in upstream's order.
+//! Admission stages (upstream: admission plugins), one file each, in upstream's order.
 //!
-//! A stage runs on the request's own task, behind a panic guard and a deadline; a stage that panics answers 500 and counts as its failure
-//! policy. Its row in [`table`] names it and gives its place in the order.
+//! A stage runs on the request's own task, behind a panic guard and a deadline; a panic answers 500 and counts according to the failure policy. A
+//! stage's row in [`table`] gives its name and its place in the order.
 
 pub mod attributes;
 pub mod cache;

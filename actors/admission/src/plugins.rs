@@ -1,4 +1,4 @@
-//! The stages, one file each.
+//! The admission stages, one file each.
 
 pub mod certificates;
 pub mod default_storage_class;
@@ -18,17 +18,17 @@ pub mod validating_admission_policy;
 
 use oarlock_schema::{Resource, Struct, Value, type_named};
 
-/// A resource of the table, or none: the schema facts have all built-in ones.
+/// Returns a built-in resource of the schema.
 fn row(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
     oarlock_schema::resource(group, version, plural)
 }
 
-/// An empty struct of a schema type.
+/// Returns an empty struct of a schema type.
 fn node(ty: &str) -> Option<Struct> {
     type_named(ty).map(Struct::zero)
 }
 
-/// The list in a field of a struct, made if need be.
+/// Returns the list in a field of a struct, created if missing.
 fn list_in<'a>(parent: &'a mut Struct, field: &str) -> Option<&'a mut thin_vec::ThinVec<Value>> {
     let (id, _) = parent.ty().field(field)?;
     let slot = parent.entry(id, || Value::List(thin_vec::ThinVec::new()));

@@ -1,9 +1,9 @@
-//! Policies that say in expressions what is admitted.
+//! Evaluation of admission policies written as CEL expressions.
 //!
-//! Deciding is pure: a [`Question`] holds all that is known of the request and names the policies that are to judge it, [`judge`] answers it with
-//! an [`Answer`], and both are plain data that serialise, so that another process may be asked as well as this one. What is not in the question: the
-//! policies themselves ([`Policies`]), which it names by uid and generation and which go with it to another process ([`Elsewhere`], [`serve()`]); and the
-//! authorizer: what asks it is judged where it is.
+//! The evaluation is pure: a [`Question`] has all inputs from the request and names the policies to evaluate, and [`judge`] returns an [`Answer`].
+//! Both are plain data that can be serialised, so that another process may evaluate them. Two inputs are not in the question: the policies themselves
+//! ([`Policies`]), which it names by uid and generation and which are sent along to another process ([`Elsewhere`], [`serve()`]); and the authorizer:
+//! policies that use it are evaluated in this process.
 
 mod compiled;
 mod elsewhere;

@@ -8,10 +8,10 @@ use crate::attributes::{Attributes, Operation};
 /// One admission stage (upstream: an admission plugin).
 #[async_trait]
 pub trait AdmissionStage: Send + Sync {
-    /// Upstream's name, as `--enable-admission-plugins` lists it.
+    /// Returns upstream's name, as `--enable-admission-plugins` lists it.
     fn name(&self) -> &'static str;
 
-    /// Whether the stage has anything to say about an operation.
+    /// Whether the stage handles an operation.
     fn handles(&self, operation: Operation) -> bool;
 
     /// Changes the object, before defaults and validation.

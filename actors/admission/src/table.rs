@@ -1,5 +1,5 @@
-//! The order of the stages: one row each. Mutating and validating run in the same order; quota comes last, so that nothing is charged for
-//! what another stage refuses.
+//! The table of stages and their order. The mutating and the validating half run in the same order; quota comes last, so that a request refused by
+//! another stage is not charged.
 
 use oarlock_registry::Reader;
 
@@ -10,17 +10,17 @@ use crate::plugins::{
 };
 use crate::stage::AdmissionStage;
 
-/// How a stage is made.
+/// The constructor of a stage.
 pub type Make = fn(&Reader) -> Box<dyn AdmissionStage>;
 
-/// One stage.
+/// The table's row for one stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Upstream's name.
+    /// Upstream's name of the stage.
     pub name: &'static str,
-    /// Runs unless it is disabled by name.
+    /// Whether the stage runs by default.
     pub enabled: bool,
-    /// Makes it.
+    /// The constructor.
     pub make: Make,
 }
 
@@ -47,7 +47,7 @@ const fn on(name: &'static str, make: Make) -> Row {
     Row { name, enabled: true, make }
 }
 
-/// Makes the stages that are on by default.
+/// Creates the stages that run by default.
 #[must_use]
 pub fn stages(reader: &Reader) -> Vec<Box<dyn AdmissionStage>> {
     STAGES.iter().filter(|row| row.enabled).map(|row| (row.make)(reader)).collect()
@@ -57,7 +57,8 @@ pub fn stages(reader: &Reader) -> Vec<Box<dyn AdmissionStage>> {
 mod tests {
     use super::STAGES;
 
-    /// What upstream's 1.35 runs by default, and NodeRestriction, which every cluster adds, in its order (`pkg/kubeapiserver/options/plugins.go`).
+    /// The stages that upstream's 1.35 runs by default, plus NodeRestriction, which every cluster adds, in upstream's order
+    /// (`pkg/kubeapiserver/options/plugins.go`).
     const UPSTREAM: &[&str] = &[
         "NamespaceLifecycle",
         "LimitRanger",

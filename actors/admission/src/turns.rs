@@ -1,7 +1,7 @@
-//! Turns: requests that would write the same companion object go one after the other, first come first served.
+//! Turns: requests that would write the same companion object run one after the other, first come first served.
 //!
-//! A turn is a courtesy, not a lock that anything relies on: correctness comes from the compare-and-swap at commit. Without turns, of many
-//! requests that charge one quota all but one would lose each round, and the unlucky would lose again and again.
+//! A turn is an optimisation and not a lock: correctness comes from the compare-and-swap at commit. Without turns, of many requests that charge one
+//! quota all but one would lose each round, and some would lose again and again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use std::time::Duration;
 use oarlock_runtime::clock;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// Queues; names share one by hash, so that their number does not grow with the names.
+/// The number of queues. Names share queues by hash, so that memory does not grow with the names.
 const QUEUES: usize = 64;
 
-/// A turn, until it is dropped.
+/// The right to write now; released when dropped.
 #[derive(Debug)]
 pub struct Turn(#[expect(dead_code, reason = "held, not read")] OwnedMutexGuard<()>);
 
-/// Who is next, by name.
+/// The queues of waiting requests, by name.
 #[derive(Debug)]
 pub struct Turns {
     queues: Vec<Arc<Mutex<()>>>,
@@ -29,20 +29,20 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Nobody waits.
+    /// Creates an empty set of queues.
     #[must_use]
     pub fn new() -> Self {
         Self { queues: (0..QUEUES).map(|_| Arc::default()).collect() }
     }
 
-    /// Waits for the turn at a name, at most `patience`; `None` when it did not come in time.
+    /// Waits for the turn of a name, at most `patience`; `None` when the turn did not come in time.
     pub async fn take(&self, name: &str, patience: Duration) -> Option<Turn> {
         let queue = self.queues.get(hash(name) % QUEUES)?;
         clock::timeout(patience, Arc::clone(queue).lock_owned()).await.ok().map(Turn)
     }
 }
 
-/// FNV-1a: the same in every run, so that simulations repeat.
+/// Hashes a name with FNV-1a, which is the same in every run, so that simulations can be repeated.
 fn hash(name: &str) -> usize {
     name.bytes()
         .fold(0x811c_9dc5_usize, |hash, byte| (hash ^ usize::from(byte)).wrapping_mul(0x0100_0193) & 0xffff_ffff)

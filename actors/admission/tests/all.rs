@@ -1,4 +1,4 @@
-//! What the stages admit, change and refuse, what they cost, and policies judged here and elsewhere.
+//! Tests of the admission stages, their cost, and policies evaluated in this and in other processes.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! Who approves and signs what, what nobody asks for, and what kubelets ask for (texts as a live v1.35.0 server gave them).
+//! Who may approve and sign which requests, which subjects are forbidden, and what kubelets may request (texts as a live v1.35.0 server gave them).
 
 use crate::common::{Ask, Only, World, decode, resource};
 use base64::Engine as _;
@@ -58,7 +58,7 @@ async fn a_decision_and_a_certificate_need_the_right_for_the_signer() {
         labelled["metadata"]["labels"] = json!({"a": "b"});
         labelled
     };
-    // The body's signer is nobody's: the stored one counts.
+    // The stored signer counts, not the one in the body.
     let mut elsewhere = approved.clone();
     elsewhere["spec"]["signerName"] = json!("mine.com/foo");
     for (endpoint, verb, done) in [("approval", "approve", &approved), ("status", "sign", &signed)] {
@@ -80,7 +80,7 @@ async fn a_decision_and_a_certificate_need_the_right_for_the_signer() {
         }
         world.rights = Some(Only(verb, "signers", Some("mine.com/foo")));
         assert_eq!(text(ask(&world, by, endpoint, &elsewhere, Some(&plain)).await).0, 403);
-        // Whoever changes neither certificate nor conditions signs nothing; every use of `approval` is a decision.
+        // A write that changes neither certificate nor conditions signs nothing; every use of `approval` is a decision.
         world.rights = None;
         let answer = text(ask(&world, by, endpoint, &labelled, Some(&plain)).await);
         assert_eq!(answer.0, if endpoint == "status" { 200 } else { 403 });

@@ -1,4 +1,4 @@
-//! The chain: order, and the guard around every stage.
+//! The admission chain: the order of stages, and the guard around each.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

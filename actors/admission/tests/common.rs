@@ -1,4 +1,4 @@
-//! What the tests share: a View filled by hand, and requests sent through the chain as the server does.
+//! Shared helpers: a View filled by hand, and requests sent through the chain as the server does.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use oarlock_storage::Append;
 use oarlock_store::{Change, Entry, View};
 use serde_json::{Value, json};
 
-/// A server's state and its stages.
+/// A server's state and stages.
 pub(crate) struct World {
     pub(crate) view: View,
     pub(crate) chain: Chain,
@@ -23,7 +23,7 @@ pub(crate) struct World {
     pub(crate) bus: Option<Bus>,
 }
 
-/// May do one thing, to objects of one resource, or to one of them, and nothing else.
+/// An authorizer that allows one verb on one resource, or on one object of it, and nothing else.
 #[derive(Clone, Copy)]
 pub(crate) struct Only(pub(crate) &'static str, pub(crate) &'static str, pub(crate) Option<&'static str>);
 
@@ -35,7 +35,7 @@ impl Authorizer for Only {
     }
 }
 
-/// One request.
+/// One admission request.
 #[derive(Clone)]
 pub(crate) struct Ask<'a> {
     pub(crate) operation: Operation,
@@ -47,7 +47,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) groups: &'a [String],
 }
 
-/// What was admitted.
+/// The result of an admitted request.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) object: Option<Obj>,
@@ -83,7 +83,7 @@ impl World {
         Self { view, chain, rights: None, bus: None }
     }
 
-    /// A namespace with its default account.
+    /// Adds a namespace with its default account.
     pub(crate) fn with_namespace(name: &str) -> Self {
         let world = Self::new();
         world.put("namespaces", &json!({"metadata": {"name": name}}));
@@ -91,7 +91,7 @@ impl World {
         world
     }
 
-    /// Stores an object, as a committed write would.
+    /// Stores an object as a committed write would.
     pub(crate) fn put(&self, plural: &str, value: &Value) {
         let resource = resource(plural);
         let mut obj = decode(value, resource.ty);
@@ -103,7 +103,7 @@ impl World {
         self.view.apply(&[Change { key, revision, prev, entry }]).unwrap();
     }
 
-    /// Sends a request through the stages: first all that change the object, then all that check it.
+    /// Sends a request through the chain: first the mutating half, then the validating one.
     pub(crate) async fn ask(&self, ask: &Ask<'_>, object: Option<Obj>, old: Option<&Obj>) -> Result<Admitted, Status> {
         let mut object = object;
         if let Some(mut meta) = object.as_mut().filter(|_| ask.resource.namespaced).and_then(Obj::meta_mut) {

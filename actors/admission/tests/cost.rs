@@ -1,4 +1,4 @@
-//! What the stages cost a small pod in a namespace without quotas and limit ranges. The aim is 4 µs in a release build.
+//! The cost of all stages for a small pod in a namespace without quotas and limit ranges. The aim is 4 µs in a release build.
 
 use crate::common::{Ask, World, decode, resource};
 use oarlock_admission::Operation;

@@ -1,4 +1,4 @@
-//! Policies that are judged in other processes, in memory and by a clock that jumps.
+//! Policies evaluated in other processes, over an in-memory bus and in virtual time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl World {
         Self { system, exchange, asker }
     }
 
-    /// Another process that judges.
+    /// Starts another process that evaluates policies.
     async fn judge(&self, name: &str) -> Bus {
         let bus = Bus::memory(&self.exchange, Identity::new(Role::Admission, name).unwrap());
         serve(&self.system, bus.clone(), 4).await.unwrap();
@@ -40,7 +40,7 @@ impl World {
         bus
     }
 
-    /// Asks that the API server has sent.
+    /// Returns the number of questions that the API server has sent.
     fn asked(&self) -> u64 {
         self.asker
             .stats()
@@ -56,7 +56,7 @@ fn obj(group: &str, plural: &str, object: &Value) -> Obj {
     oarlock_codec::json::decode(object.to_string().as_bytes(), ty, Mode::Strict).unwrap().value
 }
 
-/// A policy that wants this of every object.
+/// A policy with one validation for every object.
 fn policy(name: &str, expression: &str) -> Policies {
     let spec = json!({"validations": [{"expression": expression, "message": "no"}]});
     let object = json!({"metadata": {"name": name, "uid": "u", "generation": 1}, "spec": spec});
@@ -133,7 +133,7 @@ async fn who_may_do_what_is_asked_of_nobody_else() {
 async fn a_policy_is_known_by_what_it_says_and_not_by_its_name() {
     let world = World::new().await;
     world.judge("j").await;
-    // Somebody who may ask has the one who judges learn another policy of the same name, uid and generation.
+    // A client with permission to ask makes the evaluator cache another policy of the same name, uid and generation.
     let (real, forged) = (policy("p", GOOD), policy("p", "true"));
     let liar = Bus::memory(&world.exchange, Identity::new(Role::Controllers, "liar").unwrap());
     let elsewhere = Elsewhere::default();

@@ -1,4 +1,5 @@
-//! Tokens that a kubelet asks for: audiences that its pods name, or the drivers of their volumes (upstream's source: `podReferencesAudience`).
+//! Tokens that a kubelet may request: for audiences that its pods or the drivers of their volumes declare (upstream's source:
+//! `podReferencesAudience`).
 
 use crate::common::{Ask, Only, World, decode, resource};
 use oarlock_admission::Operation;
@@ -54,7 +55,7 @@ async fn audiences_are_those_that_the_pods_volumes_need() {
     for (volumes, audiences, expected) in [
         (projected("vault"), json!(["vault"]), Ok(())),
         (projected("vault"), json!(["driver"]), refused("driver")),
-        // No audience is the server's own, and must be asked for by the pod too.
+        // No audience means the server's own, which the pod must declare too.
         (projected("vault"), json!([]), refused("")),
         (projected(""), json!([]), Ok(())),
         (json!([]), json!([]), refused("")),

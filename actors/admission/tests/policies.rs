@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicies: which requests they are about, and what becomes of those.
+//! ValidatingAdmissionPolicies: which requests they match, and the results.
 
 use crate::common::{Admitted, Ask, Only, World, decode, resource};
 use oarlock_admission::Operation;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const PODS: &[&str] = &["pods"];
 
-/// A policy `p` about config maps, and a binding `b` of it that denies; `spec` and `binding` change them.
+/// Stores a policy `p` about ConfigMaps and a binding `b` of it that denies; `spec` and `binding` override fields.
 fn bind(world: &World, spec: &Value, binding: &Value) {
     let rules = json!([{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
     let mut policy = json!({"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": "false", "message": "no"}]});
@@ -87,7 +87,7 @@ async fn constraints_say_which_requests_a_policy_is_about() {
     }
 }
 
-/// Whatever is served under several names is one thing, unless the policy insists on the name.
+/// All resources that serve the same objects match, unless the policy asks for an exact match.
 #[tokio::test]
 async fn other_names_of_the_same_objects_count_unless_the_policy_is_exact() {
     for (policy, refused) in [("Equivalent", true), ("Exact", false)] {
@@ -319,7 +319,7 @@ async fn the_authorizer_is_asked_about_the_caller() {
     }
 }
 
-/// Nobody can lock themselves out: a policy that refuses everything can still be taken back.
+/// A policy that refuses everything can still be removed.
 #[tokio::test]
 async fn policies_do_not_judge_policies() {
     let world = World::with_namespace("n");
@@ -341,7 +341,7 @@ async fn a_new_generation_is_compiled_anew() {
     assert!(config(&world, &json!({})).await.is_ok());
 }
 
-/// The seam: what is asked and answered survives a wire, and the answer to what came over it is the same.
+/// Questions and answers can be serialised, and a received question gives the same answer.
 #[test]
 fn questions_and_answers_are_plain_data() {
     let policies = resource("validatingadmissionpolicies");
@@ -385,7 +385,7 @@ fn questions_and_answers_are_plain_data() {
     assert_eq!(over, question);
     let again = judge(&over, &known, None);
     assert_eq!(serde_json::to_value(&again).unwrap(), serde_json::to_value(&answer).unwrap());
-    // A policy that is not known counts as one that refuses.
+    // An unknown policy counts as one that refuses.
     let unknown = std::collections::HashMap::new();
     assert_eq!(judge(&question, &unknown, None).denials.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! What a quota is charged, and that the charge commits with the object or not at all.
+//! Charges to quotas, which commit atomically with the object.
 
 use crate::common::{World, resource};
 use oarlock_meta::Revision;

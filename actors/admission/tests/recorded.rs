@@ -1,5 +1,5 @@
-//! The stages against what a live v1.35.0 kube-apiserver answered to the same requests in the same state (tests/data/cases.jsonl: one world
-//! and its requests a line). Only admission's answers were recorded; validation has its own tests.
+//! The stages against the recorded answers of a live v1.35.0 kube-apiserver to the same requests in the same state (tests/data/cases.jsonl: one state
+//! and its requests per line). Only admission's answers were recorded; validation has its own tests.
 
 use crate::common::{Ask, World, decode, encode, resource};
 use oarlock_admission::Operation;
@@ -11,7 +11,7 @@ fn text<'a>(case: &'a Value, field: &str) -> &'a str {
     case[field].as_str().unwrap()
 }
 
-/// The random part of the token volume's name is different each time.
+/// Removes the random part of the token volume's name.
 fn without_random(value: &Value) -> Value {
     let text = value.to_string();
     let mut parts = text.split("kube-api-access-");
@@ -23,7 +23,7 @@ fn without_random(value: &Value) -> Value {
     serde_json::from_str(&out).unwrap()
 }
 
-/// Upstream lists several errors in the order of a Go map, which is none.
+/// Sorts several errors, which upstream lists in the random order of a Go map.
 fn in_order(status: &Value) -> Value {
     let mut status = status.clone();
     let message = status["message"].as_str().unwrap().to_owned();

@@ -1,6 +1,6 @@
-//! Objects that ask for something this server does not do yet: they are stored, and whoever writes them is warned that they have no effect.
+//! Warnings about fields and kinds that this server stores but does not implement yet, so that the client knows that they have no effect.
 //!
-//! Each text begins with `oarlock:`, since upstream gives no warning there. A text is removed when the feature that it is about is built.
+//! Each text begins with `oarlock:`, since upstream gives no such warning. A text is removed when its feature is built.
 
 use oarlock_schema::Obj;
 use oarlock_schema::views::apiregistration_v1::APIService;
@@ -11,7 +11,7 @@ use crate::target::Target;
 /// Prefix of the namespace labels that configure the admission stage PodSecurity.
 const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 
-/// Warns the caller who creates or changes an object that has no effect.
+/// Warns the caller when the object that it creates or changes has no effect.
 pub(crate) fn warn(caller: &Caller, target: &Target<'_>, obj: &Obj) {
     if target.subresource.is_empty()
         && let Some(text) = text(target.resource().group, target.resource().plural, obj)

@@ -1,5 +1,7 @@
-//! Addresses and ports of Services, decided by compares in the commit that writes the Service: an IPAddress object per cluster IP, one
-//! RangeAllocation for node ports. Process memory decides nothing, so any number of servers agree.
+//! Allocation of the addresses and node ports of Services.
+//!
+//! The commit that writes the Service also writes an IPAddress object per cluster IP and one RangeAllocation for all node ports, and compares their
+//! revisions. Process memory decides nothing, so any number of servers agree.
 
 mod cluster_ip;
 mod families;
@@ -19,16 +21,17 @@ fn is_service(target: &Target<'_>) -> bool {
     target.resource().group.is_empty() && target.resource().plural == "services"
 }
 
-/// How long a request waits for its turn; without one it tries its luck.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a request waits for its turn at the node port allocation. After that it commits without a turn and may lose the compare.
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The turn at the one allocation of node ports, for a change of a Service that has some or wants some. Hold it over the commit.
+/// Waits for the turn at the allocation of node ports, for a change of a Service that has node ports or asks for some. The caller holds the turn over
+/// the commit.
 pub(crate) async fn turn(server: &Server, target: &Target<'_>, new: Option<&Obj>, old: Option<&Obj>) -> Option<Turn> {
     let concerned = is_service(target) && [new, old].into_iter().flatten().any(node_port::concerns);
-    if concerned { server.turns().take(node_port::NAME, PATIENCE).await } else { None }
+    if concerned { server.turns().take(node_port::NAME, TURN_TIMEOUT).await } else { None }
 }
 
-/// Gives a new Service its addresses; returns what must be committed with it.
+/// Allocates the addresses and node ports of a new Service and returns the writes that must be committed with it.
 ///
 /// # Errors
 /// 422 for an address or port that is taken or out of range, 500 when the range is full.
@@ -46,7 +49,7 @@ pub(crate) fn on_create(
     Ok(together)
 }
 
-/// Gives or takes addresses as a Service's type and ports change.
+/// Allocates or releases addresses and node ports after a change of a Service's type or ports.
 ///
 /// # Errors
 /// As [`on_create`].
@@ -59,7 +62,7 @@ pub(crate) fn on_update(server: &Server, target: &Target<'_>, new: &mut Obj, old
     Ok(together)
 }
 
-/// Takes back what a deleted Service had.
+/// Returns the writes that release the addresses and node ports of a deleted Service.
 #[must_use]
 pub(crate) fn on_delete(server: &Server, target: &Target<'_>, old: &Obj) -> Vec<Append> {
     if !is_service(target) {

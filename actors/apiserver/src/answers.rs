@@ -1,4 +1,4 @@
-//! Objects as answers to calls.
+//! Converts objects and store entries into replies.
 
 use oarlock_client::{Object, Reply};
 use oarlock_meta::{Revision, Status};
@@ -7,15 +7,15 @@ use oarlock_store::Entry;
 
 use crate::target::Target;
 
-/// An entry as an answer.
+/// Converts a store entry into a reply.
 ///
 /// # Errors
-/// 500 when stored bytes do not decode.
+/// 500 when the stored bytes do not decode.
 pub fn reply(target: &Target<'_>, entry: &Entry, created: bool) -> Result<Reply, Status> {
     Ok(Reply::Object { object: target.object(entry)?, created })
 }
 
-/// An object that is not stored as an answer.
+/// Converts an object that is not stored into a reply.
 #[must_use]
 pub fn answer(obj: &Obj, created: bool) -> Reply {
     let bytes = oarlock_codec::json::encode(obj).bytes.into();

@@ -1,4 +1,4 @@
-//! One call, whatever carried it: authorize, then hand it to its verb or subresource.
+//! Executes one call, over whichever transport it came: authorizes it, then hands it to its verb or subresource.
 
 use oarlock_apis::rules::formats;
 use oarlock_client::{Call, Reply, Request};
@@ -17,13 +17,13 @@ impl Server {
     /// Authorizes and executes a call.
     ///
     /// # Errors
-    /// 403 when the caller may not; what [`Server::execute`] says.
+    /// 403 when the caller is not authorized, and the errors of [`Server::execute`].
     pub async fn call(&self, caller: &Caller, request: Request) -> Result<Reply, Status> {
-        // A call on a collection acts on all that its options select: no name of the request may stand for it when it is authorized.
+        // A call on a collection acts on every object that its options select, so a name in the request must not narrow its authorization.
         let collection = matches!(request.call, Call::List(_) | Call::DeleteCollection(..));
         let name = if collection { "" } else { request.name.as_str() };
         let target = Target::new(request.resource, request.subresource, &request.namespace, name);
-        let judged = Target::new(request.resource, request.subresource, &request.namespace, judged_name(&request));
+        let judged = Target::new(request.resource, request.subresource, &request.namespace, authorized_name(&request));
         let fields = match &request.call {
             Call::List(options) | Call::DeleteCollection(options, _) => Some(&options.field_selector),
             _ => None,
@@ -32,21 +32,21 @@ impl Server {
         self.execute(caller, &target, request.call).await
     }
 
-    /// Executes a call that is authorized.
+    /// Executes a call that is already authorized.
     ///
     /// # Errors
     /// The Status with which the call is answered.
     pub async fn execute(&self, caller: &Caller, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
         self.authorize_claim(caller)?;
-        // Lists and gets prove what they need themselves.
+        // Lists and gets prove the freshness of their state themselves.
         if call.is_read() || !self.store().is_shared() {
             return self.perform(caller, target, call).await;
         }
         if reads_first(&call) {
             self.fresh_enough(None, caller.deadline).await?;
         }
-        // What refuses a write was read in a View that may lag behind another server's acknowledgement. Only a refusal
-        // that still stands once freshness is proven is one.
+        // A write may be refused because of a View that lags behind a write that another server has acknowledged. The refusal counts only if it
+        // repeats once freshness is proven.
         let (before, again) = (self.view().applied(), call.clone());
         let refusal = match self.perform(caller, target, call).await {
             Err(status) if may_be_stale(&status) => status,
@@ -63,7 +63,7 @@ impl Server {
             return Err(Status::method_not_supported(&target.resource().group_resource(), call.verb()));
         }
         if let Call::Create(obj, _) | Call::Update(obj, _) = &call {
-            // The request was authorized for the namespace of its URL: a body, also that of a subresource, must not name another one.
+            // The request was authorized for the namespace of its URL: no body, not even that of a subresource, may name another one.
             crate::identity::check_namespace(target, obj)?;
         }
         if target.subresource.is_empty() && target.resource().storage.is_none() {
@@ -92,8 +92,8 @@ impl Server {
             }
             Call::Delete(options) => match verbs::delete::delete(self, caller, target, &options).await? {
                 Deleted::Pending(entry) => reply(target, &entry, false),
-                Deleted::Gone(entry) if target.resource().returns_object => reply(target, &entry, false),
-                Deleted::Gone(entry) => {
+                Deleted::Removed(entry) if target.resource().returns_object => reply(target, &entry, false),
+                Deleted::Removed(entry) => {
                     let resource = target.resource().group_resource();
                     Ok(Reply::Status(Status::success_deleted(&resource, target.name, &entry.uid)))
                 }
@@ -105,9 +105,9 @@ impl Server {
     }
 }
 
-/// The name for which a call is authorized. As over HTTP, a list of the one object that a selector names is about that object; a deletion of what a
-/// selector names is about the collection.
-fn judged_name(request: &Request) -> &str {
+/// Returns the object name for which a call is authorized. As over HTTP, a list that a selector narrows to one object is about that object; a
+/// deletion by selector is about the whole collection.
+fn authorized_name(request: &Request) -> &str {
     match &request.call {
         Call::List(options) => selected_name(&options.field_selector),
         Call::DeleteCollection(..) => "",
@@ -115,12 +115,12 @@ fn judged_name(request: &Request) -> &str {
     }
 }
 
-/// The one name that a selector allows, if it can be one (upstream: `NewRequestInfo`).
+/// Returns the one name that a selector allows, or an empty string (upstream: `NewRequestInfo`).
 pub(crate) fn selected_name(selector: &FieldSelector) -> &str {
     selector.exact("metadata.name").filter(|name| formats::path_segment(name).is_empty()).unwrap_or("")
 }
 
-/// Whether the answer is as fresh as what is read for it: no commit would show that it was out of date.
+/// Whether the answer of a call is only as fresh as the state it reads: such a call has no commit that would detect outdated state.
 fn reads_first(call: &Call) -> bool {
     match call {
         Call::Create(_, options) | Call::Update(_, options) | Call::Patch(_, _, options) => options.dry_run,
@@ -130,12 +130,12 @@ fn reads_first(call: &Call) -> bool {
     }
 }
 
-/// Whether a Status may come from state that is out of date: something is missing, there, changed, used up or taken.
+/// Whether a Status may be due to outdated state: an object is missing, already exists, has changed, or an address, port or quota is used up or taken.
 fn may_be_stale(status: &Status) -> bool {
     matches!(status.code, 403 | 404 | 409 | 422)
 }
 
-/// Whether discovery lists the verb.
+/// Whether discovery lists the verb of a call for its target.
 fn serves(target: &Target<'_>, call: &Call) -> bool {
     let resource: &Resource = target.resource();
     match target.subresource {
@@ -167,7 +167,7 @@ mod tests {
                 fence: None,
                 timeout: std::time::Duration::ZERO,
             };
-            judged_name(&request).to_owned()
+            authorized_name(&request).to_owned()
         };
         assert_eq!(name(Call::List(options("metadata.name=one"))), "one");
         assert_eq!(name(Call::List(options("metadata.name!=one"))), "");

@@ -1,4 +1,4 @@
-//! Who makes a call, and what is told back beside the answer.
+//! The identity behind a call, and the warnings that accompany the answer.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,37 +9,37 @@ use oarlock_runtime::Instant;
 use oarlock_schema::Str;
 use parking_lot::Mutex;
 
-/// Texts in the order in which they came, each once.
+/// Warning texts in order of arrival, without duplicates.
 #[derive(Debug, Default)]
 struct Warnings {
     texts: Vec<String>,
     seen: HashSet<String>,
 }
 
-/// One call's caller. Authentication is over when this exists.
+/// The authenticated caller of one call.
 #[derive(Debug)]
 pub struct Caller {
-    /// The identity, after impersonation.
+    /// The user's identity, after impersonation.
     pub user: Arc<UserInfo>,
-    /// `User-Agent`, from which a field manager is derived that the request does not name.
+    /// `User-Agent` of the client. The field manager is derived from it when the request names none.
     pub agent: Str,
-    /// When the call must be answered.
+    /// Time by which the call must be answered.
     pub deadline: Instant,
-    /// Names the request in the audit log; `None` for a request that is not audited.
+    /// ID of the request in the audit log; `None` for a request that is not audited.
     pub audit_id: Option<Str>,
-    /// The claim under which it writes; compared in the commit itself.
+    /// The claim to a unit of work under which the caller writes. The commit compares it with the unit's Assignment.
     pub fence: Option<Fence>,
     warnings: Mutex<Warnings>,
 }
 
 impl Caller {
-    /// A caller without warnings, and without a claim.
+    /// Creates a caller without warnings and without a claim.
     #[must_use]
     pub fn new(user: Arc<UserInfo>, agent: Str, deadline: Instant) -> Self {
         Self { user, agent, deadline, audit_id: None, fence: None, warnings: Mutex::default() }
     }
 
-    /// Adds a text for a `Warning: 299` header, once.
+    /// Adds a text for a `Warning: 299` header, unless it was added before.
     pub fn warn(&self, text: String) {
         let mut warnings = self.warnings.lock();
         if warnings.seen.insert(text.clone()) {
@@ -47,12 +47,13 @@ impl Caller {
         }
     }
 
-    /// Takes the warnings.
+    /// Removes and returns the warnings.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock()).texts
     }
 
-    /// The field manager of a write (upstream: `managerOrUserAgent`): what the request names, else the agent up to its first slash.
+    /// Returns the field manager of a write (upstream: `managerOrUserAgent`): the one that the request names, otherwise the user agent up to its
+    /// first slash.
     #[must_use]
     pub fn manager<'a>(&'a self, named: &'a str) -> &'a str {
         const MAX: usize = 128;

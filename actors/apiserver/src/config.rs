@@ -1,40 +1,40 @@
-//! Facts of one server, fixed at start.
+//! Settings of one server, fixed at start.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Facts of one server.
+/// Settings of one API server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Address under which others reach this server; what the `kubernetes` Service points to. Never a loopback address.
+    /// Address under which clients reach this server, published as an endpoint of the `kubernetes` Service. Never a loopback address.
     pub advertise_address: IpAddr,
     /// Port of the HTTPS listener.
     pub port: u16,
-    /// Addresses of Services.
+    /// Range of the cluster IPs of Services.
     pub service_cidr: ipnet::IpNet,
-    /// Ports of NodePort Services, both ends included.
+    /// First and last port of the range for NodePort Services.
     pub node_ports: (u16, u16),
-    /// How long Events are kept; zero keeps them until somebody deletes them.
+    /// How long Events are kept; zero keeps them until a client deletes them.
     pub event_ttl: Duration,
-    /// Longest a request may take that is no watch (upstream: 60 s).
+    /// Maximum duration of a request that is not a watch (upstream: 60 s).
     pub request_timeout: Duration,
-    /// Of the requests over HTTP/2, the fraction after which their connection gets a GOAWAY (upstream: at most 0.02).
+    /// Fraction of the HTTP/2 requests after which the server sends a GOAWAY on the connection (upstream: at most 0.02).
     pub goaway_chance: f64,
-    /// How it ends.
+    /// How the server shuts down.
     pub termination: crate::termination::Termination,
     /// Feature gates.
     pub features: oarlock_schema::FeatureGates,
     /// Largest body in bytes (upstream: 3 MiB).
     pub max_body: usize,
-    /// How many requests and connections there may be at once.
+    /// Limits on concurrent requests and connections.
     pub limits: crate::inflight::Limits,
-    /// This server's name among its like; also its identity Lease.
+    /// Name of this server among the cluster's API servers; also the name of its identity Lease.
     pub identity: String,
-    /// The PEM of the cluster's certificate authority, as clients trust it.
+    /// PEM of the cluster's certificate authority, which clients trust.
     pub ca_pem: String,
-    /// The PEM of the authority that signs client certificates.
+    /// PEM of the certificate authority that signs client certificates.
     pub client_ca_pem: String,
-    /// The PEM of the front proxy's authority.
+    /// PEM of the certificate authority of the front proxy.
     pub front_proxy_ca_pem: String,
     /// Issuer of ServiceAccount tokens.
     pub issuer: String,
@@ -43,14 +43,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// The `kubernetes` Service's address: the first of the range.
+    /// Returns the address of the `kubernetes` Service: the first of the range.
     #[must_use]
     pub fn first_service_ip(&self) -> Option<IpAddr> {
         self.service_cidr.hosts().next()
     }
 }
 
-/// `gitVersion` of `/version`: upstream's level, our version as build metadata, which Helm's comparisons ignore.
+/// Returns the `gitVersion` for `/version`: upstream's level, with our version as build metadata, which Helm's comparisons ignore.
 #[must_use]
 pub fn git_version() -> String {
     format!("{}+oarlock.{}", oarlock_schema::resources::KUBERNETES, env!("CARGO_PKG_VERSION"))

@@ -30,7 +30,7 @@ impl Document {
     }
 }
 
-/// `APIVersions` of `/api`.
+/// Builds the `APIVersions` of `/api`.
 #[must_use]
 pub fn core_versions(server_address: &str) -> Json {
     json!({
@@ -40,14 +40,14 @@ pub fn core_versions(server_address: &str) -> Json {
     })
 }
 
-/// `APIGroupList` of `/apis`.
+/// Builds the `APIGroupList` of `/apis`.
 #[must_use]
 pub fn group_list() -> Json {
     let groups: Vec<Json> = named_groups().map(|(group, versions)| group_body(group, versions)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `APIGroup` of `/apis/<group>`; `None` for a group that is not served.
+/// Builds the `APIGroup` of `/apis/<group>`; `None` for a group that is not served.
 #[must_use]
 pub fn group(name: &str) -> Option<Json> {
     let (group, versions) = named_groups().find(|(group, _)| *group == name)?;
@@ -56,7 +56,7 @@ pub fn group(name: &str) -> Option<Json> {
     Some(body)
 }
 
-/// `APIResourceList` of one group and version; `None` when it is not served.
+/// Builds the `APIResourceList` of one group and version; `None` when the version is not served.
 #[must_use]
 pub fn resource_list(group: &str, version: &str) -> Option<Json> {
     let rows: Vec<&Resource> = of_version(group, version).collect();
@@ -65,13 +65,13 @@ pub fn resource_list(group: &str, version: &str) -> Option<Json> {
     resources.sort_by(|a, b| text(a, "name").cmp(text(b, "name")));
     let mut body = json!({"kind": "APIResourceList", "groupVersion": first.group_version(), "resources": resources});
     if !group.is_empty() {
-        // Upstream writes the version of the list itself everywhere but in the core group.
+        // Upstream writes the version of the list itself in every group but the core group.
         merge(&mut body, json!({"apiVersion": "v1"}));
     }
     Some(body)
 }
 
-/// `APIGroupDiscoveryList` of `/api` (`core`) or `/apis`.
+/// Builds the `APIGroupDiscoveryList` of `/api` (`core`) or `/apis`.
 #[must_use]
 pub fn aggregated(core: bool) -> Json {
     let items: Vec<Json> = GROUPS
@@ -123,7 +123,7 @@ fn legacy_rows(r: &Resource) -> Vec<Json> {
     rows
 }
 
-/// First eight bytes of the SHA-256 of the stored group, version and kind: tells clients when the stored form changes.
+/// Returns the first eight bytes of the SHA-256 of the stored group, version and kind. Clients see from it when the stored form changes.
 fn storage_version_hash(r: &Resource) -> Option<String> {
     use base64::Engine as _;
     let stored = format!("{}/{}/{}", storage_group(r), r.storage?.version, r.kind);
@@ -131,7 +131,7 @@ fn storage_version_hash(r: &Resource) -> Option<String> {
     Some(base64::engine::general_purpose::STANDARD.encode(digest.get(..8)?))
 }
 
-/// Events of events.k8s.io are stored in the core group's form.
+/// Returns the group under which a resource is stored: Events of events.k8s.io are stored in the core group's form.
 fn storage_group(r: &Resource) -> &'static str {
     if r.group == "events.k8s.io" { "" } else { r.group }
 }

@@ -1,5 +1,5 @@
-//! Nobody grants what they do not hold: roles and bindings are checked against the writer before they are stored (upstream: the
-//! policy-based storage of `rbac.authorization.k8s.io`).
+//! Privilege escalation check: a writer of roles and bindings must hold every permission that they grant (upstream: the policy-based storage of
+//! `rbac.authorization.k8s.io`).
 
 use oarlock_auth::escalation::{BindingWrite, RoleWrite, check_binding, check_role};
 use oarlock_auth::objects::{policy_rules, role_ref};
@@ -12,10 +12,10 @@ use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
 
-/// Checks a new or changed role or binding; other kinds pass.
+/// Checks a new or changed role or binding; objects of other kinds pass.
 ///
 /// # Errors
-/// 403 that says which permissions the writer lacks.
+/// 403 that names the permissions that the writer lacks.
 pub(crate) fn check(
     server: &Server,
     caller: &Caller,
@@ -28,7 +28,8 @@ pub(crate) fn check(
     }
     let (namespace, name) = (new.namespace(), new.name());
     let rules = match (new.view::<ClusterRole<'_>>(), new.view::<Role<'_>>()) {
-        // An update that removes the aggregation rule also needs the right to aggregate: it would stop later changes of the rules.
+        // Removing the aggregation rule requires the right to aggregate too: without the rule, the aggregated rules would no longer follow later
+        // changes.
         (Some(role), _) => Some((policy_rules(role.rules()), aggregates(new) || old.is_some_and(aggregates))),
         (_, Some(role)) => Some((policy_rules(role.rules()), false)),
         _ => None,
@@ -50,7 +51,7 @@ fn aggregates(role: &Obj) -> bool {
     rule.is_some_and(|rule| !rule.cluster_role_selectors().is_empty())
 }
 
-/// Fields of the metadata that grant nothing: those that the garbage collector writes (upstream `IsOnlyMutatingGCFields`), and those that the server
+/// Metadata fields that grant nothing: those that the garbage collector writes (upstream `IsOnlyMutatingGCFields`) and those that the server
 /// maintains.
 const NO_GRANT: [&str; 10] = [
     "ownerReferences",
@@ -83,7 +84,7 @@ fn grants_nothing(metadata: &str) -> bool {
     NO_GRANT.contains(&metadata) || (metadata == "labels" && seeded_bug!("labels_grant_nothing"))
 }
 
-/// Whether a value is empty: upstream's comparison does not tell empty from absent.
+/// Whether a value is empty. Upstream's comparison does not distinguish empty from absent.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

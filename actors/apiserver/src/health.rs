@@ -1,4 +1,4 @@
-//! The checks of `/livez`, `/readyz`, `/healthz`.
+//! The health checks of `/livez`, `/readyz` and `/healthz`.
 
 use http::{Response, StatusCode};
 use oarlock_serving::health::{self, Finding, Question};
@@ -7,12 +7,12 @@ use crate::http::options::Query;
 use crate::http::{Body, text};
 use crate::server::Server;
 
-/// One check: its name and what is wrong, if anything.
+/// One check: its name, and a function that returns what is wrong, if anything.
 type Check = (&'static str, fn(&Server) -> Option<String>);
 
-/// The process lives.
+/// Checks of `/livez`: the process is alive.
 const LIVE: &[Check] = &[("ping", |_| None), ("store", store_alive)];
-/// It should get traffic.
+/// Checks of `/readyz`: the server should receive traffic.
 const READY: &[Check] = &[
     ("ping", |_| None),
     ("store", store_alive),
@@ -32,7 +32,7 @@ fn shutting_down(server: &Server) -> Option<String> {
     server.state().is_stopping().then(|| "process is shutting down".to_owned())
 }
 
-/// Answers a health path: `[name]` or `[name, check]`.
+/// Answers a health path, given as `[name]` or `[name, check]`.
 #[must_use]
 pub(crate) fn answer(server: &Server, segments: &[&str], query: &Query) -> Response<Body> {
     let endpoint = segments.first().copied().unwrap_or("healthz");

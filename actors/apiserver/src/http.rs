@@ -1,8 +1,8 @@
-//! HTTP: bytes in, calls out, bytes back.
+//! The HTTP transport: decodes requests into calls and encodes the answers.
 //!
-//! [`listener`] accepts TLS connections; [`service`] takes one request through authentication, impersonation and authorization; `routes` says
-//! whether it has a route; [`body`] and [`options`] make a call of it; [`respond`] and [`stream`] write the answer in the form the client
-//! asked for; [`plain`] answers paths that are no resource, `snapshot` the one that is everything.
+//! [`listener`] accepts TLS connections. [`service`] authenticates, impersonates and authorizes one request, and `routes` checks that a route exists
+//! for it. [`body`] and [`options`] decode the request into a call. [`respond`] and [`stream`] encode the answer in the form that the client asked
+//! for. [`plain`] answers paths that are not resources, and `snapshot` exports all objects.
 
 pub mod accept;
 pub mod body;
@@ -10,7 +10,6 @@ mod coalesce;
 mod deprecated;
 mod initial;
 pub mod listener;
-mod newcomers;
 pub mod options;
 pub mod plain;
 pub mod request_info;
@@ -20,6 +19,7 @@ pub mod service;
 mod snapshot;
 pub mod stream;
 pub mod text;
+mod unauthenticated;
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -28,18 +28,18 @@ use http_body_util::{BodyExt, Full};
 /// The body of every answer.
 pub type Body = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Why a body breaks off, and with it the stream or the connection: nobody takes a part for the whole.
+/// The reason why a response body was cut off. The stream or the connection is then aborted, so that no client takes a part for the whole.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// The one it is passed on from did.
+    /// The response body of the backend, which is passed on, was cut off.
     #[error(transparent)]
     Passed(#[from] hyper::Error),
-    /// There is no more of it.
+    /// The rest of the body could not be produced.
     #[error("the answer broke off")]
     BrokenOff,
 }
 
-/// A body that is there as a whole.
+/// Returns a body whose bytes are all present.
 #[must_use]
 pub fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()

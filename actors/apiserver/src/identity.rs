@@ -1,4 +1,4 @@
-//! Whether a body is of the object that the URL names: its name, namespace and uid, and its system metadata.
+//! Checks that a body is about the object that the URL names: name, namespace, uid, and system metadata.
 
 use oarlock_meta::Status;
 use oarlock_schema::Obj;
@@ -6,7 +6,7 @@ use oarlock_storage::Key;
 
 use crate::target::Target;
 
-/// The object's namespace is the URL's, or absent and then becomes it.
+/// Checks that the object's namespace equals the URL's, and fills in an absent one.
 ///
 /// # Errors
 /// 400 when they differ.
@@ -24,7 +24,7 @@ pub(crate) fn fit_namespace(target: &Target<'_>, obj: &mut Obj) -> Result<(), St
     Ok(())
 }
 
-/// Checks that a body names no other namespace than the URL.
+/// Checks that a body names no other namespace than the URL does.
 ///
 /// # Errors
 /// 400 when they differ.
@@ -36,7 +36,7 @@ pub(crate) fn check_namespace(target: &Target<'_>, obj: &Obj) -> Result<(), Stat
     Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
 }
 
-/// What only the server says of an object is dropped before anybody comes to own it (upstream: `rest.WipeObjectMetaSystemFields`).
+/// Clears the metadata that only the server may set, before any manager can own it (upstream: `rest.WipeObjectMetaSystemFields`).
 pub(crate) fn forget_system_fields(obj: &mut Obj) {
     if let Some(mut meta) = obj.meta_mut() {
         meta.clear_uid().clear_creation_timestamp().clear_deletion_timestamp().clear_deletion_grace_period_seconds();
@@ -44,10 +44,10 @@ pub(crate) fn forget_system_fields(obj: &mut Obj) {
     }
 }
 
-/// The object's name is the URL's.
+/// Checks that the object's name equals the URL's.
 ///
 /// # Errors
-/// 400 when it is absent or another.
+/// 400 when the name is absent or differs.
 pub(crate) fn check_name(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
     let name = obj.meta().name();
     if name.is_empty() {
@@ -65,15 +65,15 @@ pub(crate) fn check_name(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
     Ok(())
 }
 
-/// A uid in a body is a precondition. Upstream's store checks it, and its words come through.
+/// Compares the uid in a body, which is a precondition, with the stored one. The error has the text of upstream's store.
 pub(crate) fn check_uid(target: &Target<'_>, key: &Key, asked: &str, have: &str) -> Result<(), Status> {
     check_precondition(target, key, "UID", asked, have)
 }
 
-/// Compares the uid and resourceVersion that a body states with those of the stored object; what the body leaves out is not compared.
+/// Compares the uid and resourceVersion that a body states with those of the stored object. Values that the body omits are not compared.
 ///
 /// # Errors
-/// 409 when the object has another one.
+/// 409 when a stated value differs from the stored one.
 pub(crate) fn check_precondition(
     target: &Target<'_>,
     key: &Key,
@@ -87,7 +87,7 @@ pub(crate) fn check_precondition(
     Err(failed_precondition(target, key, what, asked, have))
 }
 
-/// 409: the object has another uid or revision than the request states.
+/// Returns a 409 for an object whose uid or revision differs from the one that the request states.
 pub(crate) fn failed_precondition(target: &Target<'_>, key: &Key, what: &str, asked: &str, have: &str) -> Status {
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \

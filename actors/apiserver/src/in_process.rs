@@ -1,4 +1,4 @@
-//! The transport of parts in the same process: no TCP, TLS, framing or re-encoding, but every stage from authorization on.
+//! The transport for components in the same process: without TCP, TLS, framing or re-encoding, but with every stage from authorization on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::watch::{self, Delivery};
 
-/// Budget of starting a watch.
+/// Deadline for starting a watch.
 const WATCH_START: Duration = Duration::from_secs(30);
 
-/// Calls a server in this process as one identity.
+/// A client that calls a server in the same process as one identity.
 #[derive(Clone, Debug)]
 pub struct InProcess {
     server: Server,
@@ -29,7 +29,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// Calls `server` as `user`; `agent` stands for the `User-Agent` and names the field manager.
+    /// Creates a client that calls `server` as `user`; `agent` takes the place of the `User-Agent` and names the field manager.
     #[must_use]
     pub fn new(server: Server, user: UserInfo, agent: impl Into<Str>) -> Self {
         Self { server, user: Arc::new(user.authenticated()), agent: agent.into() }
@@ -57,7 +57,7 @@ impl Transport for InProcess {
         options: ListOptions,
     ) -> Result<WatchStream, Status> {
         let caller = self.caller(WATCH_START);
-        // As over HTTP: a watch of the one object that a selector names is authorized for its name.
+        // As over HTTP, a watch that a selector narrows to one object is authorized for that object's name.
         let named = Target::new(resource, "", namespace, selected_name(&options.field_selector));
         self.server.authorize_selected(&caller, "watch", &named, Some(&options.field_selector))?;
         let target = Target::new(resource, "", namespace, "");

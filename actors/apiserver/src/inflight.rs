@@ -1,21 +1,21 @@
-//! How many requests are under way at once, and who may still begin one when there are many.
+//! Limits on the number of concurrent requests, and on the share of each user.
 //!
-//! Upstream's two limits (`WithMaxInFlightLimit`): one for requests that read, one for requests that change something. A request beyond its limit is
-//! answered with 429, `Retry-After: 1` and upstream's text, without waiting; `system:masters` always pass, and requests that go on for long by
-//! nature (watch, log, exec, attach, portforward, proxy) are not counted. Probes pass too (upstream: flow schema `probes`).
+//! There are upstream's two limits (`WithMaxInFlightLimit`): one for reading requests, one for mutating requests. A request beyond its limit is
+//! answered at once with 429, `Retry-After: 1` and upstream's text. `system:masters` always pass, and long-running requests (watch, log, exec,
+//! attach, portforward, proxy) are not counted. Probes pass too (upstream: flow schema `probes`).
 //!
 //! Upstream's priority and fairness keeps one client from starving all others. Until Oarlock has it, three rules stand in for it:
 //!
-//! * A quarter of each limit is out of reach for ordinary users. System users (nodes, scheduler, controllers, accounts of `kube-system`) and
-//!   everybody's Leases may take half of that quarter; the other half is for the heartbeats of system users alone: their Leases, and
-//!   Nodes with their status.
-//! * When more than half of what ordinary users may take is taken, none of them begins another request while it holds its share: the whole,
-//!   divided by how many ordinary users hold a request or were refused within the last two seconds. A user that is alone has three quarters of
-//!   it: whoever comes next finds room at once.
-//! * A seat is held while the server works, from when the body is there until the head of the answer is: not while a client sends or reads.
+//! * Ordinary users may take three quarters of each limit. System users (nodes, scheduler, controllers, accounts of `kube-system`), and every user's
+//!   requests for Leases, may take half of the last quarter. The other half is reserved for the heartbeats of system users: their Leases, and Nodes
+//!   with their status.
+//! * When more than half of the ordinary users' part is in use, an ordinary user who already holds a fair share may begin no further request. The
+//!   share is the part, divided by the number of ordinary users that hold a request or were refused within the last two seconds. A user who is alone
+//!   may hold three quarters of the part, so that the next user finds a free seat at once.
+//! * A request holds its seat while the server works: from the moment its body has arrived until the head of the answer is ready, not while the
+//!   client sends or reads.
 //!
-//! Bodies that clients are still sending are counted by their bytes, under the same three rules ([`Inflight::body`]): they hold memory and nothing
-//! else.
+//! Request bodies that are still arriving are counted by their bytes, under the same three rules ([`Inflight::body`]), since they occupy only memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -34,43 +34,43 @@ use prometheus_client::metrics::gauge::Gauge;
 use crate::http::request_info::RequestInfo;
 use crate::http::{Body, full};
 
-/// How long a refused user counts as one that wants a share: clients try again after `Retry-After`, one second.
-const WAITS: Duration = Duration::from_secs(2);
-/// How many refused users are remembered at most.
-const REMEMBERED: usize = 256;
+/// How long a refused user counts as waiting for a share: clients retry after `Retry-After`, one second.
+const REFUSED_USER_TTL: Duration = Duration::from_secs(2);
+/// Maximum number of refused users that are remembered.
+const MAX_REFUSED_USERS: usize = 256;
 
-/// Limits of a server. Zero is no limit.
+/// Limits of a server on concurrent requests and connections. Zero means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests at once that read.
+    /// Maximum number of concurrent reading requests.
     pub reads: usize,
-    /// Requests at once that change something.
+    /// Maximum number of concurrent mutating requests.
     pub writes: usize,
-    /// Connections at once.
+    /// Maximum number of open connections.
     pub connections: usize,
 }
 
 impl Default for Limits {
-    /// Upstream's 400 and 200. Upstream has no bound on connections: ours is far above what the kubelets of 5,000 nodes open.
+    /// Upstream's 400 and 200. Upstream does not bound connections: our bound is far above what the kubelets of 5,000 nodes open.
     fn default() -> Self {
         Self { reads: 400, writes: 200, connections: 20_000 }
     }
 }
 
-/// How much of a limit a request may use.
+/// The part of a limit that a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Allowance {
     /// The request is never refused.
     Exempt,
     /// The whole limit.
     Heartbeat,
     /// Seven eighths of the limit.
     System,
-    /// Three quarters of the limit, and only the user's share when more than half of these are taken.
+    /// Three quarters of the limit; only the user's share once more than half of these are in use.
     Ordinary,
 }
 
-impl Standing {
+impl Allowance {
     fn of(user: &UserInfo, info: &RequestInfo) -> Self {
         let lease = info.group == "coordination.k8s.io" && info.resource == "leases";
         let node = info.group.is_empty() && info.resource == "nodes";
@@ -94,7 +94,7 @@ impl Standing {
     }
 }
 
-/// Whether a user is a part of the control plane, whose names nobody else can have, or is in `system:masters`.
+/// Whether a user is a component of the control plane, whose name no other user can have, or is in `system:masters`.
 pub(crate) fn is_system(user: &UserInfo) -> bool {
     const USERS: [&str; 4] = [
         "system:kube-scheduler",
@@ -106,34 +106,34 @@ pub(crate) fn is_system(user: &UserInfo) -> bool {
     USERS.contains(&user.name.as_str()) || GROUPS.iter().any(|group| user.in_group(group))
 }
 
-/// A body of few bytes costs more than they do.
-const BODY_LEAST: usize = 16 << 10;
-/// However few requests there may be at once, there is room for so many bodies of full length.
-const BODIES_LEAST: usize = 16;
+/// Minimum number of bytes that a body counts for: a tiny body costs more memory than its bytes.
+const MIN_BODY_BYTES: usize = 16 << 10;
+/// Number of bodies of full length that fit in any case, however low the limit on requests.
+const MIN_FULL_BODIES: usize = 16;
 
-/// What three quarters of a bound are, rounded up.
-fn most_of(bound: usize) -> usize {
+/// Returns three quarters of a bound, rounded up.
+fn three_quarters(bound: usize) -> usize {
     bound - bound / 4
 }
 
-/// The requests of one limit, or the bytes of bodies.
+/// Usage of one limit: a number of requests, or the bytes of bodies.
 #[derive(Debug, Default)]
-struct Class {
+struct Usage {
     held: usize,
-    /// How much of that each ordinary user holds.
+    /// Usage by each ordinary user.
     users: BTreeMap<Str, usize>,
-    /// Users whose request was refused, and until when they count as wanting a share.
+    /// Users whose request was refused, with the time until which they count as waiting for a share.
     refused: BTreeMap<Str, Instant>,
 }
 
-impl Class {
-    /// Whether so much more may be taken; it is counted then.
-    fn enter(&mut self, limit: usize, standing: Standing, user: &Str, weight: usize, now: Instant) -> bool {
-        let bound = if limit == 0 { usize::MAX } else { standing.bound(limit) };
+impl Usage {
+    /// Adds `weight` to the usage if the rules allow it, and returns whether they do.
+    fn enter(&mut self, limit: usize, allowance: Allowance, user: &Str, weight: usize, now: Instant) -> bool {
+        let bound = if limit == 0 { usize::MAX } else { allowance.bound(limit) };
         let mut free = self.held.saturating_add(weight) <= bound;
-        if free && standing == Standing::Ordinary {
+        if free && allowance == Allowance::Ordinary {
             let holds = self.users.get(user).copied().unwrap_or(0);
-            let mut share = if seeded_bug!("one_user_takes_the_limit") { bound } else { most_of(bound) };
+            let mut share = if seeded_bug!("one_user_takes_the_limit") { bound } else { three_quarters(bound) };
             if self.held >= bound / 2 {
                 self.refused.retain(|_, until| *until > now);
                 let refused = self.refused.keys().filter(|name| !self.users.contains_key(*name)).count();
@@ -141,27 +141,27 @@ impl Class {
                 let wanting = self.users.len() + refused + usize::from(!known);
                 share = share.min(bound / wanting.max(1));
             }
-            // Who holds nothing gets its first, however small the shares are.
+            // A user without any usage gets a first seat, however small the shares are.
             free = holds == 0 || holds.saturating_add(weight) <= share;
         }
         if !free && !seeded_bug!("limit_counts_nothing") {
             self.refused.retain(|_, until| *until > now);
-            if standing == Standing::Ordinary && self.refused.len() < REMEMBERED {
-                self.refused.insert(user.clone(), now + WAITS);
+            if allowance == Allowance::Ordinary && self.refused.len() < MAX_REFUSED_USERS {
+                self.refused.insert(user.clone(), now + REFUSED_USER_TTL);
             }
             return false;
         }
         self.held = self.held.saturating_add(weight);
-        if standing == Standing::Ordinary {
+        if allowance == Allowance::Ordinary {
             let holds = self.users.entry(user.clone()).or_default();
             *holds = holds.saturating_add(weight);
         }
         true
     }
 
-    fn leave(&mut self, standing: Standing, user: &Str, weight: usize) {
+    fn leave(&mut self, allowance: Allowance, user: &Str, weight: usize) {
         self.held = self.held.saturating_sub(weight);
-        if standing == Standing::Ordinary
+        if allowance == Allowance::Ordinary
             && let Some(holds) = self.users.get_mut(user)
         {
             *holds = holds.saturating_sub(weight);
@@ -195,29 +195,29 @@ static BODIES: LazyLock<Gauge> = LazyLock::new(|| {
     bytes
 });
 
-/// What is counted together.
+/// The usages that are counted separately.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum UsageKind {
     Reads,
     Writes,
     Bodies,
 }
 
-/// The requests under way of one server.
+/// Counters of the requests in flight at one server.
 #[derive(Debug)]
 pub(crate) struct Inflight {
     limits: Limits,
-    reads: Arc<Mutex<Class>>,
-    writes: Arc<Mutex<Class>>,
-    bodies: Arc<Mutex<Class>>,
+    reads: Arc<Mutex<Usage>>,
+    writes: Arc<Mutex<Usage>>,
+    bodies: Arc<Mutex<Usage>>,
 }
 
-/// A request under way, or the body of one, until it is dropped.
+/// A seat of a request in flight, or of the body of one, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    class: Arc<Mutex<Class>>,
-    kind: Kind,
-    standing: Standing,
+    usage: Arc<Mutex<Usage>>,
+    kind: UsageKind,
+    allowance: Allowance,
     user: Str,
     weight: usize,
 }
@@ -225,75 +225,81 @@ pub(crate) struct Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let held = {
-            let mut class = self.class.lock();
-            class.leave(self.standing, &self.user, self.weight);
-            class.held
+            let mut usage = self.usage.lock();
+            usage.leave(self.allowance, &self.user, self.weight);
+            usage.held
         };
-        show(self.kind, held);
+        publish(self.kind, held);
     }
 }
 
-fn show(kind: Kind, held: usize) {
+fn publish(kind: UsageKind, held: usize) {
     let held = i64::try_from(held).unwrap_or(i64::MAX);
     match kind {
-        Kind::Reads => CURRENT.get_or_create(&Labels { request_kind: "readOnly" }).set(held),
-        Kind::Writes => CURRENT.get_or_create(&Labels { request_kind: "mutating" }).set(held),
-        Kind::Bodies => BODIES.set(held),
+        UsageKind::Reads => CURRENT.get_or_create(&Labels { request_kind: "readOnly" }).set(held),
+        UsageKind::Writes => CURRENT.get_or_create(&Labels { request_kind: "mutating" }).set(held),
+        UsageKind::Bodies => BODIES.set(held),
     };
 }
 
-/// The limit has no place for the request.
+/// Error: the limit has no free seat for the request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Full;
+pub(crate) struct LimitReached;
 
 impl Inflight {
     pub(crate) fn new(limits: Limits) -> Self {
         Self { limits, reads: Arc::default(), writes: Arc::default(), bodies: Arc::default() }
     }
 
-    /// Counts a request. The caller must not count requests that are long-running by nature.
-    pub(crate) fn enter(&self, user: &UserInfo, info: &RequestInfo) -> Result<Seat, Full> {
-        // For paths that are no resource the verb is the HTTP method. Upstream counts every verb but get, list and watch as changing.
+    /// Takes a seat for a request. The caller must not ask for one for long-running requests.
+    pub(crate) fn enter(&self, user: &UserInfo, info: &RequestInfo) -> Result<Seat, LimitReached> {
+        // For paths that are not resources the verb is the HTTP method. Upstream counts every verb but get, list and watch as mutating.
         let reads = matches!(info.verb, "get" | "list" | "watch");
-        let (class, limit, kind) = match reads {
-            true => (&self.reads, self.limits.reads, Kind::Reads),
-            false => (&self.writes, self.limits.writes, Kind::Writes),
+        let (usage, limit, kind) = match reads {
+            true => (&self.reads, self.limits.reads, UsageKind::Reads),
+            false => (&self.writes, self.limits.writes, UsageKind::Writes),
         };
-        seat(class, kind, limit, Standing::of(user, info), Str::new(&user.name), 1)
+        seat(usage, kind, limit, Allowance::of(user, info), Str::new(&user.name), 1)
     }
 
-    /// Counts a body that is about to be read, of so many bytes at most. As many bodies of full length (`max`) fit as requests may be under way
-    /// that change something: memory has the bound that it would have if each body were read under its request's seat.
-    pub(crate) fn body(&self, user: &UserInfo, info: &RequestInfo, length: usize, max: usize) -> Result<Seat, Full> {
+    /// Takes room for a body of at most `length` bytes that is about to be read. The bound is as many bodies of full length (`max`) as mutating
+    /// requests may be in flight, the memory that they would need if each body were read while its request held a seat.
+    pub(crate) fn body(
+        &self,
+        user: &UserInfo,
+        info: &RequestInfo,
+        length: usize,
+        max: usize,
+    ) -> Result<Seat, LimitReached> {
         let limit = match self.limits.writes {
             0 => 0,
-            writes => writes.max(BODIES_LEAST).saturating_mul(max.max(BODY_LEAST)),
+            writes => writes.max(MIN_FULL_BODIES).saturating_mul(max.max(MIN_BODY_BYTES)),
         };
-        let weight = length.min(max).max(BODY_LEAST);
-        seat(&self.bodies, Kind::Bodies, limit, Standing::of(user, info), Str::new(&user.name), weight)
+        let weight = length.min(max).max(MIN_BODY_BYTES);
+        seat(&self.bodies, UsageKind::Bodies, limit, Allowance::of(user, info), Str::new(&user.name), weight)
     }
 }
 
 fn seat(
-    class: &Arc<Mutex<Class>>,
-    kind: Kind,
+    usage: &Arc<Mutex<Usage>>,
+    kind: UsageKind,
     limit: usize,
-    standing: Standing,
+    allowance: Allowance,
     user: Str,
     weight: usize,
-) -> Result<Seat, Full> {
+) -> Result<Seat, LimitReached> {
     let held = {
-        let mut class = class.lock();
-        if !class.enter(limit, standing, &user, weight, clock::now()) {
-            return Err(Full);
+        let mut usage = usage.lock();
+        if !usage.enter(limit, allowance, &user, weight, clock::now()) {
+            return Err(LimitReached);
         }
-        class.held
+        usage.held
     };
-    show(kind, held);
-    Ok(Seat { class: Arc::clone(class), kind, standing, user, weight })
+    publish(kind, held);
+    Ok(Seat { usage: Arc::clone(usage), kind, allowance, user, weight })
 }
 
-/// The answer to a request beyond the limit, in upstream's words.
+/// Returns the 429 answer to a request beyond the limit, with upstream's text.
 pub(crate) fn refusal() -> Response<Body> {
     let mut response = Response::new(full("Too many requests, please try again later.\n"));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
@@ -359,36 +365,36 @@ mod tests {
 
     #[test]
     fn who_holds_much_gets_no_more_while_another_waits() {
-        let (mut class, now) = (Class::default(), clock::now());
+        let (mut usage, now) = (Usage::default(), clock::now());
         let (greedy, modest) = (Str::new("greedy"), Str::new("modest"));
-        let enters = |class: &mut Class, user: &Str, now| class.enter(400, Standing::Ordinary, user, 1, now);
-        let held = (0..400).filter(|_| enters(&mut class, &greedy, now)).count();
+        let enters = |usage: &mut Usage, user: &Str, now| usage.enter(400, Allowance::Ordinary, user, 1, now);
+        let held = (0..400).filter(|_| enters(&mut usage, &greedy, now)).count();
         assert_eq!(held, 225, "alone it leaves room for the next one");
-        assert_eq!((0..400).filter(|_| enters(&mut class, &modest, now)).count(), 75, "which gets in without waiting");
-        class.leave(Standing::Ordinary, &greedy, 1);
-        assert!(!enters(&mut class, &greedy, now), "what comes free is for who has less");
-        assert!(enters(&mut class, &modest, now));
+        assert_eq!((0..400).filter(|_| enters(&mut usage, &modest, now)).count(), 75, "which gets in without waiting");
+        usage.leave(Allowance::Ordinary, &greedy, 1);
+        assert!(!enters(&mut usage, &greedy, now), "what comes free is for who has less");
+        assert!(enters(&mut usage, &modest, now));
         for _ in 0..75 {
-            class.leave(Standing::Ordinary, &modest, 1);
+            usage.leave(Allowance::Ordinary, &modest, 1);
         }
         for _ in 0..85 {
-            class.leave(Standing::Ordinary, &greedy, 1);
+            usage.leave(Allowance::Ordinary, &greedy, 1);
         }
-        assert_eq!(class.users.get(&greedy), Some(&139));
-        assert_eq!((0..400).filter(|_| enters(&mut class, &greedy, now)).count(), 11, "up to its half");
-        let later = now + 2 * WAITS;
-        class.leave(Standing::Ordinary, &modest, 1);
-        assert_eq!((0..400).filter(|_| enters(&mut class, &greedy, later)).count(), 75, "nobody waits any more");
+        assert_eq!(usage.users.get(&greedy), Some(&139));
+        assert_eq!((0..400).filter(|_| enters(&mut usage, &greedy, now)).count(), 11, "up to its half");
+        let later = now + 2 * REFUSED_USER_TTL;
+        usage.leave(Allowance::Ordinary, &modest, 1);
+        assert_eq!((0..400).filter(|_| enters(&mut usage, &greedy, later)).count(), 75, "nobody waits any more");
     }
 
     #[test]
     fn users_that_are_refused_cost_no_memory_without_bound() {
-        let (mut class, now) = (Class::default(), clock::now());
-        class.held = 300;
+        let (mut usage, now) = (Usage::default(), clock::now());
+        usage.held = 300;
         for n in 0..10_000 {
-            assert!(!class.enter(400, Standing::Ordinary, &Str::new(format!("user-{n}")), 1, now));
+            assert!(!usage.enter(400, Allowance::Ordinary, &Str::new(format!("user-{n}")), 1, now));
         }
-        assert_eq!((class.refused.len(), class.users.len()), (REMEMBERED, 0));
+        assert_eq!((usage.refused.len(), usage.users.len()), (MAX_REFUSED_USERS, 0));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The way to kubelets: a pipe to those of this process, HTTPS with the server's own client certificate to the others (upstream
+//! Connections to kubelets: a pipe to a kubelet of this process, HTTPS with the server's own client certificate to every other one (upstream
 //! `pkg/kubelet/client`).
 
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use oarlock_schema::views::core_v1::Node;
 use oarlock_streams::BoxIo;
 use tokio_rustls::rustls::ClientConfig;
 
-/// Which of a node's addresses is called (upstream's default of `--kubelet-preferred-address-types`).
+/// Types of node addresses in order of preference (upstream's default of `--kubelet-preferred-address-types`).
 pub const PREFERRED_ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
-/// Where a kubelet listens that does not say where.
-const PORT: u16 = 10250;
+/// Port of a kubelet whose Node states none.
+const DEFAULT_KUBELET_PORT: u16 = 10250;
 
-/// Kubelets that live in this process.
+/// The kubelets that run in this process.
 pub trait LocalKubelets: Send + Sync + 'static {
-    /// A connection to the server of a node's kubelet, for HTTP/1.1, as the apiserver; `None` when it lives elsewhere.
+    /// Opens an HTTP/1.1 connection, as the apiserver, to the server of a node's kubelet; `None` when that kubelet runs elsewhere.
     fn connect(&self, node: &str) -> Option<BoxIo>;
 }
 
-/// How kubelets are reached.
+/// Settings for connections to kubelets.
 pub struct Kubelets {
     local: Option<Arc<dyn LocalKubelets>>,
     verified: Arc<ClientConfig>,
@@ -31,7 +31,8 @@ pub struct Kubelets {
 }
 
 impl Kubelets {
-    /// Shows kubelets the certificate `identity` and believes those whose certificates `authorities` signed, all of them when that is `None`.
+    /// Creates the settings: the server presents the certificate `identity` and accepts kubelet certificates that `authorities` signed, or any
+    /// certificate when `authorities` is `None`.
     ///
     /// # Errors
     /// When certificates or key cannot be used.
@@ -41,7 +42,7 @@ impl Kubelets {
     ) -> oarlock_pki::Result<Self> {
         let config = |trust| -> oarlock_pki::Result<Arc<ClientConfig>> {
             let mut config = tls::client_config(trust, Some((identity.0.clone(), identity.1.clone_key())))?;
-            // Connections are given away, which HTTP/2 does not know.
+            // Connections are upgraded to other protocols, which HTTP/2 cannot do.
             config.alpn_protocols = vec![b"http/1.1".to_vec()];
             Ok(Arc::new(config))
         };
@@ -54,31 +55,31 @@ impl Kubelets {
         Ok(Self { local: None, verified, anybody, address_types })
     }
 
-    /// Those of this process are called directly.
+    /// Calls the kubelets of this process directly.
     #[must_use]
     pub fn with_local(mut self, local: Arc<dyn LocalKubelets>) -> Self {
         self.local = Some(local);
         self
     }
 
-    /// Looks for addresses of these types, in this order.
+    /// Sets the types of node addresses to look for, in order of preference.
     #[must_use]
     pub fn with_address_types(mut self, types: Vec<String>) -> Self {
         self.address_types = types;
         self
     }
 
-    /// A connection to a kubelet of this process.
+    /// Opens a connection to a kubelet of this process.
     pub(crate) fn local(&self, node: &str) -> Option<BoxIo> {
         self.local.as_ref()?.connect(node)
     }
 
-    /// What TLS believes.
+    /// Returns the TLS configuration, with or without verification of the kubelet's certificate.
     pub(crate) fn tls(&self, verify: bool) -> &Arc<ClientConfig> {
         if verify { &self.verified } else { &self.anybody }
     }
 
-    /// Host and port of a node's kubelet, as the Node says.
+    /// Returns host and port of a node's kubelet, as the Node object states them.
     pub(crate) fn address(&self, reader: &Reader, node: &str) -> Result<(String, u16), Status> {
         let nodes = resource("", "v1", "nodes").ok_or_else(|| Status::internal_error("no nodes"))?;
         let object = reader.get(nodes, "", node);
@@ -94,7 +95,7 @@ impl Kubelets {
             Status::unexpected(format!("no preferred addresses found; known addresses: [{}]", known.join(" ")))
         })?;
         let port = u16::try_from(view.status().daemon_endpoints().kubelet_endpoint().port()).unwrap_or(0);
-        Ok((host.to_owned(), if port == 0 { PORT } else { port }))
+        Ok((host.to_owned(), if port == 0 { DEFAULT_KUBELET_PORT } else { port }))
     }
 }
 

@@ -1,15 +1,14 @@
-//! Large requests: where they run, so that they do not hold up small ones.
+//! Runs large requests apart from small ones, so that they do not delay them.
 //!
-//! To decode, patch, validate and authorize a body of megabytes takes seconds of processor time without an await. On the threads that serve all connections
-//! nobody else would be served for that long. So a large request
+//! Decoding, patching, validating and authorizing a body of megabytes takes seconds of processor time without an await. On the threads that serve all
+//! connections no other request would be served for that long. Therefore a large request
 //!
-//! * waits for one of a few lanes, users in turns, so that one user's many requests are not before another's one;
-//! * runs in a task of its own, each poll of which gives the thread's other work away (`block_in_place`). A runtime of one thread has nobody to
-//!   give it to, and runs the task as it is: virtual time keeps its order;
-//! * is answered with 429 when too many wait: it, or, when none of its user waits, the newest of the user of whom most do. Who sends many cannot
-//!   shut out who sends one;
-//! * is answered with 504 at its deadline. A task that is late keeps its lane until it really ends, so there
-//!   are never more of them than lanes.
+//! * waits for one of a few lanes; users take turns, so that many requests of one user do not delay another user's;
+//! * runs in a task of its own, each poll of which moves the thread's other tasks to another thread (`block_in_place`). A single-threaded runtime has
+//!   no other thread and polls the task directly, so virtual time keeps its order;
+//! * is answered with 429 when too many requests wait. If its user has no waiting request yet, the newest request of the user with the most waiting
+//!   ones is refused instead, so that a user with many requests cannot shut out a user with one;
+//! * is answered with 504 at its deadline. A task past its deadline keeps its lane until it really ends, so there are never more tasks than lanes.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -25,61 +24,61 @@ use parking_lot::Mutex;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
-/// Number of bytes from which a body is large, or the stored object that a request changes.
-const BYTES: usize = 256 << 10;
-/// Number of values from which a body is large: many short values cost more than a long one.
-const NODES: usize = 16 << 10;
-/// Number of bytes from which a protobuf body is large: it has no separators to count, and a value may take two bytes only.
-const PROTOBUF: usize = 64 << 10;
-/// How many large requests may wait at most, all users together.
-const WAITING: usize = 64;
-/// How many large requests of one user may wait at most.
-const WAITING_OF_USER: usize = 32;
+/// Number of bytes from which a body, or the stored object that a request changes, is large.
+const LARGE_BYTES: usize = 256 << 10;
+/// Number of values from which a body is large: many short values cost more than one long value.
+const LARGE_VALUES: usize = 16 << 10;
+/// Number of bytes from which a protobuf body is large: the format has no separators to count, and a value may take only two bytes.
+const LARGE_PROTOBUF_BYTES: usize = 64 << 10;
+/// Maximum number of waiting large requests.
+const MAX_WAITING: usize = 64;
+/// Maximum number of waiting large requests of one user.
+const MAX_WAITING_PER_USER: usize = 32;
 
-/// Whether a body takes long to process. Separators inside of texts are counted too: an estimate is enough.
+/// Whether a body takes long to process. Separators inside strings are counted too: an estimate is enough.
 pub(crate) fn is_large(format: Format, body: &[u8]) -> bool {
-    let nodes = |separator| memchr::memchr_iter(separator, body).take(NODES).count() == NODES;
-    body.len() >= BYTES
+    let nodes = |separator| memchr::memchr_iter(separator, body).take(LARGE_VALUES).count() == LARGE_VALUES;
+    body.len() >= LARGE_BYTES
         || match format {
-            _ if body.len() < NODES => false,
+            _ if body.len() < LARGE_VALUES => false,
             Format::Json => nodes(b','),
             Format::Yaml => nodes(b'\n') || nodes(b','),
-            Format::Protobuf => body.len() >= PROTOBUF,
+            Format::Protobuf => body.len() >= LARGE_PROTOBUF_BYTES,
         }
 }
 
 /// Whether a stored object takes long to change, judged by the length of its JSON.
 pub(crate) fn is_large_stored(length: usize) -> bool {
-    length >= BYTES
+    length >= LARGE_BYTES
 }
 
-/// Where large requests run.
+/// The lanes in which large requests run.
 #[derive(Clone, Debug)]
 pub(crate) struct Lanes {
     queue: Arc<Mutex<Queue>>,
     gate: Gate,
 }
 
-/// One user's, in their order: each with its number.
+/// The waiting requests of one user in order of arrival, each with its number.
 #[derive(Debug)]
 struct Waiters {
     user: Str,
-    /// Whether they are let in however many wait; then they do not count among those either.
-    always: bool,
+    /// Whether these requests are exempt from the bounds on waiting requests, and are not counted among them.
+    exempt: bool,
     senders: VecDeque<(u64, oneshot::Sender<Lane>)>,
 }
 
-/// How many lanes are free, and which requests wait for one.
+/// The free lanes, and the requests that wait for a lane.
 #[derive(Debug)]
 struct Queue {
     free: usize,
     next: u64,
-    /// Users in the order of their turns; none is here who does not wait.
+    /// Users in the order of their turns; only users with a waiting request.
     users: VecDeque<Waiters>,
 }
 
 impl Queue {
-    /// Takes the next request out of the queue; its user goes to the end of the turns.
+    /// Removes the next request from the queue; its user moves to the end of the turns.
     fn pop(&mut self) -> Option<oneshot::Sender<Lane>> {
         let mut waiters = self.users.pop_front()?;
         let first = waiters.senders.pop_front();
@@ -89,16 +88,18 @@ impl Queue {
         first.map(|(_, sender)| sender)
     }
 
-    /// How many wait of those whose number is bounded.
+    /// Returns the number of waiting requests that count against the bounds.
     fn waiting(&self) -> usize {
-        self.users.iter().filter(|waiters| !waiters.always).map(|waiters| waiters.senders.len()).sum()
+        self.users.iter().filter(|waiters| !waiters.exempt).map(|waiters| waiters.senders.len()).sum()
     }
 
-    /// Stands in the queue; `None` when it is too long.
-    fn push(&mut self, user: &Str, always: bool) -> Option<(u64, oneshot::Receiver<Lane>)> {
-        let at = self.users.iter().position(|waiters| waiters.always == always && waiters.user == *user);
+    /// Adds a request to the queue; `None` when the queue is full.
+    fn push(&mut self, user: &Str, exempt: bool) -> Option<(u64, oneshot::Receiver<Lane>)> {
+        let at = self.users.iter().position(|waiters| waiters.exempt == exempt && waiters.user == *user);
         let own = at.and_then(|at| self.users.get(at)).map_or(0, |waiters| waiters.senders.len());
-        if !always && (own >= WAITING_OF_USER || self.waiting() >= WAITING && (own > 0 || !self.push_out())) {
+        if !exempt
+            && (own >= MAX_WAITING_PER_USER || self.waiting() >= MAX_WAITING && (own > 0 || !self.refuse_newest()))
+        {
             return None;
         }
         let (sender, receiver) = oneshot::channel();
@@ -108,23 +109,24 @@ impl Queue {
             Some(waiters) => waiters.senders.push_back((number, sender)),
             None => {
                 let senders = VecDeque::from([(number, sender)]);
-                self.users.push_back(Waiters { user: user.clone(), always, senders });
+                self.users.push_back(Waiters { user: user.clone(), exempt, senders });
             }
         }
         Some((number, receiver))
     }
 
-    /// Sends away the newest of the user of whom most wait; not the only one of a user, who has no less right to wait than who comes now.
-    fn push_out(&mut self) -> bool {
+    /// Refuses the newest request of the user with the most waiting requests, and returns whether there was one. A user's only request is never
+    /// refused: it has as much right to wait as the new one.
+    fn refuse_newest(&mut self) -> bool {
         if seeded_bug!("two_users_fill_the_lanes") {
             return false;
         }
-        let most = self.users.iter_mut().filter(|waiters| !waiters.always).max_by_key(|waiters| waiters.senders.len());
+        let most = self.users.iter_mut().filter(|waiters| !waiters.exempt).max_by_key(|waiters| waiters.senders.len());
         most.filter(|waiters| waiters.senders.len() > 1).is_some_and(|waiters| waiters.senders.pop_back().is_some())
     }
 
-    /// Somebody does not wait any more.
-    fn forget(&mut self, number: u64) {
+    /// Removes a request that no longer waits.
+    fn remove(&mut self, number: u64) {
         for waiters in &mut self.users {
             waiters.senders.retain(|(other, _)| *other != number);
         }
@@ -132,7 +134,7 @@ impl Queue {
     }
 }
 
-/// The right to run a large request, given back when dropped.
+/// The permission to run one large request, returned to the queue when dropped.
 #[derive(Debug)]
 struct Lane {
     /// `None` once the lane has been handed to another request.
@@ -152,8 +154,8 @@ impl Drop for Lane {
             let Some(next) = next else { return };
             match next.send(Self { queue: Some(Arc::clone(&queue)) }) {
                 Ok(()) => return,
-                // The waiter has gone. The lane that comes back must not pass itself on when it is dropped: the drops would nest, one for each waiter that
-                // has gone.
+                // The waiting request was cancelled. Dropping the returned lane must not hand it on again: the drops would nest, one for each
+                // cancelled request.
                 Err(mut lane) => lane.queue = None,
             }
         }
@@ -168,12 +170,12 @@ struct Waiter<'a> {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.queue.lock().forget(self.number);
+        self.queue.lock().remove(self.number);
     }
 }
 
 impl Lanes {
-    /// Half as many lanes as there are processors: the other half is for small requests. Tasks are spawned at `gate`.
+    /// Creates half as many lanes as there are processors: the other half is for small requests. Tasks are spawned in `gate`.
     pub(crate) fn new(gate: Gate) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self::of(gate, processors.div_ceil(2))
@@ -184,37 +186,38 @@ impl Lanes {
         Self { queue: Arc::new(Mutex::new(queue)), gate }
     }
 
-    async fn lane(&self, user: &Str, always: bool, deadline: Instant) -> Result<Lane, Status> {
+    /// Takes a free lane or waits for one.
+    async fn lane(&self, user: &Str, exempt: bool, deadline: Instant) -> Result<Lane, Status> {
         let (number, receiver) = {
             let mut queue = self.queue.lock();
             if queue.free > 0 {
                 queue.free -= 1;
                 return Ok(Lane { queue: Some(Arc::clone(&self.queue)) });
             }
-            queue.push(user, always).ok_or_else(too_many)?
+            queue.push(user, exempt).ok_or_else(too_many)?
         };
         let _waiter = Waiter { queue: &self.queue, number };
         match clock::timeout_at(deadline, receiver).await {
             Ok(Ok(lane)) => Ok(lane),
-            // Pushed out.
+            // Refused in favour of another user's request.
             Ok(Err(_)) => Err(too_many()),
-            Err(_) => Err(late()),
+            Err(_) => Err(timed_out()),
         }
     }
 
-    /// Runs a large request. `always` lets it wait however many others do.
+    /// Runs a large request. `exempt` frees it from the bounds on waiting requests.
     ///
     /// # Errors
-    /// 429 when too many wait, 504 at the deadline, 503 when the server ends, and whatever `work` returns.
+    /// 429 when too many requests wait, 504 at the deadline, 503 when the server shuts down, and the error of `work`.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         user: &Str,
-        always: bool,
+        exempt: bool,
         deadline: Instant,
         work: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<T, Status> {
-        let lane = self.lane(user, always, deadline).await?;
-        let work = Aside(Box::pin(async move {
+        let lane = self.lane(user, exempt, deadline).await?;
+        let work = BlockInPlace(Box::pin(async move {
             let done = work.await;
             drop(lane);
             done
@@ -223,7 +226,7 @@ impl Lanes {
         let mut running = Running(self.gate.spawn_until("large", deadline, work).map_err(closed)?);
         match clock::timeout_at(deadline, &mut running.0).await {
             Ok(Ok(done)) => done,
-            Err(_) | Ok(Err(TaskError::Deadline)) => Err(late()),
+            Err(_) | Ok(Err(TaskError::Deadline)) => Err(timed_out()),
             Ok(Err(TaskError::Aborted)) => Err(Status::service_unavailable("the server is shutting down")),
             Ok(Err(TaskError::Panicked(why))) => Err(Status::internal_error(why)),
         }
@@ -234,12 +237,12 @@ fn too_many() -> Status {
     Status::too_many_requests("Too many requests, please try again later.", 1)
 }
 
-/// The answer to a request at its deadline, in upstream's words.
-pub(crate) fn late() -> Status {
+/// Returns the 504 answer to a request at its deadline, with upstream's text.
+pub(crate) fn timed_out() -> Status {
     Status::timeout("request did not complete within the allotted timeout", 0)
 }
 
-/// A running task, which is aborted at its next await when nobody waits for it any more.
+/// A running task, aborted at its next await when the request that waits for it is dropped.
 struct Running<T>(Task<T>);
 
 impl<T> Drop for Running<T> {
@@ -248,10 +251,10 @@ impl<T> Drop for Running<T> {
     }
 }
 
-/// A future whose polls may take long.
-struct Aside<F>(Pin<Box<F>>);
+/// A future whose polls may block the thread for long.
+struct BlockInPlace<F>(Pin<Box<F>>);
 
-impl<F: Future> Future for Aside<F> {
+impl<F: Future> Future for BlockInPlace<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -271,10 +274,13 @@ mod tests {
 
     #[test]
     fn a_body_is_large_by_its_bytes_or_by_its_nodes() {
-        let (long, many) = (vec![b'x'; BYTES], b"1,".repeat(NODES));
+        let (long, many) = (vec![b'x'; LARGE_BYTES], b"1,".repeat(LARGE_VALUES));
         assert!(is_large(Format::Json, &long) && is_large(Format::Json, &many));
         assert!(!is_large(Format::Json, &long[1..]) && !is_large(Format::Json, &many[2..]));
-        assert!(is_large(Format::Yaml, &b"-\n".repeat(NODES)) && is_large(Format::Protobuf, &long[..PROTOBUF]));
+        assert!(
+            is_large(Format::Yaml, &b"-\n".repeat(LARGE_VALUES))
+                && is_large(Format::Protobuf, &long[..LARGE_PROTOBUF_BYTES])
+        );
         assert!(!is_large(Format::Json, b"{}") && !is_large(Format::Protobuf, b""));
     }
 
@@ -315,11 +321,11 @@ mod tests {
         let lanes = lanes(1);
         let forever = || std::future::pending::<Result<(), Status>>();
         let user = Str::new("a");
-        let waits = |always| lanes.run(&user, always, clock::after(10 * S), forever());
-        let all = futures::future::join_all((0..WAITING_OF_USER + 3).map(|_| waits(false))).await;
+        let waits = |exempt| lanes.run(&user, exempt, clock::after(10 * S), forever());
+        let all = futures::future::join_all((0..MAX_WAITING_PER_USER + 3).map(|_| waits(false))).await;
         let codes: Vec<u16> = all.iter().map(|answer| answer.as_ref().unwrap_err().code).collect();
-        assert_eq!(codes.iter().filter(|code| **code == 504).count(), WAITING_OF_USER + 1);
-        assert_eq!(codes[WAITING_OF_USER + 1..], [429, 429]);
+        assert_eq!(codes.iter().filter(|code| **code == 504).count(), MAX_WAITING_PER_USER + 1);
+        assert_eq!(codes[MAX_WAITING_PER_USER + 1..], [429, 429]);
         assert_eq!(all.last().unwrap().as_ref().unwrap_err().retry_after(), Some(1));
         let queue = lanes.queue.lock();
         assert_eq!(queue.users.len(), 0, "who has gone is forgotten");
@@ -330,10 +336,10 @@ mod tests {
         let lanes = lanes(1);
         let hold = lanes.lane(&Str::new("first"), false, clock::after(60 * S)).await.unwrap();
         let gate = Gate::new("waiters");
-        let wait = |user: String, always| {
+        let wait = |user: String, exempt| {
             let lanes = lanes.clone();
             let wait = async move {
-                let lane = lanes.lane(&Str::new(&user), always, clock::after(60 * S)).await;
+                let lane = lanes.lane(&Str::new(&user), exempt, clock::after(60 * S)).await;
                 lane.map(drop).map_err(|status| status.code)
             };
             gate.spawn("waiter", wait).unwrap()
@@ -342,14 +348,14 @@ mod tests {
         let system = wait("system".into(), true);
         settle().await;
         let mut greedy = Vec::new();
-        for n in 0..WAITING {
+        for n in 0..MAX_WAITING {
             greedy.push(wait(if n % 2 == 0 { "a" } else { "b" }.into(), false));
             settle().await;
         }
         let third = wait("c".into(), false);
         settle().await;
         let second_of_third = wait("c".into(), false);
-        let others: Vec<_> = (0..WAITING - 3).map(|n| wait(format!("user-{n}"), false)).collect();
+        let others: Vec<_> = (0..MAX_WAITING - 3).map(|n| wait(format!("user-{n}"), false)).collect();
         settle().await;
         let one_too_many = wait("d".into(), false);
         settle().await;
@@ -387,7 +393,7 @@ mod tests {
         let lanes = lanes(1);
         let (tell, told) = std::sync::mpsc::channel();
         let (gate, user) = (Gate::new("other"), Str::new("a"));
-        // The work ends when another task of the only worker thread has told it to.
+        // The work ends when another task of the only worker thread has sent the message.
         let work = async move { told.recv().map_err(Status::internal_error) };
         let other = gate.spawn("other", async move {
             clock::sleep(S / 10).await;

@@ -1,12 +1,13 @@
-//! The front door: listener, request pipeline, verbs, discovery, OpenAPI.
+//! The API server: HTTPS listener, request handling, verbs, write pipeline, discovery and OpenAPI.
 //!
-//! [`Server`] is what every request shares. A request, whatever carried it, becomes a call with a decoded object: [`http`] makes it of bytes,
-//! the in-process transport takes it as it is. [`call`] authorizes and hands it to one of [`verbs`] or [`subresources`]; [`pipeline`] is what every
-//! write passes between decoding and commit.
+//! [`Server`] holds the state that all requests share. Every request becomes a call with a decoded object: [`http`] decodes it from bytes, and the
+//! in-process transport ([`in_process`]) passes the object as it is. [`call`] authorizes the call and hands it to a verb ([`verbs`]) or to a
+//! subresource (`subresources`). Every write passes through the stages of `pipeline` between decoding and commit.
 
 mod absent;
 mod allocate;
 pub mod answers;
+mod authorizer_feed;
 pub mod bootstrap;
 pub mod call;
 pub mod caller;
@@ -31,7 +32,6 @@ mod ownership;
 mod page;
 mod patching;
 mod pipeline;
-mod policy;
 mod reviews;
 mod rights;
 pub mod server;

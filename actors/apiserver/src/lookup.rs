@@ -1,4 +1,4 @@
-//! What token validation asks of the store, answered from the View.
+//! Looks up, in the View, the objects that token validation depends on.
 
 use oarlock_auth::tokens::{Found, FoundPod, Lookup};
 use oarlock_meta::Time;
@@ -6,14 +6,14 @@ use oarlock_registry::{Reader, reader};
 use oarlock_schema::{Resource, resource};
 use oarlock_store::Entry;
 
-/// Looks bound objects up in the View.
+/// A lookup of the objects that ServiceAccount tokens are bound to, in the View.
 #[derive(Clone, Debug)]
 pub struct ReaderLookup {
     reader: Reader,
 }
 
 impl ReaderLookup {
-    /// Looks up in this reader's View.
+    /// Creates a lookup in the View of `reader`.
     #[must_use]
     pub fn new(reader: Reader) -> Self {
         Self { reader }
@@ -47,7 +47,7 @@ impl Lookup for ReaderLookup {
     }
 }
 
-/// What is being deleted keeps its body, so nothing else needs to be decoded.
+/// An object that is being deleted keeps its body, so only such an entry has to be decoded.
 fn found(resource: &Resource, entry: &Entry) -> Found {
     let deleted_at = || {
         let obj = reader::decode(resource, entry)?;

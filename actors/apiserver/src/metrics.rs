@@ -67,12 +67,12 @@ static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
     families
 });
 
-/// Counts a connection that is one too many.
+/// Counts a connection that was refused because of the limits.
 pub(crate) fn connection_refused() {
     FAMILIES.connections_refused.inc();
 }
 
-/// Tells which feature gates are on.
+/// Publishes which feature gates are enabled.
 pub(crate) fn features(gates: &oarlock_schema::FeatureGates) {
     for (gate, on) in gates.iter() {
         let labels = FeatureLabels { name: gate.name, stage: gate.stage.as_str() };
@@ -80,7 +80,7 @@ pub(crate) fn features(gates: &oarlock_schema::FeatureGates) {
     }
 }
 
-/// Counts an answered request. Only resources that exist make labels, so that clients cannot make up more.
+/// Counts an answered request. Only existing resources become labels, so that clients cannot create arbitrary label values.
 pub(crate) fn request(info: &RequestInfo, method: &Method, code: StatusCode, took: Duration) {
     let known = oarlock_schema::resource(&info.group, &info.version, &info.resource);
     let verb = label(if info.resource_request { info.verb } else { method.as_str() });
@@ -98,7 +98,7 @@ pub(crate) fn request(info: &RequestInfo, method: &Method, code: StatusCode, too
     }
 }
 
-/// The label of a verb or method, as upstream writes it (`cleanVerb`).
+/// Returns the label of a verb or method, as upstream writes it (`cleanVerb`).
 fn label(verb: &str) -> &'static str {
     const LABELS: [&str; 14] = [
         "GET",

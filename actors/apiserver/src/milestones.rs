@@ -1,5 +1,7 @@
-//! Bookmarks when they matter: whoever takes over a unit of the crew does nothing before its caches have come past the Assignment's revision,
-//! so every watch that takes bookmarks gets one soon after an Assignment has changed, and not after a minute.
+//! Sends bookmarks to watches soon after an Assignment has changed.
+//!
+//! A process that takes over a unit of work does nothing for the unit before its caches have reached the Assignment's revision. With the usual
+//! bookmark a minute the takeover would take that long.
 
 use std::time::Duration;
 
@@ -9,15 +11,15 @@ use oarlock_store::Interest;
 
 use crate::server::Server;
 
-/// The row of who tells.
+/// The actor that watches the Assignments.
 pub static MILESTONES: ActorKind =
     ActorKind { name: "apiserver.milestones", phase: Phase::Announce, ..ActorKind::DEFAULT };
 
-/// Assignments change many at a time: they share a bookmark.
-const GATHER: Duration = Duration::from_millis(10);
+/// Delay before a bookmark: many Assignments change at a time and share one.
+const BOOKMARK_DELAY: Duration = Duration::from_millis(10);
 const BATCH: usize = 64;
 
-/// Follows the Assignments and raises [`State::milestone`](crate::state::State::milestone).
+/// Watches the Assignments and raises [`State::milestone`](crate::state::State::milestone).
 ///
 /// # Errors
 /// When the schema has no Assignments.
@@ -26,7 +28,8 @@ pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
     let prefix = oarlock_registry::key::prefix(row).ok_or("assignments are not stored")?;
     let view = server.view();
     loop {
-        // Also what was missed when the window had moved past, as it may again and again under a burst: one bookmark makes up for all of it.
+        // The watch window may have moved past this cursor, perhaps repeatedly during a burst. One bookmark at the newest revision makes up for all
+        // missed events.
         let newest = view.list(prefix).revision();
         server.state().set_milestone(newest);
         if let Ok(mut cursor) = view.watch(prefix, newest, Interest::All, None) {
@@ -36,12 +39,12 @@ pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
                 if let Some(last) = batch.events.last() {
                     server.state().set_milestone(last.revision);
                 }
-                if !ctx.sleep(GATHER).await {
+                if !ctx.sleep(BOOKMARK_DELAY).await {
                     return Ok(());
                 }
             }
         }
-        if !ctx.sleep(GATHER).await {
+        if !ctx.sleep(BOOKMARK_DELAY).await {
             return Ok(());
         }
     }

@@ -1,6 +1,6 @@
-//! The present, as objects state it.
+//! The current time in the form in which objects state it.
 
-/// The present as RFC 3339, in whole seconds.
+/// Returns the current time as RFC 3339, in whole seconds.
 #[must_use]
 pub(crate) fn text() -> String {
     oarlock_meta::Time::from_unix(oarlock_runtime::clock::wall().as_second()).to_string()

@@ -1,7 +1,7 @@
-//! OpenAPI documents, derived from the schema facts: nothing is kept by hand but upstream's few documented defaults and unions.
+//! OpenAPI documents, derived from the schema facts. Only upstream's few documented defaults and unions are maintained by hand.
 //!
-//! [`schema`] describes types, [`paths`] what can be asked of each resource, both in the dialect of either version; [`v3`] and [`v2`] put
-//! documents together on first use. What is kept of a document is its compressed form ([`stored`]).
+//! [`schema`] describes types and [`paths`] the operations of each resource, both for either OpenAPI version. [`v3`] and [`v2`] build the documents
+//! on first use and keep them compressed ([`stored`]).
 
 mod dialect;
 mod gnostic;

@@ -1,4 +1,4 @@
-//! Who owns which field: the bookkeeping around every write, and server-side apply.
+//! Field ownership (`managedFields`): its update at every write, and server-side apply.
 
 use bytes::Bytes;
 use oarlock_client::{FieldValidation, WriteOptions};
@@ -12,13 +12,13 @@ use oarlock_schema::{Obj, Resource, Str, Struct, Value};
 use crate::caller::Caller;
 use crate::target::Target;
 
-/// The parts of a [`Writer`] that it borrows.
+/// Owned values that a [`Writer`] borrows.
 struct Owned {
     manager: Str,
     api_version: String,
 }
 
-/// The version of Scale: the only subresource with a form of its own whose fields have managers.
+/// The version of Scale, the only subresource with its own type whose fields have managers.
 pub(crate) const SCALE: &str = "autoscaling/v1";
 
 impl Owned {
@@ -42,10 +42,10 @@ impl Owned {
     }
 }
 
-/// Notes the owner of a new object's fields, in the form in which they were written.
+/// Records the manager of a new object's fields, in the version in which the client wrote them.
 ///
 /// # Errors
-/// When the kind has no such form.
+/// When the kind has no such version.
 pub(crate) fn on_create(
     caller: &Caller,
     target: &Target<'_>,
@@ -63,7 +63,7 @@ pub(crate) fn on_create(
     Ok(())
 }
 
-/// Notes the owner of the fields of a body that is posted to a subresource, in the version of the body's own kind.
+/// Records the manager of the fields of a body that is posted to a subresource, in the version of the body's own kind.
 pub(crate) fn on_post(caller: &Caller, target: &Target<'_>, options: &WriteOptions, body: &mut Obj) {
     let mut owned = Owned::new(caller, target, options);
     if let Some(subresource) = target.resource().subresource(target.subresource) {
@@ -73,7 +73,7 @@ pub(crate) fn on_post(caller: &Caller, target: &Target<'_>, options: &WriteOptio
     apply::track_create(body, &owned.writer(target));
 }
 
-/// Notes that the server itself made an object.
+/// Records the server itself as the manager of an object that it creates.
 pub(crate) fn of_server(resource: &Resource, obj: &mut Obj) {
     let now = Time::from_unix(clock::wall().as_second());
     let api_version = &resource.group_version();
@@ -82,10 +82,10 @@ pub(crate) fn of_server(resource: &Resource, obj: &mut Obj) {
     apply::track_create(obj, &writer);
 }
 
-/// Notes who owns what after a change, in the forms in which each owner wrote it.
+/// Updates the managers of an object's fields after a change, in the version in which each manager wrote them.
 ///
 /// # Errors
-/// When the kind has no such form.
+/// When the kind has no such version.
 pub(crate) fn on_update(
     caller: &Caller,
     target: &Target<'_>,
@@ -114,10 +114,10 @@ fn take_managers(obj: &mut Obj, from: &Obj) {
     }
 }
 
-/// Applies a configuration to the current object, or to nothing. The result has its managedFields but no defaults.
+/// Applies a configuration to the current object, or creates an object from it. The result has `managedFields` but no defaults.
 ///
 /// # Errors
-/// 400 for what is no configuration, 409 when another manager owns a field with another value.
+/// 400 for an invalid configuration, 409 when another manager owns a field with another value.
 pub(crate) fn apply(
     caller: &Caller,
     target: &Target<'_>,
@@ -133,7 +133,7 @@ pub(crate) fn apply(
     Ok(applied.obj)
 }
 
-/// How strictly a patch or a configuration is read.
+/// Returns how strictly a patch or a configuration is decoded.
 #[must_use]
 pub(crate) fn validation(asked: FieldValidation) -> Validation {
     match asked {
@@ -143,7 +143,7 @@ pub(crate) fn validation(asked: FieldValidation) -> Validation {
     }
 }
 
-/// Whether two canonical objects differ in nothing but resourceVersion and the times of managedFields: such a change is none.
+/// Whether two canonical objects differ in nothing but resourceVersion and the times in `managedFields`. Such a change is not written.
 pub(crate) fn is_same(new: &Obj, old: &Obj) -> bool {
     let others = |(id, def): (oarlock_schema::FieldId, &oarlock_schema::FieldDef)| {
         def.name == "metadata" || new.field(id) == old.field(id)

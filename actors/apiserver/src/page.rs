@@ -1,4 +1,4 @@
-//! Continue tokens: where a page ended, and at which revision (upstream's form, so that they survive a swap of servers).
+//! Continue tokens of lists: the key and revision at which a page ended, in upstream's form, so that clients can continue at another server.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,10 +6,10 @@ use oarlock_codec::{Mode, json};
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::{Str, Value};
 
-/// A decoded token.
+/// A decoded continue token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Token {
-    /// Revision of the list; zero stands for "latest" (upstream: -1).
+    /// Revision of the list; zero means the latest state (upstream: -1).
     pub revision: Revision,
     /// First key of the next page, without the resource's prefix.
     pub start: Str,
@@ -27,7 +27,7 @@ impl Token {
     /// Decodes a token.
     ///
     /// # Errors
-    /// 400 when it is none.
+    /// 400 when the text is not a token.
     pub(crate) fn decode(text: &str) -> Result<Self, Status> {
         let bad = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| bad(&e.to_string()))?;
@@ -48,7 +48,7 @@ impl Token {
     }
 }
 
-/// 410 with a token that goes on at the latest state, at the price of consistency between the pages.
+/// Returns a 410 with a token that continues at the latest state, which gives up consistency between the pages.
 #[must_use]
 pub(crate) fn expired(start: &str) -> Status {
     let mut status = Status::expired(

@@ -1,4 +1,4 @@
-//! Patches of every type over a stored object: what changes, with upstream's rules about resourceVersion and kind.
+//! Applies patches of every type to a stored object, with upstream's rules about resourceVersion and kind.
 
 use bytes::Bytes;
 use oarlock_client::{PatchType, WriteOptions};
@@ -11,7 +11,7 @@ use crate::change::{Change, expected};
 use crate::target::Target;
 use crate::{identity, ownership};
 
-/// A stored object after a patch, in the stored type and with defaults.
+/// Returns a stored object after a patch, in the stored type and with defaults.
 ///
 /// # Errors
 /// 400, 409, 413, 415 and 422 as upstream.
@@ -28,7 +28,7 @@ pub(crate) fn patched(
     let applied = patch_type == PatchType::Apply;
     let mut obj = apply_to(caller, target, patch_type, body, options, &served)?;
     let named = obj.meta().resource_version();
-    // The stored object carries its own revision; only another one is a wish.
+    // The stored object carries its own revision; only a different one in the result is a precondition of the client.
     let expect = if applied && named.is_empty() { None } else { expected(target, &obj)? };
     let expect = expect.filter(|r| *r != revision);
     identity::check_name(target, &obj)?;
@@ -38,7 +38,7 @@ pub(crate) fn patched(
     Ok(Change { obj, expect, managed: applied, trusted: false })
 }
 
-/// Any object after a patch.
+/// Returns any object after a patch.
 ///
 /// # Errors
 /// As [`patched`].

@@ -1,7 +1,7 @@
-//! The pipeline of writes: [`run`] states the order of their stages, for every request that writes, connects or asks for an answer.
+//! The pipeline of writes: [`run`] fixes the order of the stages for every request that writes, connects, or posts a review.
 //!
-//! A [`Source`] says what is particular to one kind of request (a new object, a changed one, a deletion, a Binding, a review): which object it makes, which
-//! rules of its own it keeps, and what it does in the end. The rest is the same for all of them.
+//! A [`Source`] implements the stages that differ between kinds of requests (a new object, a changed one, a deletion, a Binding, a review): how the
+//! object is made, which extra rules apply, and what is done in the end. All other stages are common.
 
 mod admit;
 mod commit;
@@ -23,24 +23,24 @@ use crate::{absent, allocate, escalation, now};
 pub(crate) use commit::{Commit, Encoded, commit};
 pub(crate) use shown::Shown;
 
-/// One request, tried once on one state of the object that it is about.
+/// One attempt to execute a request, on one state of the object that the request is about.
 pub(crate) struct Attempt<'a> {
     pub(crate) server: &'a Server,
     pub(crate) caller: &'a Caller,
     pub(crate) target: &'a Target<'a>,
     pub(crate) operation: Operation,
-    /// As what the admission stages see the request.
+    /// The form in which the admission stages see the request.
     pub(crate) shown: Shown,
     /// The new object, or the body of the request; `None` for a deletion.
     pub(crate) object: Option<Obj>,
     /// The stored object, for a change and a deletion.
     pub(crate) old: Option<&'a Obj>,
-    /// What the admission stages get and leave beside the object.
+    /// Input and output of the admission stages besides the object.
     pub(crate) context: RequestContext,
 }
 
 impl<'a> Attempt<'a> {
-    /// An attempt of a request that the admission stages see as it is.
+    /// Creates an attempt of a request that the admission stages see as it is.
     pub(crate) fn new(
         server: &'a Server,
         caller: &'a Caller,
@@ -53,7 +53,7 @@ impl<'a> Attempt<'a> {
         Self { server, caller, target, operation, shown: Shown::AsItIs, object: None, old: None, context }
     }
 
-    /// What a strategy knows of the request.
+    /// Returns what a registry strategy needs to know of the request.
     fn request<'r>(&self, now: &'r str) -> Request<'r>
     where
         'a: 'r,
@@ -64,58 +64,58 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// What is particular to one kind of request. Each method is a stage of [`run`], and does nothing unless a source says otherwise.
+/// The stages of [`run`] that are specific to one kind of request. A stage does nothing unless the implementation overrides it.
 pub(crate) trait Source: Send + Sized {
-    /// What the request comes to.
+    /// The result of the request.
     type Outcome: Send;
 
-    /// Whether the object of an attempt is the one that is stored. Any other is a request of its own: a Binding, a review, the options of a connection.
+    /// Whether the object of an attempt is the stored object. A Binding, a review or the options of a connection is not stored.
     const STORED: bool = true;
 
-    /// Whether the stored object is removed by what is committed, so that its addresses and ports are free again.
+    /// Whether the commit removes the stored object, so that its addresses and ports must be released.
     fn removes(&self, _attempt: &Attempt<'_>) -> bool {
         false
     }
 
-    /// Notes who owns which field.
+    /// Records the managers of the object's fields.
     ///
     /// # Errors
-    /// When the kind has no form in which they are noted.
+    /// When the kind has no version in which managers are recorded.
     fn own(&mut self, _attempt: &mut Attempt<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Makes up a name for an object that has none.
+    /// Generates a name for an object that has none.
     fn generate_name(&mut self, _attempt: &mut Attempt<'_>) {}
 
-    /// Fills in what the server says of the object, and puts back what the request may not change.
+    /// Fills in the fields that the server sets, and restores those that the request may not change.
     ///
     /// # Errors
-    /// A Status for what cannot be done at all.
+    /// A Status for a request that cannot be executed at all.
     fn prepare(&mut self, _request: &Request<'_>, _attempt: &mut Attempt<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Checks the object.
+    /// Validates the object.
     ///
     /// # Errors
-    /// A Status with what is wrong.
+    /// A Status with every validation error.
     fn validate(&mut self, _request: &Request<'_>, _attempt: &mut Attempt<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// The write that is to be committed; `None` for a request that writes nothing here.
+    /// Encodes the write to be committed; `None` for a request that writes nothing here.
     ///
     /// # Errors
-    /// 400 for a name that cannot be one.
+    /// 400 for an invalid name.
     fn encode(&mut self, _attempt: &mut Attempt<'_>) -> Result<Option<Encoded>, Status> {
         Ok(None)
     }
 
-    /// Commits, or does what else the request is for.
+    /// Commits the write, or does the work that the request is for.
     ///
     /// # Errors
-    /// A Status for what failed; conflicts are outcomes.
+    /// A Status for what failed; a conflict is an outcome, not an error.
     fn commit(
         self,
         attempt: Attempt<'_>,
@@ -123,18 +123,18 @@ pub(crate) trait Source: Send + Sized {
     ) -> impl Future<Output = Result<Self::Outcome, Status>> + Send;
 }
 
-/// Leads an attempt through all stages, in upstream's order.
+/// Runs an attempt through all stages, in upstream's order.
 ///
 /// # Errors
-/// The first refusal.
+/// The error of the first stage that refuses the request.
 pub(crate) async fn run<S: Source>(mut attempt: Attempt<'_>, mut source: S) -> Result<S::Outcome, Status> {
-    // Upstream notes owners before mutating admission: what a stage fills in belongs to whoever made the request.
+    // Upstream records managers before mutating admission: fields that a stage fills in belong to the client that made the request.
     source.own(&mut attempt)?;
     if S::STORED && seeded_bug!("escalation_before_mutation") {
         attempt.check_escalation()?;
     }
     attempt.mutate().await?;
-    // Stages that want to see what later ones changed would be called again here (upstream: reinvocationPolicy). No stage does yet.
+    // Stages that want to see the changes of later stages would be called again here (upstream: reinvocationPolicy). No stage does so yet.
     source.generate_name(&mut attempt);
     let now = now::text();
     let request = attempt.request(&now);
@@ -144,7 +144,7 @@ pub(crate) async fn run<S: Source>(mut attempt: Attempt<'_>, mut source: S) -> R
     }
     source.validate(&request, &mut attempt)?;
     if S::STORED {
-        // What is refused as invalid is not warned of as well.
+        // An object that is refused as invalid gets no warnings.
         attempt.warn();
         if !seeded_bug!("escalation_before_mutation") {
             attempt.check_escalation()?;
@@ -159,14 +159,14 @@ pub(crate) async fn run<S: Source>(mut attempt: Attempt<'_>, mut source: S) -> R
 }
 
 impl Attempt<'_> {
-    /// Drops the fields whose feature is off.
+    /// Drops the fields whose feature gate is off.
     fn drop_disabled(&mut self) {
         if let Some(object) = &mut self.object {
             self.server.disabled().drop(object, self.old);
         }
     }
 
-    /// Warns the caller of what the object says.
+    /// Adds the warnings that the object gives rise to.
     fn warn(&self) {
         let Some(object) = &self.object else { return };
         if self.operation == Operation::Create {
@@ -182,7 +182,7 @@ impl Attempt<'_> {
         escalation::check(self.server, self.caller, self.target, object, self.old)
     }
 
-    /// Gives a Service its addresses and ports, or takes them back: what must be committed for it goes into the commit of the attempt.
+    /// Allocates or releases the addresses and ports of a Service. The necessary writes are added to the commit of the attempt.
     async fn allocate(&mut self, removes: bool) -> Result<(), Status> {
         let (server, target, old) = (self.server, self.target, self.old);
         if self.operation == Operation::Delete && !removes {

@@ -1,4 +1,4 @@
-//! Resources that are only answered: token reviews, access reviews, component statuses, actors, and Bindings posted to their collection.
+//! Resources that are answered but not stored: token reviews, access reviews, component statuses, actors, and Bindings posted to their collection.
 
 mod access;
 mod actors;
@@ -20,7 +20,7 @@ use crate::server::Server;
 use crate::subresources::binding;
 use crate::target::Target;
 
-/// Answers a call on a resource without storage.
+/// Answers a call on a resource that is not stored.
 ///
 /// # Errors
 /// The Status with which the call is answered.
@@ -40,15 +40,15 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
                 return Err(Status::internal_error("no pods"));
             };
             identity::forget_system_fields(&mut obj);
-            // The stages see what was posted: a Binding among bindings.
+            // The admission stages see the object that was posted: a Binding in the resource `bindings`.
             let named = Target { name: &name, ..*target };
             let attempt = Attempt::new(server, caller, &named, Operation::Create, options.dry_run);
             let attempt = Attempt { object: Some(obj), ..attempt };
             let pod = Target::new(pods, "binding", target.namespace, &name);
-            pipeline::run(attempt, binding::Posted { pod, options: &options }).await
+            pipeline::run(attempt, binding::PostedBinding { pod, options: &options }).await
         }
         (_, Call::Create(mut obj, options)) => {
-            // A review goes the way of every new object, up to where others are stored.
+            // A review passes the same stages as a new object, up to the commit.
             identity::fit_namespace(target, &mut obj)?;
             identity::forget_system_fields(&mut obj);
             oarlock_apis::default(&mut obj);
@@ -64,7 +64,7 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
     }
 }
 
-/// A review on its way to its answer.
+/// The source of the pipeline for a review.
 struct Review<'a> {
     options: &'a WriteOptions,
     answer: Option<Reply>,
@@ -80,7 +80,7 @@ impl Source for Review<'_> {
         ownership::on_create(attempt.caller, attempt.target, self.options, obj)
     }
 
-    /// A review changes nothing when it is answered, so the errors of the review itself come before what the stages say, as upstream has it.
+    /// Validation errors of the review come before the verdict of the admission stages, as upstream has it: answering a review changes nothing.
     fn validate(&mut self, _: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
         let (server, caller, target) = (attempt.server, attempt.caller, attempt.target);
         let Some(asked) = attempt.object.clone() else { return Ok(()) };
@@ -102,7 +102,7 @@ impl Source for Review<'_> {
     }
 }
 
-/// A review with its answer, in the form that an object has on the wire.
+/// Encodes a review with its answer in the wire form of an object.
 fn answered(mut obj: Obj) -> Reply {
     oarlock_schema::canonical::canonicalize(&mut obj);
     crate::answers::answer(&obj, true)

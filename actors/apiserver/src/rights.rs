@@ -1,4 +1,4 @@
-//! What policies may ask about the rights of whoever makes a request.
+//! Authorization queries of admission policy expressions (the CEL `authorizer`).
 
 use oarlock_auth::{Attributes, UserInfo};
 use oarlock_cel::{AccessQuery, Authorizer, Decision};
@@ -7,7 +7,7 @@ use oarlock_meta::{FieldSelector, LabelSelector};
 use crate::caller::Caller;
 use crate::server::Server;
 
-/// The rights of a caller, or of a ServiceAccount that an expression names.
+/// Answers authorization queries about the caller, or about a ServiceAccount that an expression names.
 pub(crate) struct OwnRights<'a> {
     pub(crate) server: &'a Server,
     pub(crate) caller: &'a Caller,
@@ -17,7 +17,7 @@ impl Authorizer for OwnRights<'_> {
     fn check(&self, query: &AccessQuery) -> Decision {
         let account = query.account.as_ref().map(|(namespace, name)| UserInfo::service_account(namespace, name, ""));
         let user = account.as_ref().unwrap_or(&self.caller.user);
-        // A selector that does not parse narrows nothing.
+        // An invalid selector does not restrict the query.
         let fields = Some(&query.field_selector)
             .filter(|text| !text.is_empty())
             .and_then(|text| FieldSelector::parse(text).ok());

@@ -1,4 +1,4 @@
-//! What every request needs, shared: the store, the authorizer, the admission chain.
+//! The state that all requests share: store, authorizers, admission chain and more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,154 +14,154 @@ use oarlock_store::{Entry, Store, View};
 
 use crate::caller::Caller;
 
-/// How long a read waits for a revision that is not there yet (upstream: 3 s).
+/// How long a read waits for a revision that the View has not reached yet (upstream: 3 s).
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
-/// The server's shared state. Cheap to clone.
+/// The shared state of one API server. Cheap to clone.
 #[derive(Clone)]
 pub struct Server {
     parts: Arc<Parts>,
 }
 
-/// What a server is made of.
+/// The components of a server.
 pub struct Parts {
-    /// Writes and reads.
+    /// The store, which writes objects and keeps the View.
     pub store: Store,
-    /// Reads by resource.
+    /// Reads objects of the View by resource.
     pub reader: Reader,
-    /// Who may do what.
+    /// Decides whether a user may make a request.
     pub authorizers: Authorizers,
-    /// Admission stages.
+    /// The admission stages.
     pub admission: Chain,
-    /// Who a request is from.
+    /// Determine the user of a request.
     pub authenticators: Authenticators,
     /// Issues ServiceAccount tokens.
     pub issuer: oarlock_auth::tokens::Issuer,
-    /// Facts of this server.
+    /// Settings of this server.
     pub config: crate::config::Config,
-    /// What changes while it runs.
+    /// Readiness, shutdown progress and in-flight counts.
     pub state: crate::state::State,
-    /// The process's actors.
+    /// The actor system of this process.
     pub system: oarlock_runtime::System,
-    /// The way to kubelets.
+    /// Connections to kubelets.
     pub kubelets: crate::kubelets::Kubelets,
-    /// Streams that go on when the request that began them has been answered.
+    /// Gate of the streams that outlive the request that opened them.
     pub streams: oarlock_runtime::Gate,
-    /// Whose turn it is at what many requests would write together with their objects.
+    /// Queues for the objects that many requests write along with their own (quotas, the node port allocation).
     pub turns: oarlock_admission::turns::Turns,
-    /// Requests under way.
+    /// Counters of the requests in flight.
     pub(crate) inflight: crate::inflight::Inflight,
-    /// Where large requests run.
+    /// Lanes for large requests.
     pub(crate) large: crate::large::Lanes,
-    /// What the feature gates leave out of objects.
+    /// Fields that disabled feature gates remove from objects.
     pub disabled: oarlock_apis::Disabled,
 }
 
 impl Server {
-    /// A server of these parts.
+    /// Creates a server from its components.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         Self { parts: Arc::new(parts) }
     }
 
-    /// The store.
+    /// Returns the store.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.parts.store
     }
 
-    /// The View.
+    /// Returns the View of the store.
     #[must_use]
     pub fn view(&self) -> &View {
         self.parts.reader.view()
     }
 
-    /// Reads by resource.
+    /// Returns the reader of objects by resource.
     #[must_use]
     pub fn reader(&self) -> &Reader {
         &self.parts.reader
     }
 
-    /// The admission stages.
+    /// Returns the admission stages.
     #[must_use]
     pub fn admission(&self) -> &Chain {
         &self.parts.admission
     }
 
-    /// The authorizer.
+    /// Returns the authorizers.
     #[must_use]
     pub fn authorizers(&self) -> &Authorizers {
         &self.parts.authorizers
     }
 
-    /// The authenticators.
+    /// Returns the authenticators.
     #[must_use]
     pub fn authenticators(&self) -> &Authenticators {
         &self.parts.authenticators
     }
 
-    /// Issues ServiceAccount tokens.
+    /// Returns the issuer of ServiceAccount tokens.
     #[must_use]
     pub fn issuer(&self) -> &oarlock_auth::tokens::Issuer {
         &self.parts.issuer
     }
 
-    /// Facts of this server.
+    /// Returns the settings of this server.
     #[must_use]
     pub fn config(&self) -> &crate::config::Config {
         &self.parts.config
     }
 
-    /// What changes while it runs.
+    /// Returns readiness, shutdown progress and in-flight counts.
     #[must_use]
     pub fn state(&self) -> &crate::state::State {
         &self.parts.state
     }
 
-    /// The process's actors.
+    /// Returns the actor system of this process.
     #[must_use]
     pub fn system(&self) -> &oarlock_runtime::System {
         &self.parts.system
     }
 
-    /// The way to kubelets.
+    /// Returns the connections to kubelets.
     #[must_use]
     pub fn kubelets(&self) -> &crate::kubelets::Kubelets {
         &self.parts.kubelets
     }
 
-    /// Whose turn it is at what many requests would write together with their objects.
+    /// Returns the queues for objects that many requests write along with their own.
     #[must_use]
     pub fn turns(&self) -> &oarlock_admission::turns::Turns {
         &self.parts.turns
     }
 
-    /// Requests under way.
+    /// Returns the counters of the requests in flight.
     pub(crate) fn inflight(&self) -> &crate::inflight::Inflight {
         &self.parts.inflight
     }
 
-    /// Where large requests run.
+    /// Returns the lanes for large requests.
     pub(crate) fn large(&self) -> &crate::large::Lanes {
         &self.parts.large
     }
 
-    /// What the feature gates leave out of objects.
+    /// Returns the fields that disabled feature gates remove from objects.
     #[must_use]
     pub fn disabled(&self) -> &oarlock_apis::Disabled {
         &self.parts.disabled
     }
 
-    /// Streams that go on when the request that began them has been answered.
+    /// Returns the gate of the streams that outlive the request that opened them.
     #[must_use]
     pub fn streams(&self) -> &oarlock_runtime::Gate {
         &self.parts.streams
     }
 
-    /// Refuses what the authorizer does not allow.
+    /// Checks that the authorizers allow a request.
     ///
     /// # Errors
-    /// 403.
+    /// 403 when they do not.
     pub fn authorize(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         match self.parts.authorizers.authorize(attributes) {
             Decision::Allow(_) => Ok(()),
@@ -169,10 +169,10 @@ impl Server {
         }
     }
 
-    /// Waits until reads are as fresh as asked: `None` is the most recent state, zero whatever there is.
+    /// Waits until the View is as fresh as `asked`: `None` requires the most recent state, zero accepts any state.
     ///
     /// # Errors
-    /// 504 when the revision does not come in time, 503 when freshness cannot be proven.
+    /// 504 when the View does not reach the revision in time, 503 when freshness cannot be proven.
     pub async fn fresh_enough(&self, asked: Option<Revision>, deadline: Instant) -> Result<(), Status> {
         let result = match asked {
             Some(Revision::ZERO) => return Ok(()),
@@ -183,19 +183,19 @@ impl Server {
         result.map_err(crate::errors::read)
     }
 
-    /// The current version of one object, with its body.
+    /// Returns the current entry of one object, with its body.
     ///
     /// # Errors
-    /// 503 when the log has to be read for it and cannot be.
+    /// 503 when the body must be read from the log and cannot be.
     pub(crate) async fn current(&self, key: &Key) -> Result<Option<Arc<Entry>>, Status> {
         self.view().get_ready(key).await.map_err(crate::errors::read)
     }
 
-    /// Whether the entry is its object's newest state. Where other servers write too that is proven, so a write that would change nothing is
-    /// not answered from state that is out of date.
+    /// Whether the entry is the newest state of its object. If other servers write too, the freshness of the View is proven first, so that a write
+    /// without effect is not answered from outdated state.
     ///
     /// # Errors
-    /// What [`Server::fresh_enough`] says.
+    /// The errors of [`Server::fresh_enough`].
     pub(crate) async fn is_newest(&self, entry: &Entry, deadline: Instant) -> Result<bool, Status> {
         if !seeded_bug!("stale_unchanged") {
             self.fresh_enough(None, deadline).await?;
@@ -203,11 +203,11 @@ impl Server {
         Ok(self.view().get(&entry.key).is_some_and(|newest| newest.revision == entry.revision))
     }
 
-    /// Authorizes the claim under which a call is made, if there is one: it needs the right `claim` on the Assignment of the claim's unit. Without this check
-    /// any user could find out the epoch of a unit by trying, and could have writes logged as if a holder of the unit had made them.
+    /// Authorizes the claim under which a call is made, if any: the caller needs the verb `claim` on the Assignment of the claim's unit. Without this
+    /// check any user could find out the epoch of a unit by trying, and could make writes appear in the log as those of the unit's holder.
     ///
     /// # Errors
-    /// 403 when the caller may not hold claims.
+    /// 403 when the caller is not authorized.
     pub fn authorize_claim(&self, caller: &Caller) -> Result<(), Status> {
         let Some(claim) = caller.fence.as_ref().filter(|_| !seeded_bug!("anybody_claims")) else { return Ok(()) };
         let assignments = Attributes::resource(&caller.user, "claim", "oarlock.dev", "assignments");
@@ -217,7 +217,7 @@ impl Server {
     /// Authorizes a verb on a resource.
     ///
     /// # Errors
-    /// 403.
+    /// 403 when the authorizers do not allow it.
     pub fn authorize_resource(
         &self,
         caller: &Caller,
@@ -227,10 +227,10 @@ impl Server {
         self.authorize_selected(caller, verb, target, None)
     }
 
-    /// As [`Server::authorize_resource`], for calls on a collection that field selectors narrow: kubelets may watch their own pods only.
+    /// Authorizes a verb on a collection that selectors narrow: a kubelet, for example, may watch only its own pods.
     ///
     /// # Errors
-    /// 403.
+    /// 403 when the authorizers do not allow it.
     pub fn authorize_selected(
         &self,
         caller: &Caller,

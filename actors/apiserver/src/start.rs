@@ -1,4 +1,4 @@
-//! Puts a server together: store, authentication, authorization, admission, listener.
+//! Assembles and starts a server: store, authentication, authorization, admission, listener.
 
 pub mod error;
 
@@ -32,23 +32,23 @@ use crate::lookup::ReaderLookup;
 use crate::milestones::MILESTONES;
 use crate::server::{Parts, Server};
 use crate::state::State;
-use crate::{bootstrap, milestones, policy, termination};
+use crate::{authorizer_feed, bootstrap, milestones, termination};
 
 pub use error::StartError;
 
-/// What a server is made of, but for the way to it.
+/// The inputs of [`assemble`].
 pub struct Assembly {
-    /// Facts of the server.
+    /// Settings of the server.
     pub config: Config,
-    /// Where the state is kept.
+    /// The log in which the cluster's state is stored.
     pub log: Arc<dyn Log>,
-    /// How the store is set up.
+    /// Options of the store.
     pub store: oarlock_store::Options,
-    /// Signs ServiceAccount tokens.
+    /// The key that signs ServiceAccount tokens.
     pub signer: Arc<SigningKey>,
-    /// The way to kubelets.
+    /// Connections to kubelets.
     pub kubelets: Kubelets,
-    /// Admission stages to leave out, by name.
+    /// Names of the admission stages to disable.
     pub disable_admission: Vec<String>,
 }
 
@@ -58,21 +58,21 @@ impl std::fmt::Debug for Assembly {
     }
 }
 
-/// What a server is started with.
+/// The inputs of [`start`].
 pub struct Options {
-    /// Facts of the server; its `port` is the listener's.
+    /// Settings of the server; `port` is the listener's port.
     pub config: Config,
     /// Keys and certificates.
     pub pki: Pki,
-    /// Where the state is kept.
+    /// The log in which the cluster's state is stored.
     pub log: Arc<dyn Log>,
-    /// How the store is set up.
+    /// Options of the store.
     pub store: oarlock_store::Options,
-    /// The bound socket.
+    /// The bound listening socket.
     pub listener: TcpListener,
-    /// The way to kubelets.
+    /// Connections to kubelets.
     pub kubelets: Kubelets,
-    /// Admission stages to leave out, by name.
+    /// Names of the admission stages to disable.
     pub disable_admission: Vec<String>,
 }
 
@@ -82,16 +82,16 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// A server that listens.
+/// A server with its listener.
 #[derive(Clone, Debug)]
 pub struct Running {
     /// The server.
     pub server: Server,
-    /// Where it listens.
+    /// Address of the listener.
     pub address: SocketAddr,
 }
 
-/// Starts a server. When it returns, the socket answers; readiness follows when bootstrapping is done.
+/// Starts a server. When this returns, the listener accepts connections; readiness follows when bootstrapping is done.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -134,8 +134,8 @@ async fn listen(system: &System, options: Options) -> Result<Running, StartError
     Ok(Running { server, address })
 }
 
-/// Loads the store and starts everything that answers calls but a listener and what it is bootstrapped with: all there is for callers in this
-/// process. `authenticators` are for the others.
+/// Loads the store and starts everything but the listener and the bootstrapper, which is all that callers in the same process need. `authenticators`
+/// authenticate the other callers.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -155,7 +155,7 @@ pub async fn assemble(
     if !config.event_ttl.is_zero() {
         expire_events(system, &store, config.event_ttl).await?;
     }
-    // From here on clients decide what this process computes, so no long poll may end it.
+    // From here on the requests of clients determine the load of this process, so a long poll must not end the process.
     system.serves();
     let disabled = Disabled::of(&config.features);
     let server = Server::new(Parts {
@@ -176,13 +176,13 @@ pub async fn assemble(
         turns: oarlock_admission::turns::Turns::new(),
         disabled,
     });
-    policy::start(system, &server).await?;
+    authorizer_feed::start(system, &server).await?;
     let for_milestones = server.clone();
     system.spawn_loop(&MILESTONES, "main", move |ctx| milestones::run(ctx, for_milestones.clone())).await?;
     Ok(server)
 }
 
-/// Events go `ttl` after they were made or last told that what they are about happened again, whatever times they came with.
+/// Expires Events `ttl` after the latest of the times that they state: creation, or last recurrence.
 async fn expire_events(system: &System, store: &Store, ttl: Duration) -> Result<(), oarlock_runtime::Error> {
     let expiry = move |entry: &Entry| {
         let bytes = entry.bytes()?;
@@ -202,7 +202,7 @@ async fn expire_events(system: &System, store: &Store, ttl: Duration) -> Result<
 /// Waits until the server is ready, at most until `deadline`.
 ///
 /// # Errors
-/// When it is not ready in time.
+/// When the server is not ready in time.
 pub async fn ready(server: &Server, deadline: oarlock_runtime::Instant) -> Result<(), oarlock_runtime::clock::Elapsed> {
     oarlock_runtime::clock::timeout_at(deadline, server.state().bootstrapped()).await
 }

@@ -1,4 +1,4 @@
-//! What changes about a server while it runs: whether it is ready, whether and how far it is going.
+//! Run-time state of a server: readiness, shutdown progress, and the number of requests and watches in flight.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,21 +9,21 @@ use oarlock_meta::Revision;
 use oarlock_runtime::Watched;
 use tokio::sync::watch;
 
-/// The flags behind the health checks, and what is under way.
+/// Flags behind the health checks, and counters of the requests and watches in flight.
 #[derive(Debug)]
 pub struct State {
     bootstrapped: watch::Sender<bool>,
     stopping: AtomicBool,
-    /// Once set, requests are refused.
+    /// Whether new requests are refused with 429.
     refusing: AtomicBool,
-    /// Once set, watches end, spread over so long.
+    /// Set when watches must end; the duration is the period over which their ends are spread.
     watches_end: Arc<Watched<Option<Duration>>>,
-    /// Requests under way that end by themselves.
+    /// Number of requests in flight, without watches and streams.
     requests: Arc<watch::Sender<usize>>,
     watches: Arc<AtomicUsize>,
-    /// Watches tell their clients when they have come past this.
+    /// Watches send a bookmark once they have passed this revision.
     milestone: Arc<Watched<Revision>>,
-    /// The way to the crew's other processes, where there is one.
+    /// The message bus to the other processes of the crew; unset without a crew.
     bus: OnceLock<Bus>,
 }
 
@@ -42,7 +42,7 @@ impl Default for State {
     }
 }
 
-/// A request under way, until it is dropped.
+/// A counted request, until dropped.
 #[derive(Debug)]
 pub struct Request(Arc<watch::Sender<usize>>);
 
@@ -52,7 +52,7 @@ impl Drop for Request {
     }
 }
 
-/// A watch under way, until it is dropped.
+/// A counted watch, until dropped.
 #[derive(Debug)]
 pub struct Watching(Arc<AtomicUsize>);
 
@@ -63,80 +63,80 @@ impl Drop for Watching {
 }
 
 impl State {
-    /// From now on other processes can be asked. The first bus stands.
+    /// Sets the message bus. Later calls are ignored.
     pub fn set_bus(&self, bus: Bus) {
         self.bus.get_or_init(|| bus);
     }
 
-    /// The way to other processes, if there is one.
+    /// Returns the message bus, if one is set.
     #[must_use]
     pub fn bus(&self) -> Option<Bus> {
         self.bus.get().cloned()
     }
 
-    /// What must be there when readyz says ok is there.
+    /// Marks bootstrap as finished.
     pub fn set_bootstrapped(&self) {
         self.bootstrapped.send_replace(true);
     }
 
-    /// Whether it is.
+    /// Whether bootstrap has finished.
     #[must_use]
     pub fn is_bootstrapped(&self) -> bool {
         *self.bootstrapped.borrow()
     }
 
-    /// Waits until it is.
+    /// Waits until bootstrap has finished.
     pub async fn bootstrapped(&self) {
-        // Err means that the sender is gone, which `self` holds.
+        // An error means that the sender was dropped, but `self` holds it.
         let _ = self.bootstrapped.subscribe().wait_for(|done| *done).await;
     }
 
-    /// The server is about to end, and is not ready any more.
+    /// Marks the server as shutting down, so that `/readyz` fails.
     pub fn set_stopping(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Whether it is.
+    /// Whether the server is shutting down.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// The server does nothing new any more.
+    /// Makes the server refuse new requests with 429.
     pub fn set_refusing(&self) {
         self.refusing.store(true, Ordering::Release);
     }
 
-    /// Whether it does not.
+    /// Whether new requests are refused with 429.
     #[must_use]
     pub fn is_refusing(&self) -> bool {
         self.refusing.load(Ordering::Acquire)
     }
 
-    /// Counts a request that ends by itself.
+    /// Counts a request that is neither a watch nor a stream.
     #[must_use]
     pub fn request(&self) -> Request {
         self.requests.send_modify(|requests| *requests += 1);
         Request(Arc::clone(&self.requests))
     }
 
-    /// Waits until none is under way.
+    /// Waits until no counted request is in flight.
     pub async fn requests_done(&self) {
         let _ = self.requests.subscribe().wait_for(|requests| *requests == 0).await;
     }
 
-    /// Clients want to know soon that their watches have come past `revision`.
+    /// Makes watches send a bookmark soon after they have passed `revision`.
     pub fn set_milestone(&self, revision: Revision) {
         self.milestone.set(revision);
     }
 
-    /// The last milestone, and those to come.
+    /// Returns the current milestone revision, for waiting on later ones.
     #[must_use]
     pub fn milestones(&self) -> &Arc<Watched<Revision>> {
         &self.milestone
     }
 
-    /// Counts a watch; the future tells when it is to end, and over how long all are spread.
+    /// Counts a watch. The returned future resolves when watches must end, to the period over which their ends are spread.
     pub fn watch(&self) -> (Watching, impl Future<Output = Duration> + Send + use<>) {
         self.watches.fetch_add(1, Ordering::Relaxed);
         let end = Arc::clone(&self.watches_end);
@@ -144,20 +144,20 @@ impl State {
         (Watching(Arc::clone(&self.watches)), ends)
     }
 
-    /// How many watches there are.
+    /// Returns the number of open watches.
     #[must_use]
     pub fn watches(&self) -> usize {
         self.watches.load(Ordering::Relaxed)
     }
 
-    /// Watches end, spread over so long.
+    /// Makes all watches end, spread over the period `spread`.
     pub fn end_watches(&self, spread: Duration) {
         self.watches_end.set(Some(spread));
     }
 }
 
 impl Drop for State {
-    /// A server that is dropped ends its watches too.
+    /// Ends the watches of a server that is dropped.
     fn drop(&mut self) {
         self.watches_end.modify(|spread| spread.replace(spread.unwrap_or_default()).is_none());
     }

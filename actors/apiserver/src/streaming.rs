@@ -31,7 +31,7 @@ pub(crate) use location::{Location, pod_and_node};
 pub(crate) use send::{bare, passed, send};
 pub(crate) use upgraded::escaped;
 
-/// Where a request came from.
+/// Peer address of the connection on which a request arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Remote(pub std::net::SocketAddr);
 
@@ -63,10 +63,10 @@ pub async fn serve(
     }
 }
 
-/// Shows the admission stages a connection, as its options object (such as PodExecOptions).
+/// Runs a connection request through the admission stages, as its options object (such as PodExecOptions).
 ///
 /// # Errors
-/// Whatever a stage refuses.
+/// The error of the stage that refuses the request.
 pub(crate) async fn admitted(
     server: &Server,
     caller: &Caller,
@@ -79,7 +79,7 @@ pub(crate) async fn admitted(
     pipeline::run(attempt, Connection).await
 }
 
-/// The options of a connection on their way through the stages; the connection itself is made afterwards.
+/// The source of the pipeline for connection options; the connection itself is opened afterwards.
 struct Connection;
 
 impl Source for Connection {
@@ -92,7 +92,7 @@ impl Source for Connection {
     }
 }
 
-/// The options of a request as the object that admission sees.
+/// Returns the options of a request as the object that the admission stages see.
 fn options(target: &Target<'_>, info: &RequestInfo, query: &Query) -> Option<Obj> {
     let name = match (target.resource().plural, target.subresource) {
         (_, "exec") => "core/v1.PodExecOptions",

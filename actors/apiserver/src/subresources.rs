@@ -1,4 +1,4 @@
-//! Subresources that are more than another way to write the same object, one file each.
+//! Subresources with behaviour of their own, one file each.
 
 pub(crate) mod binding;
 pub(crate) mod eviction;
@@ -32,8 +32,8 @@ pub(crate) async fn call(server: &Server, caller: &Caller, target: &Target<'_>, 
     }
 }
 
-/// Executes a POST to a subresource whose body is an object of its own: the body goes the way of every new object, stages included
-/// (upstream: `CreateNamedResource`).
+/// Executes a POST to a subresource whose body is an object of its own. The body passes all stages of a new object, admission included (upstream:
+/// `CreateNamedResource`).
 async fn post(
     server: &Server,
     caller: &Caller,
@@ -50,17 +50,17 @@ async fn post(
     let attempt = Attempt::new(server, caller, target, Operation::Create, options.dry_run);
     let attempt = Attempt { object: Some(body), ..attempt };
     match target.subresource {
-        "binding" => pipeline::run(attempt, binding::Posted { pod: *target, options }).await,
-        "eviction" => pipeline::run(attempt, eviction::Posted::new(options)).await,
+        "binding" => pipeline::run(attempt, binding::PostedBinding { pod: *target, options }).await,
+        "eviction" => pipeline::run(attempt, eviction::PostedEviction::new(options)).await,
         _ if seeded_bug!("token_without_admission") => {
             let attempt = Attempt { shown: Shown::NotAgain, ..attempt };
-            pipeline::run(attempt, token::Posted::new(options)).await
+            pipeline::run(attempt, token::PostedTokenRequest::new(options)).await
         }
-        _ => pipeline::run(attempt, token::Posted::new(options)).await,
+        _ => pipeline::run(attempt, token::PostedTokenRequest::new(options)).await,
     }
 }
 
-/// Makes a condition of a pod true, with the present as its time unless it was true already.
+/// Sets a condition of a pod to true. The transition time becomes the current time unless the condition was already true.
 pub(crate) fn condition(pod: &mut PodMut<'_>, kind: &str, reason: &str, message: &str) {
     let Some(ty) = type_named("core/v1.PodCondition") else { return };
     let text = |c: &Value, field: &str| c.get(field).and_then(Value::as_str).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Table answers (`kubectl get`): columns of the schema facts, cells of the printers.
+//! Table answers (`kubectl get`): the columns come from the schema facts, the cells from the printers.
 
 use bytes::Bytes;
 use oarlock_client::{List, Object, Reply};
@@ -12,21 +12,21 @@ use crate::http::accept::Include;
 use crate::http::respond;
 use crate::target::Target;
 
-/// Which version of Table, with what beside the cells.
+/// Version and contents of a Table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     /// `v1` or `v1beta1` of `meta.k8s.io`.
     pub(crate) version: &'static str,
-    /// What rows hold beside their cells.
+    /// What each row contains besides its cells.
     pub(crate) include: Include,
-    /// Column definitions go along; in a watch only the first event has them.
+    /// Whether column definitions are included; in a watch only the first event has them.
     pub(crate) headers: bool,
 }
 
-/// A reply as a Table, compact JSON.
+/// Encodes a reply as a Table in compact JSON.
 ///
 /// # Errors
-/// 406 for what has no rows, 500 when an object does not decode.
+/// 406 for a reply that has no rows, 500 when an object does not decode.
 pub(crate) fn render(
     reply: &Reply,
     target: &Target<'_>,
@@ -41,7 +41,7 @@ pub(crate) fn render(
     }
 }
 
-/// One object as a Table of one row.
+/// Encodes one object as a Table with one row.
 ///
 /// # Errors
 /// 500 when the object does not decode.
@@ -49,7 +49,7 @@ pub(crate) fn row(object: &Object, resource: &'static Resource, style: Style) ->
     one(object, &Columns::of(resource, ""), style)
 }
 
-/// The columns of an endpoint and what fills them.
+/// The columns of an endpoint, and the printer of their cells.
 struct Columns {
     resource: &'static Resource,
     scale: bool,
@@ -63,9 +63,9 @@ impl Columns {
         Self { resource, scale, print }
     }
 
-    /// The definitions. Their descriptions are required; upstream's sentences are not ours.
+    /// Returns the column definitions. The API requires descriptions; we use the column's name, not upstream's sentences.
     fn definitions(&self) -> String {
-        // Names and types are plain words.
+        // Names and types need no JSON escapes.
         let one = |name: &str, ty: &str, format: &str, priority: i32| {
             format!(
                 r#"{{"name":"{name}","type":"{ty}","format":"{format}","description":"{name}","priority":{priority}}}"#
@@ -111,7 +111,8 @@ impl Columns {
     }
 }
 
-/// The bookmark behind initial events keeps its metadata, where the mark is, whatever was asked for.
+/// Whether an object is the bookmark that ends the initial events. That bookmark keeps its metadata, which holds the marking annotation, whatever
+/// `includeObject` says.
 fn ends_initial_events(obj: &Obj) -> bool {
     obj.meta().annotations().get(crate::http::stream::INITIAL_END).is_some()
 }
@@ -143,7 +144,7 @@ fn many(list: &List, columns: &Columns, style: Style) -> Result<Bytes, Status> {
     out.extend_from_slice(respond::head("Table", &format!("meta.k8s.io/{}", style.version), list).as_bytes());
     columns.begin(&mut out, style);
     if list.items.is_empty() && columns.resource.columns.iter().any(|c| c.name == "Created At") {
-        // Go's nil list: resources without a printer begin with none.
+        // Go encodes a nil list as null: the items of resources without a printer begin with null.
         out.extend_from_slice(b"null}");
         return Ok(out.into());
     }

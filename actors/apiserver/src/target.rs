@@ -1,4 +1,4 @@
-//! What a call is about: the resource's row, its keys and types, and the conversions between stored and served form.
+//! The target of a call: the resource's row, keys and types, and the conversions between stored and served form.
 
 use bytes::Bytes;
 use oarlock_client::Object;
@@ -22,31 +22,31 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// The target of a resource.
+    /// Creates the target of a resource.
     #[must_use]
     pub fn new(resource: &'static Resource, subresource: &'a str, namespace: &'a str, name: &'a str) -> Self {
         Self { kind: oarlock_registry::kind(resource), subresource, namespace, name }
     }
 
-    /// The resource's facts.
+    /// Returns the facts of the resource.
     #[must_use]
     pub fn resource(&self) -> &'static Resource {
         self.kind.resource
     }
 
-    /// The key prefix.
+    /// Returns the key prefix of the resource.
     ///
     /// # Errors
-    /// 405 for resources that are only answered.
+    /// 405 for resources that are not stored.
     pub fn prefix(&self) -> Result<&'static str, Status> {
         key::prefix(self.resource())
             .ok_or_else(|| Status::method_not_supported(&self.resource().group_resource(), "list"))
     }
 
-    /// The key of the named object.
+    /// Returns the key of the named object.
     ///
     /// # Errors
-    /// 405 for resources that are only answered, 400 for a name that is no segment of a path.
+    /// 405 for resources that are not stored, 400 for a name that is not a valid path segment.
     pub fn key(&self, name: &str) -> Result<Key, Status> {
         let wrong = oarlock_apis::rules::formats::path_segment(name);
         if !wrong.is_empty() {
@@ -57,19 +57,19 @@ impl<'a> Target<'a> {
             .ok_or_else(|| Status::method_not_supported(&self.resource().group_resource(), "get"))
     }
 
-    /// The type of stored objects.
+    /// Returns the type of the stored objects.
     #[must_use]
     pub fn stored_type(&self) -> TypeRef {
         index::stored_type(self.resource())
     }
 
-    /// 404 for the named object.
+    /// Returns a 404 for the named object.
     #[must_use]
     pub fn not_found(&self) -> Status {
         Status::not_found(&self.resource().group_resource(), self.name)
     }
 
-    /// Refuses an object of this kind that has errors.
+    /// Returns a 422 if there are validation errors.
     ///
     /// # Errors
     /// 422 with every error as a cause.
@@ -80,7 +80,7 @@ impl<'a> Target<'a> {
         Err(Status::invalid(&self.group_kind(), name, errors.as_slice()))
     }
 
-    /// Group and kind, as 422 names them.
+    /// Returns group and kind as a 422 names them.
     #[must_use]
     pub fn group_kind(&self) -> GroupKind {
         // Upstream validates the internal type, whose group is that of the stored one (events).
@@ -88,13 +88,13 @@ impl<'a> Target<'a> {
         GroupKind::new(group, self.resource().kind)
     }
 
-    /// Stored and served form are the same bytes.
+    /// Whether the stored and the served form are the same bytes.
     #[must_use]
     pub fn serves_stored(&self) -> bool {
         std::ptr::eq(self.stored_type(), self.resource().ty)
     }
 
-    /// Whether the kind is served in several forms.
+    /// Whether the kind is served in several versions.
     #[must_use]
     pub fn has_versions(&self) -> bool {
         let prefix = self.resource().storage.map(|s| s.prefix);
@@ -103,7 +103,7 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// The object in the form of another version (as `autoscaling/v2`); `None` when the kind has no such version.
+    /// Returns the object in another version (such as `autoscaling/v2`); `None` when the kind has no such version.
     #[must_use]
     pub fn to_version(&self, obj: &Obj, version: &str) -> Option<Obj> {
         let prefix = self.resource().storage?.prefix;
@@ -113,7 +113,7 @@ impl<'a> Target<'a> {
         if std::ptr::eq(ty, stored.ty()) { Some(stored) } else { self.kind.strategy.convert(&stored, ty).ok() }
     }
 
-    /// Converts a request's object into the stored type.
+    /// Converts the object of a request into the stored type.
     ///
     /// # Errors
     /// A `Status` when the kind has no such conversion.
@@ -135,10 +135,10 @@ impl<'a> Target<'a> {
         self.kind.strategy.convert(&obj, self.resource().ty)
     }
 
-    /// An entry as clients of this version get it.
+    /// Returns an entry in the form that this version serves.
     ///
     /// # Errors
-    /// 500 when stored bytes do not decode.
+    /// 500 when the stored bytes do not decode.
     pub fn object(&self, entry: &Entry) -> Result<Object, Status> {
         let bytes = ready(entry)?;
         if self.serves_stored() {
@@ -151,7 +151,7 @@ impl<'a> Target<'a> {
     /// Decodes an entry in its stored type, with its resourceVersion.
     ///
     /// # Errors
-    /// 500 when stored bytes do not decode.
+    /// 500 when the stored bytes do not decode.
     pub fn decode(&self, entry: &Entry) -> Result<Obj, Status> {
         index::decode(&ready(entry)?, self.stored_type())
             .map_err(|e| Status::internal_error(format!("{}: stored object does not decode: {e}", entry.key)))

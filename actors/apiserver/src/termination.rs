@@ -1,12 +1,13 @@
-//! How a server ends while clients use it, and nobody notices who can go elsewhere. Upstream's order and flags:
+//! Graceful shutdown of a server: clients that can use another server lose no request. Upstream's order and flags:
 //!
-//! 1. **Announce** (phase `announce`): `/readyz` fails, the server leaves the endpoints of Service `kubernetes`, and for
-//!    `--shutdown-delay-duration` it goes on serving, new connections too, so that balancers can look.
-//! 2. **Refuse** (phase `ingress`, only with `--shutdown-send-retry-after`): what comes now, on whatever connection, is answered with 429 and
-//!    `Retry-After`, until everything that was under way is done. Watches end here, each in good order after its last event, spread
-//!    over `--shutdown-watch-termination-grace-period`.
-//! 3. **Close** (phase `ingress`): the socket closes when the last connection in its queue has been taken; each HTTP/2 connection gets a GOAWAY,
-//!    each of HTTP/1.1 ends behind its request. What runs has [`Config::request_timeout`](crate::Config::request_timeout) to finish.
+//! 1. **Announce** (phase `announce`): `/readyz` fails and the server leaves the endpoints of Service `kubernetes`. For `--shutdown-delay-duration`
+//!    the server still accepts connections and requests, so that load balancers can notice.
+//! 2. **Refuse** (phase `ingress`, only with `--shutdown-send-retry-after`): new requests, on new and old connections, are answered with 429 and
+//!    `Retry-After` until all requests in flight are done. Watches end here, each after its last event, spread over
+//!    `--shutdown-watch-termination-grace-period`.
+//! 3. **Close** (phase `ingress`): the socket closes when the last connection in the accept backlog has been taken. Each HTTP/2 connection gets a
+//!    GOAWAY, each HTTP/1.1 connection ends after its request. Running requests have [`Config::request_timeout`](crate::Config::request_timeout) to
+//!    finish.
 //!
 //! Then the request pipeline and the store stop, as in every process.
 
@@ -18,46 +19,46 @@ use oarlock_seeded_bug::seeded_bug;
 
 use crate::server::Server;
 
-/// The row of the announcer.
+/// The actor of step 1, the announcement.
 pub static ANNOUNCER: ActorKind =
     ActorKind { name: "apiserver.announcer", phase: Phase::Announce, ..ActorKind::DEFAULT };
 
-/// Watches that end in a second, at least (upstream: 200).
-const WATCHES_A_SECOND: u32 = 200;
+/// Minimum number of watches that are ended per second (upstream: 200).
+const MIN_WATCHES_PER_SECOND: u32 = 200;
 
-/// For what no flag says how long it takes: leaving the endpoints, breaking off streams.
-const MARGIN: Duration = Duration::from_secs(10);
+/// Time for the steps that no flag bounds: leaving the endpoints, ending streams.
+const UNBOUNDED_STEPS_MARGIN: Duration = Duration::from_secs(10);
 
-/// How a server ends.
+/// Settings of a graceful shutdown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Termination {
-    /// How long it goes on after it has said that it goes.
+    /// How long the server still serves after it has become unready.
     pub delay: Duration,
-    /// New requests are answered with 429 until the old ones are done.
+    /// Whether new requests are answered with 429 until the requests in flight are done.
     pub send_retry_after: bool,
-    /// Over how long watches are ended; zero: at once.
+    /// Period over which the ends of watches are spread; zero ends them at once.
     pub watches: Duration,
 }
 
 impl Termination {
-    /// How long the phases of a process with such a server may take.
+    /// Returns the time limits of the shutdown phases of a process with such a server.
     #[must_use]
     pub fn graces(&self, request_timeout: Duration) -> Graces {
         let ingress = request_timeout * if self.send_retry_after { 2 } else { 1 };
         Graces::default()
-            .with(Phase::Announce, self.delay + MARGIN)
-            .with(Phase::Ingress, ingress + self.watches + MARGIN)
+            .with(Phase::Announce, self.delay + UNBOUNDED_STEPS_MARGIN)
+            .with(Phase::Ingress, ingress + self.watches + UNBOUNDED_STEPS_MARGIN)
     }
 
-    /// Over how long so many watches are ended.
+    /// Returns the period over which the ends of `watches` watches are spread.
     #[must_use]
     pub(crate) fn spread(&self, watches: usize) -> Duration {
         let watches = u32::try_from(watches).unwrap_or(u32::MAX);
-        self.watches.min(Duration::from_secs(1) * watches / WATCHES_A_SECOND)
+        self.watches.min(Duration::from_secs(1) * watches / MIN_WATCHES_PER_SECOND)
     }
 }
 
-/// Waits for the end and says that it has come.
+/// Waits for the shutdown to begin and makes the server unready.
 ///
 /// # Errors
 /// None.
@@ -66,7 +67,7 @@ pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
     if !seeded_bug!("ready_while_stopping") {
         server.state().set_stopping();
     }
-    // A server that has failed has nothing to go on with.
+    // After a fatal failure the server has nothing to serve with, so waiting is useless.
     if ctx.system().fatal().is_none() {
         ctx.protected(clock::sleep(server.config().termination.delay)).await;
     }

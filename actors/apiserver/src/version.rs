@@ -1,6 +1,6 @@
-//! `/version`.
+//! The answer to `/version`.
 
-/// The document.
+/// Builds the version document.
 #[must_use]
 pub(crate) fn document() -> String {
     let level = oarlock_schema::resources::KUBERNETES.trim_start_matches('v');
@@ -18,7 +18,7 @@ pub(crate) fn document() -> String {
         "gitCommit": option_env!("OARLOCK_COMMIT").unwrap_or("unknown"),
         "gitTreeState": "clean",
         "buildDate": option_env!("OARLOCK_BUILD_DATE").unwrap_or("1970-01-01T00:00:00Z"),
-        // Clients parse these three; there is no Go here.
+        // Clients parse these three fields; there is no Go compiler here.
         "goVersion": "rust",
         "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, platform()),
@@ -26,7 +26,7 @@ pub(crate) fn document() -> String {
     .to_string()
 }
 
-/// Go's name of this architecture.
+/// Returns Go's name of this platform.
 fn platform() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! What is asked of an authorizer, and what it answers (upstream: `authorizer.Attributes`, `authorizer.Decision`).
+//! The question to an authorizer and its answer (upstream: `authorizer.Attributes`, `authorizer.Decision`).
 
 use oarlock_meta::quote::quote;
 use oarlock_meta::{FieldSelector, GroupResource, LabelSelector, Status};
@@ -6,14 +6,14 @@ use oarlock_meta::{FieldSelector, GroupResource, LabelSelector, Status};
 use crate::grant::Grant;
 use crate::user::UserInfo;
 
-/// One request, as authorization sees it. Empty text means "not given".
+/// The attributes of one request that authorization decides on. An empty text means "not given".
 #[derive(Debug, Clone, Copy)]
 pub struct Attributes<'a> {
-    /// Who asks.
+    /// The user who makes the request.
     pub user: &'a UserInfo,
-    /// `get`, `list`, …; for a path the HTTP method in lower case.
+    /// `get`, `list`, …; for a non-resource path the HTTP method in lower case.
     pub verb: &'a str,
-    /// Whether an object of the API is meant, or a path such as `/healthz`.
+    /// Whether the request is for an API resource, and not for a path such as `/healthz`.
     pub resource_request: bool,
     /// The API group; empty for the core group.
     pub group: &'a str,
@@ -27,16 +27,16 @@ pub struct Attributes<'a> {
     pub namespace: &'a str,
     /// The object's name; empty for collections and for creation.
     pub name: &'a str,
-    /// The path, for requests that mean no resource.
+    /// The path of a non-resource request.
     pub path: &'a str,
-    /// The field selector, when there is one and it parses.
+    /// The field selector, if given and valid.
     pub fields: Option<&'a FieldSelector>,
-    /// The label selector, when there is one and it parses.
+    /// The label selector, if given and valid.
     pub labels: Option<&'a LabelSelector>,
 }
 
 impl<'a> Attributes<'a> {
-    /// A request for a resource; the other fields are set with struct update syntax.
+    /// Creates the attributes of a resource request; further fields are set with struct update syntax.
     #[must_use]
     pub const fn resource(user: &'a UserInfo, verb: &'a str, group: &'a str, resource: &'a str) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// A request for a path.
+    /// Creates the attributes of a non-resource request.
     #[must_use]
     pub const fn path(user: &'a UserInfo, verb: &'a str, path: &'a str) -> Self {
         let mut attributes = Self::resource(user, verb, "", "");
@@ -64,7 +64,7 @@ impl<'a> Attributes<'a> {
         attributes
     }
 
-    /// The 403 for this request. Texts are upstream's (`responsewriters.ForbiddenStatusError`), HTML characters escaped as there.
+    /// Returns the 403 for this request. Texts are upstream's (`responsewriters.ForbiddenStatusError`), with HTML characters escaped as in upstream.
     #[must_use]
     pub fn forbidden(&self, reason: &str) -> Status {
         let mut text = escape(&self.refusal());
@@ -99,25 +99,25 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// What an authorizer answers.
+/// An authorizer's answer.
 #[derive(Debug, Clone)]
 pub enum Decision {
-    /// Go on, nobody else is asked.
+    /// The request is allowed; later authorizers are not asked.
     Allow(Grant),
-    /// Refused, nobody else is asked; the text says why.
+    /// The request is refused, with a reason; later authorizers are not asked.
     Deny(String),
-    /// Somebody else may allow it; the text says why this one did not.
+    /// This authorizer does not allow the request, for this reason; a later one may.
     NoOpinion(String),
 }
 
 impl Decision {
-    /// Whether the request may go on.
+    /// Whether the decision allows the request.
     #[must_use]
     pub const fn allowed(&self) -> bool {
         matches!(self, Self::Allow(_))
     }
 
-    /// Why, in upstream's words: for audit, for access reviews, for the 403.
+    /// Returns the reason in upstream's words: for audit, for access reviews, for the 403.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {

@@ -1,5 +1,5 @@
-//! Who is it? The chain upstream runs: the front proxy's headers, the client certificate, the bearer token; the first that knows
-//! the user wins. If none does and any objected, the request is refused; only a request without any credential is anonymous.
+//! Authentication of requests. The chain is upstream's: the front proxy's headers, the client certificate, the bearer token; the first one that
+//! identifies the user wins. If none does and any reported an error, the request is refused; only a request without any credential is anonymous.
 
 mod anonymous;
 mod bearer;
@@ -19,25 +19,25 @@ pub use x509::PeerCertificates;
 use crate::tokens::{Lookup, TokenError, Verified, Verifier};
 use crate::user::UserInfo;
 
-/// One authenticator's answer: a user, no opinion, or an objection.
+/// The result of one authenticator: a user, no opinion, or an error.
 type Answer = Result<Option<Arc<UserInfo>>, String>;
 
-/// A request whose user is known.
+/// The result of a successful authentication.
 #[derive(Debug, Clone)]
 pub struct Authenticated {
-    /// Who it is from; in `system:authenticated` or `system:unauthenticated`.
+    /// The authenticated user; a member of `system:authenticated` or `system:unauthenticated`.
     pub user: Arc<UserInfo>,
-    /// Seconds since the token should have been replaced, for the audit annotation `authentication.k8s.io/stale-token`.
+    /// Seconds since the token should have been renewed, for the audit annotation `authentication.k8s.io/stale-token`.
     pub stale_token: Option<i64>,
     /// A warning for the client.
     pub warning: Option<&'static str>,
 }
 
-/// A request with a wrong credential. The client learns nothing of the reasons: it gets a 401 whose message is `Unauthorized`.
+/// The error of a request with a wrong credential. The client does not learn the reasons: it gets a 401 whose message is `Unauthorized`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unable to authenticate the request: {}", reasons.join("; "))]
 pub struct Unauthorized {
-    /// What each authenticator objected to, for the log.
+    /// The errors of the authenticators, for the log.
     pub reasons: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl From<Unauthorized> for oarlock_meta::Status {
     }
 }
 
-/// The chain.
+/// The chain of authenticators.
 pub struct Authenticators {
     clients: Option<ClientTrust>,
     front_proxy: Option<RequestHeader>,
@@ -71,27 +71,27 @@ impl Default for Authenticators {
 }
 
 impl Authenticators {
-    /// A chain that knows nobody: every request is anonymous.
+    /// Creates a chain without authenticators: every request is anonymous.
     #[must_use]
     pub fn new() -> Self {
         Self { clients: None, front_proxy: None, tokens: None, anonymous: true }
     }
 
-    /// Believes client certificates of these authorities (`--client-ca-file`).
+    /// Accepts client certificates of these authorities (`--client-ca-file`).
     #[must_use]
     pub fn with_clients(mut self, trust: ClientTrust) -> Self {
         self.clients = Some(trust);
         self
     }
 
-    /// Believes the headers of a front proxy (`--requestheader-*`).
+    /// Accepts the headers of a front proxy (`--requestheader-*`).
     #[must_use]
     pub fn with_front_proxy(mut self, front_proxy: RequestHeader) -> Self {
         self.front_proxy = Some(front_proxy);
         self
     }
 
-    /// Believes ServiceAccount tokens.
+    /// Accepts ServiceAccount tokens.
     #[must_use]
     pub fn with_tokens(mut self, verifier: Verifier, lookup: Arc<dyn Lookup>) -> Self {
         self.tokens = Some((verifier, lookup));
@@ -105,10 +105,10 @@ impl Authenticators {
         self
     }
 
-    /// Finds out who a request is from, at `now` (Unix seconds).
+    /// Authenticates a request at `now` (Unix seconds).
     ///
     /// # Errors
-    /// When it carries a credential that is not believed, or none although one is needed.
+    /// When the request has an invalid credential, or none although anonymous requests are refused.
     pub fn authenticate(
         &self,
         peer: Option<&PeerCertificates>,
@@ -155,17 +155,17 @@ impl Authenticators {
         Err(Unauthorized { reasons })
     }
 
-    /// Judges a token for a TokenReview, for these audiences or, if there are none, for this server's.
+    /// Verifies a token for a TokenReview, for the given audiences or, if there are none, for this server's.
     ///
     /// # Errors
-    /// Why it is not believed, in upstream's words.
+    /// The reason for refusing the token, in upstream's words.
     pub fn review(&self, token: &str, audiences: &[String], now: i64) -> Result<Verified, TokenError> {
         let (verifier, lookup) = self.tokens.as_ref().ok_or(TokenError::NotOurs)?;
         let audiences = (!audiences.is_empty()).then_some(audiences);
         verifier.verify(token, audiences, lookup.as_ref(), now)
     }
 
-    /// Takes every credential out of the headers, so that nothing behind sees it or passes it on.
+    /// Removes every credential from the headers, so that later stages neither see nor forward them.
     pub fn clear(&self, headers: &mut HeaderMap) {
         bearer::clear(headers);
         request_header::clear_standard(headers);

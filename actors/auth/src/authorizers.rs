@@ -1,4 +1,4 @@
-//! May they? The chain upstream runs for `--authorization-mode Node,RBAC`: `system:masters` first, then Node, then RBAC.
+//! Authorization of requests. The chain is upstream's for `--authorization-mode Node,RBAC`: `system:masters` first, then Node, then RBAC.
 
 pub mod node;
 pub mod rbac;
@@ -12,47 +12,46 @@ use rbac::{PolicyRule, Rbac, unresolved_text};
 use crate::attributes::{Attributes, Decision};
 use crate::user::UserInfo;
 
-/// The chain. Cheap to clone; all clones are the same chain.
+/// The chain of authorizers. Cheap to clone; clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Authorizers {
     node: Arc<NodeAuthorizer>,
     rbac: Arc<Rbac>,
 }
 
-/// What a user may do, as far as it can be listed: the answer of SelfSubjectRulesReview.
+/// The rules that apply to a user, as far as they can be listed: the answer to a SelfSubjectRulesReview.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResolvedRules {
-    /// Rules about resources; a rule about both stands in both lists.
+    /// Rules about resources; a rule about both resources and paths is in both lists.
     pub resource: Vec<PolicyRule>,
     /// Rules about paths.
     pub non_resource: Vec<PolicyRule>,
-    /// Whether the user may do more than the rules say.
+    /// Whether the user may do more than these rules allow.
     pub incomplete: bool,
-    /// What could not be resolved, in upstream's words.
+    /// The rules that could not be resolved, in upstream's words.
     pub evaluation_error: String,
 }
 
 impl Authorizers {
-    /// A chain that knows no policy yet: only `system:masters` may do anything.
+    /// Creates a chain without any policy: only `system:masters` is allowed anything.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The Node authorizer, to be told about pods, volumes and slices.
+    /// Returns the Node authorizer, which receives pods, volumes and slices.
     #[must_use]
     pub fn node(&self) -> &NodeAuthorizer {
         &self.node
     }
 
-    /// The RBAC authorizer, to be told about roles and bindings.
+    /// Returns the RBAC authorizer, which receives roles and bindings.
     #[must_use]
     pub fn rbac(&self) -> &Rbac {
         &self.rbac
     }
 
-    /// Asks one authorizer after the other until one decides. If none does, the answer is `NoOpinion` with all reasons, and the
-    /// request is refused.
+    /// Asks the authorizers in order until one decides. If none does, returns `NoOpinion` with all reasons, and the request is refused.
     #[must_use]
     pub fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         if let Some(grant) = system_masters::authorize(attributes.user) {
@@ -70,7 +69,7 @@ impl Authorizers {
         }
     }
 
-    /// Every rule that applies to the user in the namespace.
+    /// Returns all rules that apply to the user in the namespace.
     #[must_use]
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> ResolvedRules {
         let (rules, unresolved) = self.rbac.rules_for(user, namespace);

@@ -1,8 +1,8 @@
-//! Nobody grants what they do not hold (upstream: `pkg/registry/rbac/*/policybased`): who writes a role must hold all its rules or
-//! the verb `escalate` on it; who writes a binding must hold all rules of the role or the verb `bind` on it.
+//! Escalation checks: no user grants permissions they do not hold (upstream: `pkg/registry/rbac/*/policybased`). The writer of a role must hold all
+//! its rules or the verb `escalate` on it; the writer of a binding must hold all rules of the role or the verb `bind` on it.
 //!
-//! The caller leaves these checks out for `system:masters`' updates only by what these functions answer, and for updates that change
-//! nothing but finalizers and owner references.
+//! The checks themselves decide about `system:masters`. The caller may skip them only for updates that change nothing but finalizers and owner
+//! references.
 
 use oarlock_meta::{GroupResource, Status, quote::quote};
 
@@ -11,36 +11,36 @@ use crate::authorizers::Authorizers;
 use crate::authorizers::rbac::{GROUP, PolicyRule, RoleRef, covers, describe_missing, unresolved_text};
 use crate::user::{MASTERS, UserInfo};
 
-/// A role about to be written.
+/// A request to write a role.
 #[derive(Debug, Clone, Copy)]
 pub struct RoleWrite<'a> {
     /// Empty for a ClusterRole.
     pub namespace: &'a str,
-    /// The name in the URL; empty for creation.
+    /// The name in the URL; empty on creation.
     pub request_name: &'a str,
     /// The role's name.
     pub name: &'a str,
-    /// The rules it is to have.
+    /// The requested rules.
     pub rules: &'a [PolicyRule],
-    /// Whether it has, or had, an aggregation rule.
+    /// Whether the new or the old role has an aggregation rule.
     pub aggregated: bool,
 }
 
-/// A binding about to be written.
+/// A request to write a binding.
 #[derive(Debug, Clone, Copy)]
 pub struct BindingWrite<'a> {
     /// Empty for a ClusterRoleBinding.
     pub namespace: &'a str,
     /// The binding's name.
     pub name: &'a str,
-    /// What it is to hand out.
+    /// The role that the binding grants.
     pub role: &'a RoleRef,
 }
 
-/// Whether `user` may write the role.
+/// Checks whether `user` may write the role.
 ///
 /// # Errors
-/// The 403 that says what is missing.
+/// A 403 with the missing permissions.
 pub fn check_role(authorizers: &Authorizers, user: &UserInfo, write: &RoleWrite<'_>) -> Result<(), Status> {
     let resource = if write.namespace.is_empty() { "clusterroles" } else { "roles" };
     let escalate = Attributes {
@@ -54,7 +54,7 @@ pub fn check_role(authorizers: &Authorizers, user: &UserInfo, write: &RoleWrite<
     }
     let forbidden = |why: String| Status::forbidden(&GroupResource::new(GROUP, resource), write.name, why);
     confirm(authorizers, user, write.namespace, write.rules, resource).map_err(forbidden)?;
-    // Who sets an aggregation rule can gather anything.
+    // A user who sets an aggregation rule can collect any rules.
     let everything = [PolicyRule::resources(&["*"], &["*"], &["*"]), PolicyRule::paths(&["*"], &["*"])];
     if write.aggregated && confirm(authorizers, user, write.namespace, &everything, resource).is_err() {
         return Err(forbidden("must have cluster-admin privileges to use the aggregationRule".to_owned()));
@@ -62,10 +62,10 @@ pub fn check_role(authorizers: &Authorizers, user: &UserInfo, write: &RoleWrite<
     Ok(())
 }
 
-/// Whether `user` may write the binding.
+/// Checks whether `user` may write the binding.
 ///
 /// # Errors
-/// The 403 that says what is missing, or the 404 of a role that is not there.
+/// A 403 with the missing permissions, or a 404 when the role does not exist.
 pub fn check_binding(authorizers: &Authorizers, user: &UserInfo, write: &BindingWrite<'_>) -> Result<(), Status> {
     let (resource, role_resource) = match (write.namespace, write.role.kind.as_str()) {
         ("", "ClusterRole") => ("clusterrolebindings", "clusterroles"),
@@ -85,13 +85,14 @@ pub fn check_binding(authorizers: &Authorizers, user: &UserInfo, write: &Binding
     let rules = authorizers
         .rbac()
         .role_rules(write.role, write.namespace)
-        // Upstream's text names the resource of the request, and the role's name.
+        // Upstream's text has the resource of the request and the name of the role.
         .map_err(|_| Status::not_found(&GroupResource::new(GROUP, resource), &write.role.name))?;
     confirm(authorizers, user, write.namespace, &rules, resource)
         .map_err(|why| Status::forbidden(&GroupResource::new(GROUP, resource), write.name, why))
 }
 
-/// Whether the user holds all of `rules` in the namespace (cluster-wide when it is empty); otherwise what is missing, in upstream's words.
+/// Checks that the user holds all of `rules` in the namespace (cluster-wide when it is empty); the error lists the missing permissions in upstream's
+/// words.
 fn confirm(
     authorizers: &Authorizers,
     user: &UserInfo,

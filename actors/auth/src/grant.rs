@@ -1,4 +1,4 @@
-//! What allows a request: a role binding, or a rule that is built in.
+//! The reason why a request is allowed: a role binding, or a built-in rule.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use compact_str::CompactString;
 use oarlock_meta::quote::quote;
 use serde::{Deserialize, Serialize};
 
-/// What allowed a request. Rendered only when somebody wants to know.
+/// The binding or built-in rule that allowed a request. The text is formatted only on demand.
 #[derive(Debug, Clone)]
 pub enum Grant {
     /// A built-in rule that upstream gives no reason for: `system:masters`, or the Node authorizer.
@@ -15,7 +15,7 @@ pub enum Grant {
     Binding {
         /// The binding.
         binding: Arc<Binding>,
-        /// The first of its subjects that applies.
+        /// The position of the first subject that matches.
         subject: usize,
     },
 }
@@ -29,7 +29,7 @@ impl std::fmt::Display for Grant {
     }
 }
 
-/// What kind of subject a binding names.
+/// The kind of a binding's subject.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SubjectKind {
     /// A user by name.
@@ -38,15 +38,15 @@ pub enum SubjectKind {
     Group,
     /// A ServiceAccount by namespace and name.
     ServiceAccount,
-    /// Something validation lets nobody write; it matches nobody.
+    /// An invalid kind, which validation refuses; matches no user.
     #[serde(untagged)]
     Other(CompactString),
 }
 
-/// Whom a binding means.
+/// A user, group or ServiceAccount that a binding applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// What `name` is the name of.
+    /// The kind of the subject.
     pub kind: SubjectKind,
     /// The name.
     pub name: CompactString,
@@ -55,7 +55,7 @@ pub struct Subject {
     pub namespace: CompactString,
 }
 
-/// Which role a binding hands out.
+/// A binding's reference to its role.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RoleRef {
     /// `Role` or `ClusterRole`.
@@ -67,18 +67,18 @@ pub struct RoleRef {
 /// A RoleBinding, or a ClusterRoleBinding if it has no namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
-    /// Empty for a cluster-wide one.
+    /// The binding's namespace; empty for a cluster-wide one.
     pub namespace: CompactString,
     /// The binding's name.
     pub name: CompactString,
-    /// What it hands out.
+    /// The granted role.
     pub role: RoleRef,
-    /// To whom.
+    /// The users, groups and ServiceAccounts that get the role.
     pub subjects: Vec<Subject>,
 }
 
 impl Binding {
-    /// The binding in the words of upstream's reasons, seen from one of its subjects.
+    /// Formats the binding for one of its subjects, as upstream's reasons do.
     #[must_use]
     pub fn describe(&self, subject: usize) -> String {
         let to = self.subjects.get(subject).map(|s| self.describe_subject(s)).unwrap_or_default();

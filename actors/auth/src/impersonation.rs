@@ -1,5 +1,5 @@
-//! Acting as somebody else by headers (upstream: `endpoints/filters/impersonation`). A pure function from headers to the checks that
-//! have to be made and the user that results; whoever may not do one of the checks gets its 403.
+//! User impersonation by headers (upstream: `endpoints/filters/impersonation`). A pure function computes the required permission checks and the
+//! resulting user; the first check that fails gives a 403.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
-/// API group and version of uids and extras.
+/// The API group and version of uids and extras.
 const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 
-/// Who is to be impersonated, and what the requester needs for it.
+/// The user to impersonate, and the permissions that the requester needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Impersonation {
-    /// Every one of these must be allowed, in this order.
+    /// The checks that must all pass, in this order.
     pub checks: Vec<Check>,
-    /// The user the request goes on as.
+    /// The user the request continues as.
     pub user: UserInfo,
 }
 
-/// One permission `impersonate` that is needed.
+/// One required permission for the verb `impersonate`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Check {
     /// The API group.
@@ -36,16 +36,16 @@ pub struct Check {
     pub version: &'static str,
     /// `users`, `groups`, `serviceaccounts`, `userextras` or `uids`.
     pub resource: &'static str,
-    /// For `userextras` the extra's key.
+    /// The extra's key for `userextras`, else empty.
     pub subresource: String,
-    /// A ServiceAccount's namespace.
+    /// The namespace of a ServiceAccount.
     pub namespace: String,
-    /// Which one.
+    /// The name or value to impersonate.
     pub name: String,
 }
 
 impl Check {
-    /// The question to the authorizers.
+    /// Returns the attributes to authorize.
     #[must_use]
     pub fn attributes<'a>(&'a self, requester: &'a UserInfo) -> Attributes<'a> {
         Attributes {
@@ -57,7 +57,7 @@ impl Check {
         }
     }
 
-    /// The check as Go prints the ObjectReference upstream keeps it in.
+    /// Formats the check as Go prints upstream's ObjectReference.
     fn shown(&self) -> String {
         let kind = match self.resource {
             "users" => "User",
@@ -72,7 +72,7 @@ impl Check {
     }
 }
 
-/// What the headers ask for; `None` when they ask for nothing.
+/// Parses the impersonation headers; `None` when there are none.
 ///
 /// # Errors
 /// 400 when groups, extras or a uid are given without a user.
@@ -119,10 +119,10 @@ pub fn requested(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
     Ok(Some(Impersonation { checks, user }))
 }
 
-/// Whether `requester` may impersonate whom the headers ask for.
+/// Checks whether `requester` may impersonate the requested user.
 ///
 /// # Errors
-/// The 403 of the first check that fails.
+/// A 403 for the first check that fails.
 pub fn check(authorizers: &Authorizers, requester: &UserInfo, asked: &Impersonation) -> Result<(), Status> {
     for check in &asked.checks {
         let attributes = check.attributes(requester);
@@ -134,7 +134,7 @@ pub fn check(authorizers: &Authorizers, requester: &UserInfo, asked: &Impersonat
     Ok(())
 }
 
-/// Takes the headers away, so that nothing behind sees them.
+/// Removes the headers, so that later stages do not see them.
 pub fn clear(headers: &mut HeaderMap) {
     let names: Vec<_> = headers
         .keys()
@@ -146,8 +146,8 @@ pub fn clear(headers: &mut HeaderMap) {
     }
 }
 
-/// Groups that are given stand; an account without any gets its fixed ones. Everybody but the anonymous counts as authenticated,
-/// unless the groups say otherwise.
+/// Returns the groups of the impersonated user. Given groups are used as they are; a ServiceAccount without any gets its fixed ones. All users but
+/// the anonymous one are in `system:authenticated`, unless the groups say otherwise.
 fn effective_groups(name: &str, mut groups: Vec<String>) -> Vec<String> {
     if groups.is_empty()
         && let Some((namespace, _)) = split_service_account(name)
@@ -173,7 +173,7 @@ fn all(headers: &HeaderMap, name: &str) -> Vec<String> {
     headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
 }
 
-/// Sorted by key, so that the order of the checks does not depend on that of the headers.
+/// Parses the extras, sorted by key, so that the order of the checks does not depend on the order of the headers.
 fn extras(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
     let mut extras: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, value) in headers {

@@ -1,14 +1,14 @@
-//! Who a request is from, and whether they may do it.
+//! Authentication and authorization of requests.
 //!
-//! - [`authenticators`]: client certificates, bound ServiceAccount tokens, the front proxy's headers, anonymous. A wrong
-//!   credential is refused on every path; only the absence of one makes `system:anonymous`.
+//! - [`authenticators`]: client certificates, bound ServiceAccount tokens, the front proxy's headers, anonymous. A wrong credential is always
+//!   refused; only a request without a credential becomes `system:anonymous`.
 //! - [`tokens`]: ServiceAccount tokens, issued and verified.
-//! - [`authorizers`]: the chain `system:masters`, Node, RBAC, each answering [`Decision`]. RBAC is indexed by subject and by
-//!   verb and resource, never scanned; the Node authorizer keeps the graph of what each node's pods refer to.
-//! - [`escalation`]: nobody grants what they do not hold. [`impersonation`]: acting as somebody else.
+//! - [`authorizers`]: the chain `system:masters`, Node, RBAC, each answering [`Decision`]. RBAC is indexed by subject and by verb and resource, never
+//!   scanned; the Node authorizer keeps the graph of the objects that each node's pods refer to.
+//! - [`escalation`]: no user grants permissions they do not hold. [`impersonation`]: requests in another user's name.
 //!
-//! Everything decides in memory, from its arguments and what it was told before; nothing here reads a clock or waits. What the
-//! store holds arrives as objects ([`Authorizers::observe`], see [`objects`]) and through [`tokens::Lookup`].
+//! All decisions are made in memory, from arguments and earlier updates; no function reads a clock or waits. The store's objects arrive through
+//! [`Authorizers::observe`] (see [`objects`]) and [`tokens::Lookup`].
 
 pub mod attributes;
 pub mod authenticators;

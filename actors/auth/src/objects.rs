@@ -1,5 +1,5 @@
-//! From the store's objects to what the authorizers keep: roles and bindings to RBAC, pods, volumes, attachments and slices to the
-//! Node authorizer. Objects of other kinds pass unnoticed.
+//! Updates of the authorizers from the store's objects: roles and bindings go to RBAC; pods, volumes, attachments and slices to the Node authorizer.
+//! Other kinds are ignored.
 
 mod node;
 mod rbac;
@@ -16,8 +16,8 @@ use crate::authorizers::Authorizers;
 use crate::authorizers::rbac::Change;
 
 impl Authorizers {
-    /// Takes note of objects that were created or updated, or that are there when the server starts. RBAC objects become visible
-    /// together: a first load should be one call.
+    /// Records objects that were created or updated, or that exist at the start of the server. RBAC objects are published together, so the initial
+    /// load should be one call.
     pub fn observe<'a>(&self, objects: impl IntoIterator<Item = &'a Obj>) {
         let mut changes = Vec::new();
         for object in objects {
@@ -31,7 +31,7 @@ impl Authorizers {
         }
     }
 
-    /// Takes note of the deletion of an object of this resource.
+    /// Records the deletion of an object of this resource.
     pub fn forget(&self, resource: &Resource, namespace: &str, name: &str) {
         match resource.plural {
             "roles" | "clusterroles" => {

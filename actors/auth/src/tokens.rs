@@ -1,8 +1,8 @@
-//! ServiceAccount tokens: JSON Web Tokens bound to the account and, mostly, to a pod, a secret or a node (upstream: `pkg/serviceaccount`).
+//! ServiceAccount tokens: JSON Web Tokens bound to the account and, mostly, to a pod, a Secret or a node (upstream: `pkg/serviceaccount`).
 //!
-//! A token is good while its signature verifies, its time has come and not passed, it is meant for this server, and the account and
-//! the bound object still exist with the uid in the claims. The signature is verified once per token ([`Verifier`] remembers); all
-//! the rest is asked anew on every request, so that deleting a pod ends its token at once.
+//! A token is valid while its signature verifies, its validity period includes the present, its audience is this server, and the account and the
+//! bound object still exist with the uid in the claims. The signature is verified once per token ([`Verifier`] caches the result); everything else is
+//! checked on every request, so that deleting a pod invalidates its token at once.
 
 mod cache;
 mod claims;
@@ -16,22 +16,22 @@ pub use claims::{Claims, Kubernetes, Reference};
 pub use issue::{BoundObject, IssuedToken, Issuer, TokenRequest};
 pub use verify::{TokenError, Verified, Verifier};
 
-/// The issuer a cluster with the default domain uses.
+/// The issuer of a cluster with the default domain.
 pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// An object as token validation needs it.
+/// The fields of an object that token validation needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// `metadata.uid`.
     pub uid: String,
-    /// `metadata.deletionTimestamp` in Unix seconds, once deletion has been asked for.
+    /// `metadata.deletionTimestamp` in Unix seconds, if set.
     pub deleted_at: Option<i64>,
 }
 
-/// A pod as token validation needs it.
+/// The fields of a pod that token validation needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPod {
-    /// What every object has.
+    /// The fields common to all objects.
     pub object: Found,
     /// `spec.serviceAccountName`.
     pub service_account: String,
@@ -39,19 +39,19 @@ pub struct FoundPod {
     pub node: String,
 }
 
-/// The objects tokens are bound to, looked up in the apiserver's own view. `None` is "not there".
+/// Lookup of the objects that tokens are bound to, in the apiserver's own View. `None` means that the object does not exist.
 pub trait Lookup: Send + Sync {
-    /// A ServiceAccount.
+    /// Returns a ServiceAccount.
     fn service_account(&self, namespace: &str, name: &str) -> Option<Found>;
-    /// A Pod.
+    /// Returns a Pod.
     fn pod(&self, namespace: &str, name: &str) -> Option<FoundPod>;
-    /// A Secret.
+    /// Returns a Secret.
     fn secret(&self, namespace: &str, name: &str) -> Option<Found>;
-    /// A Node.
+    /// Returns a Node.
     fn node(&self, name: &str) -> Option<Found>;
 }
 
-/// The document at `/.well-known/openid-configuration`, fields in upstream's order. `jwks_uri` must be an `https` address.
+/// Returns the document at `/.well-known/openid-configuration`, with fields in upstream's order. `jwks_uri` must be an `https` address.
 #[must_use]
 pub fn openid_configuration(issuer: &str, jwks_uri: &str) -> String {
     let text = |value: &str| serde_json::Value::from(value).to_string();

@@ -1,61 +1,61 @@
-//! Who a request is from (upstream: `k8s.io/apiserver/pkg/authentication/user`), and the names the system gives to users and groups.
+//! Users of requests (upstream: `k8s.io/apiserver/pkg/authentication/user`), and the system's names of users and groups.
 
 use std::collections::BTreeMap;
 
-/// A request without a credential.
+/// The user of a request without a credential.
 pub const ANONYMOUS: &str = "system:anonymous";
-/// Members may do everything; no authorizer is asked.
+/// The group whose members may do everything, without asking the authorizers.
 pub const MASTERS: &str = "system:masters";
-/// Everybody who proved who they are.
+/// The group of all authenticated users.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// Everybody else.
+/// The group of all other users.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// Every kubelet.
+/// The group of all kubelets.
 pub const NODES: &str = "system:nodes";
-/// Prefix of a kubelet's user name.
+/// The prefix of a kubelet's user name.
 pub const NODE_PREFIX: &str = "system:node:";
-/// Prefix of a ServiceAccount's user name, `system:serviceaccount:<namespace>:<name>`.
+/// The prefix of a ServiceAccount's user name, `system:serviceaccount:<namespace>:<name>`.
 pub const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
-/// Every ServiceAccount.
+/// The group of all ServiceAccounts.
 pub const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 
-/// Extra key: which credential proved the user, `X509SHA256=…` or `JTI=…`.
+/// The extra key of the credential's id, `X509SHA256=…` or `JTI=…`.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// Extra key: the pod a token is bound to.
+/// The extra key of the pod that a token is bound to.
 pub const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
-/// Extra key: that pod's uid.
+/// The extra key of that pod's uid.
 pub const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
-/// Extra key: the node a token, or its pod, is bound to.
+/// The extra key of the node that a token, or its pod, is bound to.
 pub const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
-/// Extra key: that node's uid.
+/// The extra key of that node's uid.
 pub const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 
-/// A user as every stage after authentication sees them.
+/// An authenticated user, as all later stages receive it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserInfo {
-    /// Unique among active users.
+    /// The user name, unique among active users.
     pub name: String,
-    /// Unique for ever, where the authenticator knows one.
+    /// The uid, unique for ever; empty if the authenticator gives none.
     pub uid: String,
-    /// In the order the authenticator gave them.
+    /// The groups in the authenticator's order.
     pub groups: Vec<String>,
-    /// What else the authenticator knows.
+    /// Further attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl UserInfo {
-    /// A user with groups and nothing else.
+    /// Creates a user with groups and nothing else.
     pub fn new<G: Into<String>>(name: impl Into<String>, groups: impl IntoIterator<Item = G>) -> Self {
         Self { name: name.into(), groups: groups.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// The user of a request without a credential.
+    /// Returns the user of a request without a credential.
     #[must_use]
     pub fn anonymous() -> Self {
         Self::new(ANONYMOUS, [UNAUTHENTICATED])
     }
 
-    /// A ServiceAccount with its fixed groups, as its tokens prove it: what a controller in this process acts as.
+    /// Returns a ServiceAccount's user with its fixed groups, as its tokens give it: controllers in this process use it.
     #[must_use]
     pub fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
         let mut user = Self::new(service_account_name(namespace, name), service_account_groups(namespace));
@@ -63,13 +63,13 @@ impl UserInfo {
         user.authenticated()
     }
 
-    /// The kubelet of a node.
+    /// Returns the user of a node's kubelet.
     #[must_use]
     pub fn node(name: &str) -> Self {
         Self::new(format!("{NODE_PREFIX}{name}"), [NODES]).authenticated()
     }
 
-    /// The apiserver itself, for what it writes when it starts and keeps in repair (upstream's loopback user).
+    /// Returns the apiserver's own user, for the objects that it creates and repairs (upstream's loopback user).
     #[must_use]
     pub fn apiserver() -> Self {
         Self::new("system:apiserver", [AUTHENTICATED, MASTERS])
@@ -88,7 +88,7 @@ impl UserInfo {
         self
     }
 
-    /// Adds `system:authenticated`, unless the authenticator has decided that itself.
+    /// Adds `system:authenticated`, unless the authenticator has set that group or its opposite.
     #[must_use]
     pub fn authenticated(mut self) -> Self {
         if self.name != ANONYMOUS && !self.in_group(AUTHENTICATED) && !self.in_group(UNAUTHENTICATED) {
@@ -97,26 +97,26 @@ impl UserInfo {
         self
     }
 
-    /// The node a kubelet speaks for: its name has the prefix and it is in `system:nodes`. May be empty.
+    /// Returns the node of a kubelet, a user with the name prefix and in `system:nodes`. The node name may be empty.
     #[must_use]
     pub fn node_name(&self) -> Option<&str> {
         self.name.strip_prefix(NODE_PREFIX).filter(|_| self.in_group(NODES))
     }
 }
 
-/// The user name of a ServiceAccount.
+/// Returns the user name of a ServiceAccount.
 #[must_use]
 pub fn service_account_name(namespace: &str, name: &str) -> String {
     format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}")
 }
 
-/// The groups every ServiceAccount of a namespace is in.
+/// Returns the groups of every ServiceAccount of a namespace.
 #[must_use]
 pub fn service_account_groups(namespace: &str) -> [String; 2] {
     [SERVICE_ACCOUNTS.to_owned(), format!("{SERVICE_ACCOUNTS}:{namespace}")]
 }
 
-/// Namespace and name of a ServiceAccount's user name; `None` for any other user.
+/// Splits a ServiceAccount's user name into namespace and name; `None` for other users.
 #[must_use]
 pub fn split_service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;

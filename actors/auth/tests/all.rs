@@ -1,4 +1,4 @@
-//! Who is believed and who may do what: recorded answers, and hostile input.
+//! Tests of authentication and authorization: recorded answers, and hostile input.
 
 #![cfg(test)]
 

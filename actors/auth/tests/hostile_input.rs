@@ -1,4 +1,4 @@
-//! Whatever a client sends as a token, a certificate or a header, the answer is a refusal and never a panic.
+//! Any token, certificate or header that a client may send is refused without a panic.
 
 use http::{HeaderMap, HeaderValue};
 use oarlock_auth::tokens::{DEFAULT_ISSUER, Found, FoundPod, Lookup, Verifier};
@@ -63,7 +63,7 @@ proptest! {
             *byte ^= 1 << bit;
         }
         let damaged = CertificateDer::from(bytes);
-        // Reading may succeed; believing must not.
+        // Parsing may succeed; verification must fail.
         let _ = parse_presented(&damaged);
         let peer = PeerCertificates::new(vec![damaged]).unwrap();
         prop_assert!(chain.authenticate(Some(&peer), &HeaderMap::new(), 1_800_000_000).is_err());

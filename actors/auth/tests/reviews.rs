@@ -1,5 +1,5 @@
-//! The authorizers answer as a real kube-apiserver 1.35 does: its whole policy (bootstrap roles and bindings, aggregated roles
-//! filled by their controller) and its answers to SubjectAccessReviews are recorded in `data/reviews/recorded.json`.
+//! The authorizers answer as a real kube-apiserver 1.35 does. Its whole policy (bootstrap roles and bindings, aggregated roles filled by their
+//! controller) and its answers to SubjectAccessReviews are recorded in `data/reviews/recorded.json`.
 //!
 //! To record again, start upstream's etcd, kube-apiserver and kube-controller-manager and run
 //! `UPSTREAM_KUBECONFIG=… cargo test -p oarlock-auth --test all -- --ignored record`.
@@ -109,7 +109,7 @@ fn rules(value: &Value) -> Vec<PolicyRule> {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-/// The recorded policy, loaded into the authorizers.
+/// Loads the recorded policy into the authorizers.
 fn authorizers() -> Authorizers {
     let recorded = recorded();
     let authorizers = Authorizers::new();
@@ -162,7 +162,7 @@ fn every_recorded_review_is_answered_alike() {
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), answers.len(), wrong.join("\n"));
 }
 
-/// What upstream's controller wrote into `admin`, `edit` and `view` is what [`aggregate`] gives.
+/// [`aggregate`] gives what upstream's controller wrote into `admin`, `edit` and `view`.
 #[test]
 fn aggregated_roles_are_those_of_upstreams_controller() {
     let recorded = recorded();
@@ -194,7 +194,7 @@ fn aggregated_roles_are_those_of_upstreams_controller() {
     assert_eq!(checked, 3);
 }
 
-/// Users and groups whose rules in namespace `team` are recorded.
+/// The users and groups whose rules in namespace `team` are recorded.
 const LISTED: [(&str, &[&str]); 6] = [
     ("alice", &["system:authenticated"]),
     ("x", &["devs", "system:authenticated"]),
@@ -207,7 +207,7 @@ const LISTED: [(&str, &[&str]); 6] = [
     ("system:node:n1", &["system:nodes", "system:authenticated"]),
 ];
 
-/// SelfSubjectRulesReview lists the same rules, each as often; upstream's order is that of a map.
+/// SelfSubjectRulesReview lists the same rules the same number of times; upstream's order is that of a map.
 #[test]
 fn listed_rules_are_those_upstream_lists() {
     let (authorizers, recorded) = (authorizers(), recorded());
@@ -227,7 +227,7 @@ fn listed_rules_are_those_upstream_lists() {
     }
 }
 
-/// What upstream said about the bootstrap policy holds for what was recorded.
+/// Upstream's bootstrap policy is part of the recorded policy.
 #[test]
 fn the_recorded_policy_is_the_whole_bootstrap_set() {
     let recorded = recorded();
@@ -315,7 +315,7 @@ fn record() {
     });
     let listed: Vec<Value> = listed.collect();
 
-    // One line per object: a difference shows what changed.
+    // One line per object, so that a diff shows what changed.
     let lines = |list: Vec<Value>| list.iter().map(|v| format!("  {v}")).collect::<Vec<_>>().join(",\n");
     let text = format!(
         "{{\n\"roles\": [\n{}\n],\n\"bindings\": [\n{}\n],\n\"reviews\": [\n{}\n],\n\"rules\": [\n{}\n]\n}}\n",

@@ -1,4 +1,4 @@
-//! Controllers of group `apps`.
+//! Controllers of the API group `apps`.
 
 pub(crate) mod deployment;
 pub(crate) mod replicaset;

@@ -1,4 +1,4 @@
-//! Controllers that reach a cloud, and the cloud provider as they call it.
+//! Controllers that call a cloud, and the interface through which they call its provider.
 
 pub(crate) mod node;
 pub(crate) mod node_lifecycle;

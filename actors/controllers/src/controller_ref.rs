@@ -1,22 +1,22 @@
-//! Who belongs to whom: adoption and release by selectors (upstream `ControllerRefManager`).
+//! Adoption and release of objects by the selector of their owner (upstream `ControllerRefManager`).
 
 use std::sync::Arc;
 
 use oarlock_informer::{Cache, Index, Item, ObjMeta};
 use oarlock_meta::LabelSelector;
 
-/// What an owner has, could take and must let go.
+/// The objects that an owner controls, can adopt, and must release.
 #[derive(Debug)]
 pub(crate) struct Claims<T> {
-    /// Its own, in key order.
+    /// The objects that the owner controls and selects, in key order.
     pub(crate) mine: Vec<Arc<Item<T>>>,
-    /// Nobody's, to be taken.
+    /// The selected objects without a controller, to be adopted.
     pub(crate) adopt: Vec<Arc<Item<T>>>,
-    /// Its own that the selector does not select any more.
+    /// The controlled objects that the selector does not match any more, to be released.
     pub(crate) release: Vec<Arc<Item<T>>>,
 }
 
-/// Sorts candidates: those controlled by `owner` and those that nobody controls.
+/// Sorts candidates, which are the objects controlled by `owner` and the objects without a controller.
 pub(crate) fn claim<T>(
     owner: &ObjMeta,
     selector: Option<&LabelSelector>,
@@ -36,7 +36,7 @@ pub(crate) fn claim<T>(
     claims
 }
 
-/// Indexes that answer for candidates without a scan.
+/// Indexes that find the candidates of an owner without a scan of the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidates<T> {
     owned: Index<T>,
@@ -44,7 +44,7 @@ pub(crate) struct Candidates<T> {
 }
 
 impl<T: Send + Sync + 'static> Candidates<T> {
-    /// The indexes of a cache.
+    /// Creates the indexes of a cache.
     pub(crate) fn of(cache: &Arc<Cache<T>>) -> Self {
         let orphans = cache.index("orphans by namespace", |item, value| {
             if item.meta.controller().is_none() {
@@ -54,14 +54,14 @@ impl<T: Send + Sync + 'static> Candidates<T> {
         Self { owned: cache.by_controller(), orphans }
     }
 
-    /// What `owner` may claim.
+    /// Returns the objects that `owner` controls or might adopt.
     pub(crate) fn get(&self, owner: &ObjMeta) -> Vec<Arc<Item<T>>> {
         let mut all = self.owned.get(owner.uid.as_str());
         all.extend(self.orphans.get(owner.namespace()));
         all
     }
 
-    /// What `uid` controls.
+    /// Returns the objects that the owner `uid` controls.
     pub(crate) fn owned(&self, uid: &str) -> Vec<Arc<Item<T>>> {
         self.owned.get(uid)
     }

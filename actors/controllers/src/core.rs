@@ -1,4 +1,4 @@
-//! Controllers of the core group, of who may what, and of the objects of all groups alike.
+//! Controllers of the core API group, of RBAC, and controllers that treat the objects of all groups alike.
 
 pub(crate) mod clusterrole_aggregation;
 pub(crate) mod endpoints;

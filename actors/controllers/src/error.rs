@@ -1,21 +1,21 @@
-//! Why controllers could not be started.
+//! The errors of starting controllers.
 
 use oarlock_meta::Status;
 
 use crate::harness::Need;
 
-/// The controllers could not be started.
+/// Why controllers could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// `--controllers` names controllers that do not exist.
     #[error("{}", unknown(.0))]
     Unknown(Vec<String>),
-    /// A controller uses something that its row does not declare as needed.
+    /// A controller uses a [`Need`] that its row does not declare.
     #[error("controller {name} uses {need} and does not declare it")]
     Undeclared {
         /// Name of the controller.
         name: &'static str,
-        /// What it uses.
+        /// The undeclared need.
         need: Need,
     },
     /// The runtime refused an actor.

@@ -1,6 +1,6 @@
-//! What every controller is made with: its row in the table, the environment it is started in, and the shell that runs its reconciles.
+//! The parts that every controller is built from: its row in the table, the environment it is started in, and the shell that runs its reconciles.
 //!
-//! Nothing here knows a controller, so that another one comes without a change here.
+//! The harness knows no single controller, so a new controller needs no change here.
 
 mod clients;
 mod env;

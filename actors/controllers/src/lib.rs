@@ -1,4 +1,4 @@
-//! The controllers of kube-controller-manager and of cloud-controller-manager, one file each: plan purely, act thinly.
+//! The controllers of kube-controller-manager and cloud-controller-manager, one file or folder each, with pure planning apart from writes.
 //!
 //! Each controller is one [`Row`]. [`start()`] gives each its own identity (the ServiceAccount that upstream's bootstrap roles are
 //! bound to) and one set of shared informers, and spawns it in the shell of `oarlock_informer`. In a controller's folder `plan.rs` decides

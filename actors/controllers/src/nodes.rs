@@ -1,4 +1,4 @@
-//! Controllers of nodes and of what becomes of pods with them.
+//! Controllers of nodes, and of the eviction of pods from nodes.
 
 pub(crate) mod node_lifecycle;
 pub(crate) mod pods_by_node;

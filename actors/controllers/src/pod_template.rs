@@ -1,4 +1,4 @@
-//! The pods that workloads make (upstream `controller.GetPodFromTemplate`).
+//! Creates pods from the templates of workloads (upstream `controller.GetPodFromTemplate`).
 
 use oarlock_informer::ObjMeta;
 use oarlock_schema::views::{View, core_v1, meta_v1};
@@ -6,7 +6,7 @@ use oarlock_schema::{Obj, Resource, Value};
 
 use crate::write::owner_node;
 
-/// A pod of a template, named after its owner.
+/// Returns a pod of a template, with a generated name that begins with the owner's.
 pub(crate) fn pod(
     resource: &'static Resource,
     template: core_v1::PodTemplateSpec<'_>,

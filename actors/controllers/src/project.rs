@@ -1,4 +1,4 @@
-//! What the controllers read of each kind, and nothing else: the shared informers keep these and drop the objects.
+//! The projections of the controllers: the fields of each kind that controllers read. The shared informers keep only these.
 
 mod cloud;
 mod deployment;
@@ -36,7 +36,7 @@ pub(crate) use template::HASH;
 
 use oarlock_meta::Time;
 
-/// A time field; absent and zero times are `None`.
+/// Parses a time field; absent and zero times are `None`.
 pub(crate) fn time(text: &str) -> Option<Time> {
     Time::parse(text).ok().filter(|time| !time.is_zero())
 }

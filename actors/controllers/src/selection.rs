@@ -1,11 +1,11 @@
-//! Which controllers run (upstream `IsControllerEnabled` and the rules of `--controllers`).
+//! The selection of the controllers to run (upstream `IsControllerEnabled` and the rules of `--controllers`).
 
 use oarlock_seeded_bug::seeded_bug;
 
 use crate::error::Error;
 use crate::harness::Row;
 
-/// Every controller that is on by default.
+/// The mention in `--controllers` of every controller that is on by default.
 const ALL: &str = "*";
 
 /// The controllers to run, as `--controllers` names them: `*` is all that are on by default, `foo` the controller `foo`, `-foo` all but that one. A name
@@ -22,14 +22,14 @@ impl Default for Selection {
 }
 
 impl Selection {
-    /// The controllers that `controllers` names, except those of `disable` (names without `-`), whatever `controllers` says of them.
+    /// Selects the controllers that `controllers` names, except those in `disable` (names without `-`), which takes precedence.
     #[must_use]
     pub fn new(controllers: &[String], disable: &[String]) -> Self {
         let without = disable.iter().map(|name| format!("-{name}"));
         Self { mentions: without.chain(controllers.iter().cloned()).collect() }
     }
 
-    /// Those that are on by default, except `disable`.
+    /// Selects the controllers that are on by default, except those in `disable`.
     #[must_use]
     pub fn without(disable: &[String]) -> Self {
         Self::new(&[ALL.to_owned()], disable)
@@ -50,7 +50,7 @@ impl Selection {
         if unknown.is_empty() { Ok(()) } else { Err(Error::Unknown(unknown)) }
     }
 
-    /// Whether a controller is to run.
+    /// Whether the selection includes a controller.
     pub(crate) fn runs(&self, row: &Row) -> bool {
         let first = self.mentions.iter().find(|mention| *mention != ALL && is(row, bare(mention)));
         match first {
@@ -63,7 +63,7 @@ impl Selection {
     }
 }
 
-/// A mention without its sign.
+/// Returns the name of a mention, without its `-`.
 fn bare(mention: &str) -> &str {
     mention.strip_prefix('-').unwrap_or(mention)
 }

@@ -1,4 +1,4 @@
-//! A transport that acts as a ServiceAccount: it asks for a token for it, and for another one before that expires (upstream
+//! A client transport that authenticates as a ServiceAccount: requests a token for the account, and a new one before the token expires (upstream
 //! `--use-service-account-credentials`).
 
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use tokio::sync::Mutex;
 use crate::harness::Clients;
 use crate::service_accounts::NAMESPACE;
 
-/// Seconds for which a token is asked.
-const LIFE: i64 = 3600;
-/// A token is replaced when this much of its life is over.
-const RENEW: Duration = Duration::from_secs(2880);
+/// The requested lifetime of a token in seconds.
+const TOKEN_SECONDS: i64 = 3600;
+/// The age at which a token is replaced.
+const RENEW_AFTER: Duration = Duration::from_secs(2880);
 
-/// The client of a manager over HTTPS, and what makes those of its accounts, with tokens that the manager asks for.
+/// Returns the HTTPS client of a manager, and a factory of clients for ServiceAccounts, whose tokens the manager requests.
 ///
 /// # Errors
 /// When a certificate or key is malformed, or the system's authorities cannot be found.
@@ -48,24 +48,24 @@ pub fn identities(
     Ok((manager, Arc::new(clients)))
 }
 
-/// See the module text.
+/// The transport of one ServiceAccount, with the account's current token.
 struct Account {
     name: String,
-    /// Asks for the tokens.
+    /// The client that requests tokens.
     manager: Client,
-    /// Where to connect, as nobody.
+    /// The server's address, without credentials.
     endpoint: Endpoint,
     spawn: Arc<dyn Spawn>,
     current: Mutex<Option<(Arc<Https>, Instant)>>,
 }
 
 impl Account {
-    /// Acts as `name` at `endpoint`, which must not carry a credential of its own.
+    /// A transport that authenticates as the account `name` at `endpoint`, which must carry no credential.
     fn new(name: &str, manager: Client, endpoint: Endpoint, spawn: Arc<dyn Spawn>) -> Self {
         Self { name: name.to_owned(), manager, endpoint, spawn, current: Mutex::new(None) }
     }
 
-    /// A transport with a token that is good for a while.
+    /// Returns a transport with a valid token, and requests a new token when the current one is old.
     async fn transport(&self) -> Result<Arc<Https>, Status> {
         let mut current = self.current.lock().await;
         if let Some((transport, until)) = &*current
@@ -75,7 +75,7 @@ impl Account {
         }
         let token = match (self.token().await, &*current) {
             (Ok(token), _) => token,
-            // The old one lives a little longer; another try comes with the next call.
+            // The old token is still valid for a while; the next call tries again.
             (Err(status), Some((transport, until))) if until.elapsed() < Duration::from_secs(600) => {
                 tracing::warn!(account = self.name, %status, "token not renewed");
                 return Ok(transport.clone());
@@ -86,7 +86,7 @@ impl Account {
         endpoint.auth = https::Auth::Token(token);
         let transport = Https::new(endpoint, self.spawn.clone()).map_err(Status::internal_error)?;
         let transport = Arc::new(transport);
-        *current = Some((transport.clone(), clock::after(RENEW)));
+        *current = Some((transport.clone(), clock::after(RENEW_AFTER)));
         Ok(transport)
     }
 
@@ -95,7 +95,7 @@ impl Account {
         let accounts = resource("", "v1", "serviceaccounts").ok_or_else(|| none("serviceaccounts"))?;
         let ty = type_of_kind("authentication.k8s.io", "v1", "TokenRequest").ok_or_else(|| none("TokenRequest"))?;
         let mut request = Obj::new(ty);
-        request.set_at(&["spec", "expirationSeconds"], LIFE);
+        request.set_at(&["spec", "expirationSeconds"], TOKEN_SECONDS);
         let ask = || Call::Create(request.clone(), WriteOptions::default());
         let mut reply = self.manager.call(accounts, "token", NAMESPACE, &self.name, ask()).await;
         if reply.as_ref().is_err_and(Status::is_not_found) {
@@ -111,7 +111,7 @@ impl Account {
         Ok(view.status().token().to_owned())
     }
 
-    /// Makes the account: the first token may be wanted before anything else made it.
+    /// Creates the account, because the first token may be requested before the account exists.
     async fn make(&self, accounts: &'static Resource) -> Result<(), Status> {
         let mut account = Obj::new(accounts.ty);
         account.set_at(&["metadata", "namespace"], NAMESPACE);
@@ -122,7 +122,7 @@ impl Account {
         }
     }
 
-    /// After a 401 the token is not used again: the account may have been made anew.
+    /// Drops the token after a 401, because the account may have been deleted and recreated.
     async fn judge<T>(&self, used: &Arc<Https>, answer: Result<T, Status>) -> Result<T, Status> {
         if answer.as_ref().is_err_and(Status::is_unauthorized) {
             let mut current = self.current.lock().await;

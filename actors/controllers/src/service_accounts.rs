@@ -1,4 +1,4 @@
-//! The controllers' own ServiceAccounts: made once at the start and again whenever one is gone (upstream makes them when it asks for their
+//! Creates the controllers' own ServiceAccounts at the start, and again when one was deleted (upstream creates them when it requests their
 //! tokens, `--use-service-account-credentials`).
 
 use std::collections::BTreeSet;
@@ -15,10 +15,10 @@ use oarlock_schema::{Obj, Resource};
 use crate::error::Error;
 use crate::harness::must;
 
-/// Where they live.
+/// The namespace of the controllers' ServiceAccounts.
 pub(crate) const NAMESPACE: &str = "kube-system";
 
-/// The row of the maker of accounts.
+/// The actor kind of the actor that creates the accounts.
 static ACCOUNTS: ActorKind = ActorKind {
     name: "controllers.accounts",
     on_shutdown: OnShutdown::Finish,
@@ -26,7 +26,7 @@ static ACCOUNTS: ActorKind = ActorKind {
     ..ActorKind::DEFAULT
 };
 
-/// Pauses after failures.
+/// The pauses after failures.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(20), max: Duration::from_secs(30) };
 
 pub(crate) async fn start(system: &System, client: Client, names: BTreeSet<&'static str>) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Starts the controllers.
+//! Starts the selected controllers of a controller manager or cloud controller manager.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::selection::Selection;
 use crate::service_accounts;
 use crate::table::{CLOUD_ROWS, ROWS};
 
-/// Options of the controllers.
+/// Options of the controllers of kube-controller-manager.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The controllers to run.
@@ -33,7 +33,7 @@ pub struct Options {
     pub placement: Placement,
 }
 
-/// Options of the controllers that reach a cloud.
+/// Options of the controllers of cloud-controller-manager.
 #[derive(Clone, Debug)]
 pub struct CloudOptions {
     /// The controllers to run.
@@ -42,43 +42,43 @@ pub struct CloudOptions {
     pub settings: Settings,
     /// The cloud provider.
     pub provider: Arc<dyn Provider>,
-    /// The provider's name of the cluster: the same in all processes, and another than that of any other cluster there.
+    /// The cluster's name at the provider: the same in all processes, and unique among the provider's clusters.
     pub cluster: String,
     /// Units that this process holds.
     pub placement: Placement,
 }
 
-/// Every unit of the controllers. All processes must know the same, so a controller's unit exists whether the controller runs or not.
+/// Returns every unit of the controllers. All processes must use the same units, so a controller's unit exists whether the controller runs or not.
 #[must_use]
 pub fn units() -> Vec<Unit> {
     let single = ROWS.iter().filter(|row| row.spread == Spread::Singleton).map(|row| Unit::singleton(row.name));
     Scope::parts(PARTS).units().iter().cloned().chain(single).collect()
 }
 
-/// Every unit of the controllers that reach a cloud; work for each has effects outside of the API.
+/// Returns every unit of the controllers that call a cloud; work for each has effects outside of the API.
 #[must_use]
 pub fn cloud_units() -> Vec<Unit> {
     vec![Unit::named(CLOUD_UNIT)]
 }
 
-/// The rows of the controller manager's controllers, sorted by name.
+/// Returns the rows of kube-controller-manager's controllers, sorted by name.
 #[must_use]
 pub fn rows() -> &'static [Row] {
     ROWS
 }
 
-/// The rows of the cloud controller manager's controllers, sorted by name.
+/// Returns the rows of cloud-controller-manager's controllers, sorted by name.
 #[must_use]
 pub fn cloud_rows() -> &'static [Row] {
     CLOUD_ROWS
 }
 
-/// The controllers of a process.
+/// The controllers that were started in a process, and their informers.
 #[derive(Clone, Debug)]
 pub struct Started {
-    /// Names of the controllers, sorted.
+    /// The names of the running controllers, sorted.
     pub controllers: Vec<&'static str>,
-    /// The caches that they share.
+    /// The informers that the controllers share.
     pub informers: SharedInformers,
 }
 
@@ -86,7 +86,7 @@ pub struct Started {
 /// `system:kube-controller-manager`, which reads for the shared informers and creates the accounts.
 ///
 /// # Errors
-/// [`Error`]; what was started before stays and ends with the system.
+/// [`Error`]; controllers that were started before the error keep running and end with the system.
 pub async fn start(system: &System, manager: Client, clients: Clients, options: Options) -> Result<Started, Error> {
     let Options { selection, features, settings, root_ca, placement } = options;
     selection.check(ROWS)?;
@@ -102,10 +102,10 @@ pub async fn start(system: &System, manager: Client, clients: Clients, options: 
     process.start(manager, running(ROWS, &selection, &features, &process.supplies)).await
 }
 
-/// Starts the selected controllers that reach a cloud; `manager` is `system:cloud-controller-manager`, the rest as for [`start`].
+/// Starts the selected controllers that call a cloud; `manager` is `system:cloud-controller-manager`, the other arguments are as for [`start`].
 ///
 /// # Errors
-/// [`Error`]; what was started before stays and ends with the system.
+/// [`Error`]; controllers that were started before the error keep running and end with the system.
 pub async fn start_cloud(
     system: &System,
     manager: Client,
@@ -125,7 +125,7 @@ pub async fn start_cloud(
     process.start(manager, running(CLOUD_ROWS, &selection, &FeatureGates::default(), &process.supplies)).await
 }
 
-/// The controllers that run: those selected whose gate is on and whose needs the process meets. The log says why one that is selected does not run.
+/// Returns the controllers that run: the selected ones whose gate is on and whose needs the process meets. Logs why a selected controller does not run.
 fn running<'a>(rows: &'a [Row], selection: &Selection, features: &FeatureGates, supplies: &Supplies) -> Vec<&'a Row> {
     let mut running = Vec::new();
     for row in rows.iter().filter(|row| selection.runs(row)) {
@@ -141,7 +141,7 @@ fn running<'a>(rows: &'a [Row], selection: &Selection, features: &FeatureGates, 
     running
 }
 
-/// What all controllers of a process share.
+/// The state that all controllers of a process share.
 struct Process {
     system: System,
     clients: Clients,

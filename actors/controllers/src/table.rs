@@ -1,4 +1,4 @@
-//! The list of controllers.
+//! The tables of all controllers.
 
 use crate::apps::{deployment, replicaset};
 use crate::batch::{job, ttl_after_finished};
@@ -11,7 +11,7 @@ use crate::core::{
 use crate::harness::Row;
 use crate::nodes::{node_lifecycle, taint_eviction, ttl};
 
-/// The controllers of the controller manager, sorted by name.
+/// The controllers of kube-controller-manager, sorted by name.
 pub(crate) static ROWS: &[Row] = &[
     clusterrole_aggregation::ROW,
     deployment::ROW,
@@ -30,7 +30,7 @@ pub(crate) static ROWS: &[Row] = &[
     ttl::ROW,
 ];
 
-/// The controllers of the cloud controller manager, sorted by name.
+/// The controllers of cloud-controller-manager, sorted by name.
 pub(crate) static CLOUD_ROWS: &[Row] = &[cloud::node::ROW, cloud::node_lifecycle::ROW, service_lb::ROW];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Writes that several controllers make.
+//! API writes that several controllers share.
 
 use futures::stream::{self, StreamExt};
 use oarlock_client::{Client, ListOptions, Object, PatchType, WriteOptions};
@@ -9,18 +9,18 @@ use oarlock_schema::views::{View, core_v1};
 use oarlock_schema::{Obj, Resource, Struct, TypeRef, Value};
 use serde_json::json;
 
-/// Writes of one reconcile that are under way at once.
+/// The most concurrent writes of one reconcile.
 pub(crate) const IN_FLIGHT: usize = 64;
 
-/// The wall time in whole seconds, as objects hold it.
+/// Returns the wall time in whole seconds, the precision of API objects.
 pub(crate) fn now() -> Time {
     Time::from_unix(clock::wall().as_second())
 }
 
-/// The whole object behind a cached one.
+/// Reads the whole object of a cached projection from the API server.
 ///
 /// # Errors
-/// 409 when it is not the cached revision any more: whoever decided on the cache must decide again. Otherwise the server's Status.
+/// 409 when the object is not at the cached revision any more, so that the caller must decide anew. Otherwise the server's Status.
 pub(crate) async fn current(client: &Client, resource: &'static Resource, meta: &ObjMeta) -> Result<Obj, Status> {
     let object = client.get(resource, meta.namespace(), meta.name()).await?;
     if object.revision != meta.revision {
@@ -29,7 +29,7 @@ pub(crate) async fn current(client: &Client, resource: &'static Resource, meta: 
     object.obj()
 }
 
-/// Changes the object behind a cached one, or its status.
+/// Changes the object of a cached projection, or the object's status.
 ///
 /// # Errors
 /// As [`current`].
@@ -45,7 +45,7 @@ pub(crate) async fn update(
     client.update_subresource(resource, subresource, object).await
 }
 
-/// A reference to an owner that manages what carries it and whose foreground deletion waits for it.
+/// Returns an owner reference to the managing controller, whose foreground deletion waits for the dependent.
 pub(crate) fn owner(resource: &Resource, meta: &ObjMeta) -> serde_json::Value {
     json!({
         "apiVersion": resource.group_version(),
@@ -57,7 +57,7 @@ pub(crate) fn owner(resource: &Resource, meta: &ObjMeta) -> serde_json::Value {
     })
 }
 
-/// The same as a node of an object.
+/// Returns the owner reference of [`owner`] as a value of the type `ty`.
 pub(crate) fn owner_node(ty: TypeRef, resource: &Resource, meta: &ObjMeta) -> Value {
     let fields = [
         ("apiVersion", Value::from(resource.group_version())),
@@ -70,7 +70,7 @@ pub(crate) fn owner_node(ty: TypeRef, resource: &Resource, meta: &ObjMeta) -> Va
     Value::Struct(node(ty, fields))
 }
 
-/// A struct of these fields; names that the type lacks are left out.
+/// Builds a struct of these fields; names that the type lacks are left out.
 pub(crate) fn node<'a>(ty: TypeRef, fields: impl IntoIterator<Item = (&'a str, Value)>) -> Struct {
     let mut node = Struct::new(ty);
     for (name, value) in fields {
@@ -79,7 +79,7 @@ pub(crate) fn node<'a>(ty: TypeRef, fields: impl IntoIterator<Item = (&'a str, V
     node
 }
 
-/// Takes `object` into the hands of `meta`, unless it is another incarnation by now.
+/// Adopts `object`: makes `meta` its controller, unless the object is another incarnation by now.
 ///
 /// # Errors
 /// The server's Status.
@@ -93,10 +93,10 @@ pub(crate) async fn adopt(
     patch_metadata(client, resource, object, &patch).await
 }
 
-/// Lets go of `object`.
+/// Releases `object`: removes its owner reference.
 ///
 /// # Errors
-/// The server's Status; that it is gone or another incarnation is none.
+/// The server's Status; no error if the object is deleted or another incarnation.
 pub(crate) async fn release(
     client: &Client,
     resource: &'static Resource,
@@ -112,7 +112,7 @@ pub(crate) async fn release(
     }
 }
 
-/// Merges a patch of the metadata that names the incarnation it is for.
+/// Merges a patch into the metadata of one incarnation of an object (precondition on the uid).
 ///
 /// # Errors
 /// The server's Status.
@@ -127,15 +127,15 @@ pub(crate) async fn patch_metadata(
     client.patch(resource, "", key, patch, WriteOptions::default()).await
 }
 
-/// Runs calls, at most [`IN_FLIGHT`] at once; answers come in order of completion.
+/// Runs calls, at most [`IN_FLIGHT`] concurrently; returns the answers in order of completion.
 pub(crate) fn all<F: Future, I: IntoIterator<Item = F>>(calls: I) -> impl Future<Output = Vec<F::Output>> + use<F, I> {
-    // Collected first: a future that holds the borrowing closures is not general enough for a trait's boxed one.
+    // Collected first: a future that holds the borrowing closures cannot be boxed for a trait.
     let calls: Vec<F> = calls.into_iter().collect();
     async move { stream::iter(calls).buffer_unordered(IN_FLIGHT).collect().await }
 }
 
-/// Runs calls in batches that double from one, at most `IN_FLIGHT` at once, and stops after a batch in which one failed: a cluster that
-/// refuses the first pod is not asked a thousand times (upstream `slowStartBatch`).
+/// Runs calls in batches whose size doubles from one, at most `IN_FLIGHT` concurrently, and stops after a batch with a failure, so that a cluster that
+/// refuses the first pod does not get a thousand requests (upstream `slowStartBatch`).
 pub(crate) async fn slow_start<F, T>(count: usize, call: impl Fn(usize) -> F) -> Vec<Result<T, Status>>
 where
     F: Future<Output = Result<T, Status>>,
@@ -155,16 +155,16 @@ where
     done
 }
 
-/// The object of a cache, as Events name it.
+/// Returns the reference to a cached object for Events.
 pub(crate) fn about(resource: &Resource, meta: &ObjMeta) -> ObjectRef {
     ObjectRef::of(resource, meta)
 }
 
-/// Marks a pod with condition DisruptionTarget before it is deleted, and as Failed where no kubelet will do that any more (upstream
+/// Sets condition DisruptionTarget of a pod before its deletion, and phase Failed if no kubelet will set it any more (upstream
 /// `PodDisruptionConditions`).
 ///
 /// # Errors
-/// The server's Status; that the pod is gone is none.
+/// The server's Status; no error if the pod is deleted.
 pub(crate) async fn disrupted(
     client: &Client,
     pods: &'static Resource,
@@ -183,7 +183,7 @@ pub(crate) async fn disrupted(
     }
 }
 
-/// The patch of a pod's status for [`disrupted`]. It names the order of the conditions: what the pod has not had comes last, not first.
+/// Returns the patch of a pod's status for [`disrupted`]. The patch states the order of the conditions, so that a new condition comes last, not first.
 fn disruption(pod: &Obj, (reason, message): (&str, &str), failed: bool, now: Time) -> serde_json::Value {
     const TYPE: &str = "DisruptionTarget";
     let conditions = pod.at(&["status", "conditions"]).map_or(&[][..], Value::items);
@@ -214,7 +214,7 @@ fn disruption(pod: &Obj, (reason, message): (&str, &str), failed: bool, now: Tim
     json!({"metadata": {"uid": uid}, "status": status})
 }
 
-/// Adds a taint to a node that has none of this key and effect.
+/// Adds a taint to a node unless the node has a taint of this key and effect.
 pub(crate) fn add_taint(node: &mut Obj, key: &str, effect: &str) {
     let mut taints = taints(node);
     let same = |taint: &Value| text(taint, "key") == key && text(taint, "effect") == effect;
@@ -225,7 +225,7 @@ pub(crate) fn add_taint(node: &mut Obj, key: &str, effect: &str) {
     }
 }
 
-/// Takes the taints of a key off a node.
+/// Removes the taints of a key from a node.
 pub(crate) fn remove_taint(node: &mut Obj, key: &str) {
     let kept = taints(node).into_iter().filter(|taint| text(taint, "key") != key);
     node.set_at(&["spec", "taints"], Value::from_iter(kept));

@@ -1,7 +1,14 @@
-//! The cache: projections by key and by index, how fresh they are, and who wants to hear of changes.
+//! The cache: projections of API objects by key and by index, with the revision they reflect and the subscribers to their changes.
 //!
-//! One writer, the reflector; any number of readers, which never wait for it longer than one batch takes to apply. Readers get shared
-//! items, so nothing they hold changes under them.
+//! The reflector is the only writer. Any number of readers wait for the writer no longer than one batch of changes takes to apply. Readers get
+//! shared, immutable items.
+//!
+//! # Staleness
+//! A cache may lag behind the apiserver by any time, for instance during a network outage, but never shows a state that the apiserver did not have.
+//! Before the first complete state ([`Cache::is_synced`]) a cache is empty, so an absent object proves nothing. Revisions only grow, except when the
+//! apiserver was restored from a backup. Each read locks the cache by itself: two reads may see different revisions. A caller that has just
+//! written, or has learned a revision elsewhere, calls [`Cache::at_least`] first; a caller whose decision must hold now writes with a precondition
+//! (uid or `resourceVersion`) and lets the apiserver decide. Objects that cannot be decoded are missing from the cache; the reflector logs each.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -28,7 +35,7 @@ mod write;
 pub use index::Index;
 use index::Table;
 
-/// How far a cache has come.
+/// The state of a cache: the revision it reflects, and whether its first complete state has been applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Every change up to this revision has been applied.
@@ -37,27 +44,30 @@ pub struct Progress {
     pub synced: bool,
 }
 
-/// A cache did not come far enough in time.
+/// The error of a wait for a cache that did not reach a revision before the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cache is at revision {at}, not yet at {wanted}")]
 pub struct Lagging {
-    /// Where it stands.
+    /// The revision that the cache had reached at the deadline.
     pub at: Revision,
-    /// Where it should be; zero: synced at all.
+    /// The revision that was waited for; zero when only the first complete state was.
     pub wanted: Revision,
 }
 
-/// The projections of one resource (or of a selection of it). See the module text.
+/// An in-memory copy of the objects of one resource (or of a [`crate::Selection`] of them), reduced to projections and kept current by a reflector.
+///
+/// Reads never wait for the apiserver and may be stale; each method says what staleness means for its caller.
 pub struct Cache<T> {
     state: RwLock<State<T>>,
-    /// In place of `T::project`.
+    /// The projection to use in place of `T::project`.
     project: Option<fn(&Obj) -> T>,
-    /// What of an object is decoded; `None`: all of it.
+    /// The fields to decode of each object; `None` for all.
     wanted: Option<Wanted>,
     progress: Arc<Watched<Progress>>,
     relay: Relay<T>,
 }
 
+/// The locked content of a cache: the objects, their indexes, and the subscribers to changes.
 struct State<T> {
     items: BTreeMap<Key, Arc<Item<T>>>,
     indexes: Vec<Table<T>>,
@@ -80,7 +90,7 @@ impl<T: Project> Default for Cache<T> {
 }
 
 impl<T: Project> Cache<T> {
-    /// A cache whose items are projected so, for consumers that read more of the same objects than others of the type: maybe all.
+    /// An empty cache that calls `project` in place of `T::project`, and decodes whole objects. For consumers that read more fields than others of `T`.
     #[must_use]
     pub fn projecting(project: fn(&Obj) -> T) -> Self {
         Self { project: Some(project), wanted: None, ..Self::default() }
@@ -88,43 +98,51 @@ impl<T: Project> Cache<T> {
 }
 
 impl<T> Cache<T> {
-    /// The item of a key.
+    /// Returns the object with this key as of the last applied change.
+    ///
+    /// The object may have been changed, deleted, or deleted and recreated since; compare uids before acting on an incarnation. `None` does not prove
+    /// that the apiserver has no such object: a recent create may not have arrived, and an unsynced cache is empty. Ask the apiserver where that matters.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Item<T>>> {
         self.state.read().items.get(key).cloned()
     }
 
-    /// The item of a namespace and name.
+    /// Returns the object with this namespace and name; as stale as with [`Cache::get`].
     #[must_use]
     pub fn named(&self, namespace: &str, name: &str) -> Option<Arc<Item<T>>> {
         self.get(&Key::new(namespace, name))
     }
 
-    /// How many items there are.
+    /// The number of objects in the cache. Zero before the first complete state, and inexact by the changes that have not arrived; do not enforce a
+    /// limit by this count alone.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.read().items.len()
     }
 
-    /// Whether there is none.
+    /// Whether the cache holds no object. Says nothing about the cluster before the cache is synced; check [`Cache::is_synced`] first.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All items in key order. Costs one pointer an item; take what an index gives where one fits.
+    /// Returns all objects in key order, as of one revision. Copies one pointer for each object; prefer an [`Index`] where one fits.
+    ///
+    /// The list stays as it is while the cache moves on: by the time the caller has worked through it, objects may be deleted or missing from it.
+    /// A caller that must not miss later changes subscribes before it lists.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Item<T>>> {
         self.state.read().items.values().cloned().collect()
     }
 
-    /// All keys in order.
+    /// Returns all keys in order, as of one revision. The object of a key may be deleted by the time the caller reads it with [`Cache::get`].
     #[must_use]
     pub fn keys(&self) -> Vec<Key> {
         self.state.read().items.keys().cloned().collect()
     }
 
-    /// The items of a namespace in key order.
+    /// Returns the objects of a namespace in key order, as of one revision; as stale as with [`Cache::list`]. An empty answer does not prove that the
+    /// namespace is empty.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<Item<T>>> {
         let first = Key::new(namespace, "");
@@ -133,7 +151,9 @@ impl<T> Cache<T> {
         from.take_while(|(key, _)| key.namespace == namespace).map(|(_, item)| item.clone()).collect()
     }
 
-    /// The items of a namespace (all when empty) whose labels a selector selects, in key order.
+    /// Returns the objects of a namespace (of all namespaces when empty) that a label selector matches, in key order, as of one revision.
+    ///
+    /// Labels may have changed since: an object may no longer match, or a matching one may be missing. Reads every object of the namespace.
     #[must_use]
     pub fn select(&self, namespace: &str, selector: &LabelSelector) -> Vec<Arc<Item<T>>> {
         let mut items = if namespace.is_empty() { self.list() } else { self.in_namespace(namespace) };
@@ -141,37 +161,41 @@ impl<T> Cache<T> {
         items
     }
 
-    /// How far the cache has come.
+    /// Returns the revision that the cache reflects and whether its first complete state has been applied, both of one moment.
+    ///
+    /// The cache may advance before the caller's next read, so this is a lower bound: a read that follows shows at least this revision.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.progress.get()
     }
 
-    /// The revision up to which every change has been applied.
+    /// Returns the revision up to which every change has been applied; zero before the first complete state. A lower bound for the reads that follow.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.progress().revision
     }
 
-    /// Whether the first complete state has been applied.
+    /// Whether the first complete state has been applied. Says that reads show every object as of some revision, not that they are current: a synced
+    /// cache remains synced while its watch is broken.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.progress().synced
     }
 
-    /// Waits for the first complete state.
+    /// Waits until the first complete state has been applied. Reads that follow show every object that existed at [`Cache::revision`]; newer changes
+    /// may be missing.
     ///
     /// # Errors
-    /// [`Lagging`] when it had not come at `deadline`.
+    /// [`Lagging`] when the cache is not synced at `deadline`.
     pub async fn synced(&self, deadline: Instant) -> Result<(), Lagging> {
         self.reach(Revision::ZERO, deadline).await
     }
 
-    /// Waits until every change up to `revision` (and the first complete state) has been applied. A revision of another resource is
-    /// reached with the next event or bookmark only, which may take a minute.
+    /// Waits until every change up to `revision` (and the first complete state) has been applied. Reads that follow show the write that returned
+    /// `revision`, or a later state. A revision of another resource is reached with the next event or bookmark only, which may take a minute.
     ///
     /// # Errors
-    /// [`Lagging`] when it had not come at `deadline`.
+    /// [`Lagging`] when the cache has not reached `revision` at `deadline`. The cache can still be read, but may not show the write.
     pub async fn at_least(&self, revision: Revision, deadline: Instant) -> Result<(), Lagging> {
         self.reach(revision, deadline).await
     }
@@ -182,19 +206,21 @@ impl<T> Cache<T> {
         reached.map(drop).map_err(|_| Lagging { at: self.revision(), wanted })
     }
 
-    /// Follows the progress.
+    /// Follows the cache's progress. The follower sees the latest value, not each one between; a value seen is a lower bound for the reads that follow.
     pub fn watch_progress(&self) -> Follower<Progress> {
         self.progress.follow()
     }
 
-    /// Between what keeps this cache current and other processes that read the same.
+    /// The relay that passes this cache's changes to other processes, or other processes' changes to this cache.
     #[must_use]
     pub const fn relay(&self) -> &Relay<T> {
         &self.relay
     }
 
-    /// Tells of changes from now on, beginning with [`crate::Notice::Resync`]. At most `capacity` keys wait; when there are more, one
-    /// `Resync` takes their place. A subscriber that does not ask costs nothing else.
+    /// Subscribes to changes. The first notice is [`crate::Notice::Resync`]. At most `capacity` changed keys are kept for the subscriber; when there
+    /// are more, one `Resync` replaces them. A slow subscriber never delays the cache or other subscribers.
+    ///
+    /// A notice follows the change: the cache shows the notified state or a later one, and states between two notices are skipped.
     #[must_use]
     pub fn subscribe(&self, capacity: usize) -> Changes<T> {
         let (changes, subscriber) = Changes::new(capacity);
@@ -203,7 +229,7 @@ impl<T> Cache<T> {
     }
 }
 
-/// What identifies the cached state of an object, for a reflector that wants to spare a decode.
+/// Returns the cached item when it has the uid and revision of `object`, so that the reflector need not decode the object again.
 pub(crate) fn unchanged<T>(cache: &Cache<T>, key: &Key, uid: &Str, object: &Object) -> Option<Arc<Item<T>>> {
     let item = cache.get(key)?;
     (item.meta.revision == object.revision && item.meta.uid.0 == *uid && !object.revision.is_zero()).then_some(item)

@@ -1,4 +1,5 @@
-//! Change notices: level-triggered, one per key however often it changed, bounded, never in the writer's way.
+//! Change notices of a cache: level-triggered, bounded, and at most one for each key however often the object changed. The writer never waits for
+//! a subscriber.
 
 use std::sync::Arc;
 
@@ -9,13 +10,13 @@ use tokio::sync::Notify;
 use crate::item::Item;
 use crate::key::Key;
 
-/// What became of one key since the subscriber last heard of it.
+/// The change of one object since the subscriber's last notice about its key.
 pub struct Change<T> {
-    /// Which object.
+    /// The key of the object.
     pub key: Key,
-    /// The state that the subscriber last heard of, `None` if there was none.
+    /// The state in the subscriber's last notice, `None` if the object did not exist.
     pub old: Option<Arc<Item<T>>>,
-    /// The state now, `None` if it is gone. States between the two were skipped; it may even be another incarnation (compare uids).
+    /// The current state, `None` if the object is deleted. States between the two were skipped; `new` may even be another incarnation (compare uids).
     pub new: Option<Arc<Item<T>>>,
 }
 
@@ -33,23 +34,23 @@ impl<T> std::fmt::Debug for Change<T> {
 }
 
 impl<T> Change<T> {
-    /// The state now, or the last one of an object that is gone.
+    /// Returns the current state, or the last state of a deleted object.
     #[must_use]
     pub fn latest(&self) -> Option<&Arc<Item<T>>> {
         self.new.as_ref().or(self.old.as_ref())
     }
 }
 
-/// What a subscriber hears.
+/// One notification of a subscriber.
 #[derive(Debug)]
 pub enum Notice<T> {
-    /// Anything may have changed: look at the whole cache. The first notice of all, and what follows an overflow.
+    /// Anything may have changed: the subscriber must read the whole cache. The first notice of a subscription, and the notice after an overflow.
     Resync,
     /// These keys changed, in the order of their first change; at least one.
     Changes(Vec<Change<T>>),
 }
 
-/// A subscription, see [`crate::Cache::subscribe`]. Dropping it ends it.
+/// A subscription to the changes of a cache, made by [`crate::Cache::subscribe`]. Dropping the value ends the subscription.
 pub struct Changes<T> {
     subscriber: Arc<Subscriber<T>>,
 }
@@ -62,17 +63,20 @@ impl<T> std::fmt::Debug for Changes<T> {
     }
 }
 
+/// The cache's side of a subscription: holds the pending changes until the subscriber takes them.
 pub(crate) struct Subscriber<T> {
     capacity: usize,
     pending: Mutex<Pending<T>>,
     ready: Notify,
 }
 
+/// The changes that a subscriber has not taken yet; empty while `resync` is set.
 struct Pending<T> {
     resync: bool,
     changes: IndexMap<Key, States<T>>,
 }
 
+/// The first and the last state of an object in the pending changes.
 struct States<T> {
     old: Option<Arc<Item<T>>>,
     new: Option<Arc<Item<T>>>,
@@ -88,7 +92,7 @@ impl<T> Changes<T> {
         (Self { subscriber: subscriber.clone() }, subscriber)
     }
 
-    /// The next notice. Cancel safe. It waits as long as nothing changes; what asks is a loop that also listens for its own end.
+    /// Waits for the next notice, without a deadline: the caller's loop also waits for its own shutdown. Cancel safe.
     pub async fn next(&mut self) -> Notice<T> {
         loop {
             let ready = self.subscriber.ready.notified();
@@ -99,7 +103,7 @@ impl<T> Changes<T> {
         }
     }
 
-    /// The next notice, if there is one now.
+    /// Returns the next notice if one is pending.
     pub fn try_next(&mut self) -> Option<Notice<T>> {
         self.subscriber.take()
     }
@@ -109,7 +113,7 @@ impl<T> Subscriber<T> {
     pub(crate) fn push(&self, change: &Change<T>) {
         let mut pending = self.pending.lock();
         if pending.resync {
-            return; // the subscriber is going to look at everything
+            return; // the pending Resync covers every key
         }
         if let Some(states) = pending.changes.get_mut(&change.key) {
             states.new.clone_from(&change.new);

@@ -1,7 +1,7 @@
-//! The shell of every controller: changes become keys, keys become reconciles, and nothing else is left to the controller than to decide.
+//! The framework of every controller: maps changes to keys and runs a reconcile for each key.
 //!
-//! A controller is one actor. Its reconciles are gated tasks, at most `workers` at a time and never two of one key; a panic, an error or a
-//! missed deadline of one is that key's failure and brings it back after a pause.
+//! A controller is one actor. Its reconciles are gated tasks, at most `workers` at a time and never two of one key. A panic, an error or a
+//! missed deadline of a reconcile counts as a failure of its key, which is reconciled again after a pause.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use run::Shared;
 use share::Share;
 use source::{Source, Watched};
 
-/// The row of controllers; the actor's key is the controller's name.
+/// The actor kind of controllers; the actor's key is the controller's name.
 pub static CONTROLLER: ActorKind = ActorKind {
     name: "informer.controller",
     on_shutdown: OnShutdown::Finish,
@@ -37,48 +37,48 @@ pub static CONTROLLER: ActorKind = ActorKind {
     ..ActorKind::DEFAULT
 };
 
-/// What is fixed about a controller.
+/// The fixed properties of a controller: name, number of workers, and deadline of a reconcile.
 #[derive(Clone, Copy, Debug)]
 pub struct ControllerRow {
-    /// Its name, as upstream's ("replicaset"); names the actor, logs and metrics.
+    /// The controller's name, as upstream's ("replicaset"); used for the actor, logs and metrics.
     pub name: &'static str,
-    /// How many keys are reconciled at once.
+    /// The number of keys that are reconciled at once.
     pub workers: usize,
-    /// How long one reconcile may take.
+    /// The deadline of one reconcile.
     pub deadline: Duration,
 }
 
 impl ControllerRow {
-    /// A row with a minute for each reconcile.
+    /// A row whose reconciles may take one minute each.
     #[must_use]
     pub const fn new(name: &'static str, workers: usize) -> Self {
         Self { name, workers, deadline: Duration::from_secs(60) }
     }
 }
 
-/// When a key that was reconciled should be looked at again, apart from changes.
+/// When a successfully reconciled key is reconciled again, apart from changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeue {
-    /// When something changes.
+    /// Only when something changes.
     No,
-    /// In this time at the latest.
+    /// After this time at the latest.
     After(Duration),
-    /// After the pause of a failure, which grows each time, but it is none.
+    /// After the growing pause of a failed key, although the reconcile did not fail.
     Backoff,
 }
 
-/// What a controller does.
+/// The reconcile function of a controller.
 #[async_trait]
 pub trait Reconcile: Send + Sync + 'static {
-    /// Brings the cluster closer to what the object `key` wants; the object may be gone. Level-triggered: it is not told what changed.
-    /// Dropped at the row's deadline.
+    /// Brings the cluster closer to the desired state of the object `key`, which may be deleted. Level-triggered: the call does not say what changed.
+    /// The future is dropped at the row's deadline.
     ///
     /// # Errors
-    /// Any; the key comes back after a pause. A [`oarlock_meta::Status`] that says when to try again is obeyed; a conflict is routine.
+    /// Any error; the key is reconciled again after a pause. The `retryAfterSeconds` of an [`oarlock_meta::Status`] is obeyed; a conflict is routine.
     async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure>;
 }
 
-/// A controller to be spawned.
+/// A configured controller, ready to be spawned.
 pub struct Controller {
     shared: Arc<Shared>,
 }
@@ -90,9 +90,9 @@ impl std::fmt::Debug for Controller {
 }
 
 impl Controller {
-    /// A controller that does `reconcile` for each key.
+    /// Begins a controller that calls `reconcile` for each key.
     #[must_use]
-    #[expect(clippy::new_ret_no_self, reason = "what it watches has to be said before there is a controller")]
+    #[expect(clippy::new_ret_no_self, reason = "a controller needs its watches before it can be built")]
     pub fn new(row: ControllerRow, reconcile: impl Reconcile) -> ControllerBuilder {
         ControllerBuilder {
             row,
@@ -104,16 +104,16 @@ impl Controller {
         }
     }
 
-    /// The queue, for keys that are wanted for other reasons than changes.
+    /// Returns the queue, for keys that are reconciled for other reasons than changes.
     #[must_use]
     pub fn queue(&self) -> &Arc<WorkQueue<Key>> {
         &self.shared.queue
     }
 
-    /// Starts the actor.
+    /// Starts the controller's actor.
     ///
     /// # Errors
-    /// When a controller of this name lives already or the system is shutting down.
+    /// When a controller of this name is running already or the system is shutting down.
     pub fn spawn(self, system: &System) -> BoxFuture<'_, Result<LoopHandle, oarlock_runtime::Error>> {
         let name = self.shared.row.name;
         let shared = self.shared;
@@ -121,7 +121,7 @@ impl Controller {
     }
 }
 
-/// Collects what a [`Controller`] watches.
+/// Builds a [`Controller`]: collects the caches that are watched and read.
 pub struct ControllerBuilder {
     row: ControllerRow,
     reconcile: Arc<dyn Reconcile>,
@@ -138,13 +138,13 @@ impl std::fmt::Debug for ControllerBuilder {
 }
 
 impl ControllerBuilder {
-    /// The objects of `cache` are what is reconciled, under their own keys.
+    /// Reconciles the objects of `cache`, under their own keys.
     #[must_use]
     pub fn reconciles<T: Send + Sync + 'static>(self, cache: &Arc<Cache<T>>) -> Self {
         self.watches(cache, |change, enqueue| enqueue(change.key.clone()))
     }
 
-    /// Objects of `cache` belong to what is reconciled through their managing controller of this kind: its key is wanted when they change.
+    /// Reconciles the managing controller of this kind when an object of `cache` changes; the old one too when an object changes its controller.
     #[must_use]
     pub fn owns<T: Send + Sync + 'static>(self, cache: &Arc<Cache<T>>, kind: &'static str) -> Self {
         self.watches(cache, move |change, enqueue| {
@@ -156,8 +156,8 @@ impl ControllerBuilder {
         })
     }
 
-    /// Changes of `cache` concern the keys that `map` hands to its second argument. At the start, and after an overflow, it is asked for
-    /// each object with `old` unset.
+    /// Reconciles the keys that `map` passes to its second argument for a change of `cache`. At the start, and after an overflow, `map` is called
+    /// for each object with `old` unset.
     #[must_use]
     pub fn watches<T: Send + Sync + 'static>(
         mut self,
@@ -168,42 +168,42 @@ impl ControllerBuilder {
         self
     }
 
-    /// `cache` is read: nothing is reconciled before it is synced.
+    /// Declares that reconciles read `cache`: no key is reconciled before `cache` is synced.
     #[must_use]
     pub fn reads<T: Send + Sync + 'static>(mut self, cache: &Arc<Cache<T>>) -> Self {
         self.sources.push(Arc::new(Watched { cache: cache.clone(), map: None }));
         self
     }
 
-    /// No key is reconciled before the caches show what was written on its behalf.
+    /// Reconciles no key before the caches show the key's earlier writes, which the reconciler records in `own`.
     #[must_use]
     pub fn own_writes(mut self, own: &Arc<OwnWrites>) -> Self {
         self.own = own.clone();
         self
     }
 
-    /// Only the keys of the units of `scope` that `placement` holds are reconciled, each under its unit's claim. Without this all are.
+    /// Reconciles only the keys of the units of `scope` that `placement` holds, each under its unit's claim. By default all keys are reconciled.
     #[must_use]
     pub fn placed(mut self, placement: &Placement, scope: Scope) -> Self {
         self.share = Share::of(placement, scope);
         self
     }
 
-    /// Uses this queue, which others may add to.
+    /// Uses this queue, to which other code may add keys.
     #[must_use]
     pub fn queue(mut self, queue: &Arc<WorkQueue<Key>>) -> Self {
         self.queue = queue.clone();
         self
     }
 
-    /// The controller.
+    /// Builds the controller.
     #[must_use]
     pub fn build(self) -> Controller {
         let Self { row, reconcile, sources, share, own, queue } = self;
         Controller { shared: Arc::new(Shared::new(row, reconcile, sources, share, own, queue)) }
     }
 
-    /// Builds and starts it.
+    /// Builds the controller and starts its actor.
     ///
     /// # Errors
     /// As [`Controller::spawn`].

@@ -1,4 +1,4 @@
-//! Events: what a component tells users about an object (`kubectl describe`). Best effort, bounded, and thrifty: repetitions become a count.
+//! The event recorder: writes Events about objects for users (`kubectl describe`). Best effort and bounded; repetitions become a count.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ mod tests;
 
 use correlate::{Correlator, Outcome, Record};
 
-/// The row of event recorders.
+/// The actor kind of event recorders.
 pub static RECORDER: ActorKind = ActorKind {
     name: "informer.events",
     on_shutdown: OnShutdown::Finish,
@@ -29,20 +29,20 @@ pub static RECORDER: ActorKind = ActorKind {
     ..ActorKind::DEFAULT
 };
 
-/// How long writing one Event may take, retries included; then it is lost.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// The deadline of writing one Event, retries included; after the deadline the Event is lost.
+const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How an Event is to be taken.
+/// The type of an Event (`type` on the wire).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
-    /// As intended.
+    /// The component did what it should.
     Normal,
-    /// Something may be wrong.
+    /// Something may be wrong with the object.
     Warning,
 }
 
 impl EventType {
-    /// The word on the wire.
+    /// Returns the value on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl EventType {
     }
 }
 
-/// What an Event is about (upstream `v1.ObjectReference`).
+/// A reference to the object that an Event is about (upstream `v1.ObjectReference`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
     /// Group and version.
@@ -65,14 +65,14 @@ pub struct ObjectRef {
     pub name: Str,
     /// Uid.
     pub uid: Str,
-    /// The revision that was looked at; empty if that does not matter.
+    /// The revision of the object that the component has read; empty if irrelevant.
     pub resource_version: Str,
     /// A part of the object, as `spec.containers{web}`.
     pub field_path: Str,
 }
 
 impl ObjectRef {
-    /// An object of a cache.
+    /// A reference to an object of a cache.
     #[must_use]
     pub fn of(resource: &Resource, meta: &ObjMeta) -> Self {
         Self {
@@ -87,14 +87,14 @@ impl ObjectRef {
     }
 }
 
-/// Tells users. Clones share the recorder; a call never waits.
+/// Records Events about objects through an actor. Clones share the actor; recording never waits.
 #[derive(Clone, Debug)]
 pub struct Recorder {
-    handle: Handle<Told>,
+    handle: Handle<RecorderMessage>,
     origin: Arc<Origin>,
 }
 
-/// On whose behalf Events are written: identity, and the host they name.
+/// The source of Events: the identity that writes, the component and host that are named, and the claim.
 #[derive(Debug)]
 struct Origin {
     client: Client,
@@ -103,14 +103,14 @@ struct Origin {
     fence: Option<Fence>,
 }
 
-/// What a recorder is sent.
-type Told = (Record, Arc<Origin>);
+/// The message of a recorder's actor.
+type RecorderMessage = (Record, Arc<Origin>);
 
 impl Recorder {
-    /// Starts a recorder for `component` (on `host`, where that matters: kubelets), which writes as `client`'s identity.
+    /// Starts a recorder for `component` (of a kubelet also on `host`; otherwise empty), which writes as `client`'s identity.
     ///
     /// # Errors
-    /// When one of this component and host lives already, or the system is shutting down.
+    /// When a recorder of this component and host is running already, or the system is shutting down.
     pub fn start<'a>(
         system: &'a System,
         client: Client,
@@ -128,20 +128,20 @@ impl Recorder {
     ) -> Result<Self, oarlock_runtime::Error> {
         let key = if host.is_empty() { component.to_owned() } else { format!("{component}/{host}") };
         let (component, host) = (component.into(), host.into());
-        let origin = Origin { client: client.with_timeout(DEADLINE), component, host, fence: None };
+        let origin = Origin { client: client.with_timeout(WRITE_DEADLINE), component, host, fence: None };
         Ok(Self { handle: system.spawn(&RECORDER, key, Writer).await?, origin: Arc::new(origin) })
     }
 
-    /// The same recorder for another host, written as `client`'s identity: a thousand kubelets need one actor, not a thousand.
+    /// Returns a recorder for another host that writes as `client`'s identity through the same actor, so that a thousand kubelets need only one.
     #[must_use]
     pub fn on(&self, client: &Client, host: &str) -> Self {
-        let client = client.with_timeout(DEADLINE);
+        let client = client.with_timeout(WRITE_DEADLINE);
         let component = self.origin.component.clone();
         let origin = Origin { client, component, host: host.into(), fence: self.origin.fence.clone() };
         Self { handle: self.handle.clone(), origin: Arc::new(origin) }
     }
 
-    /// The same recorder; what it is told from here on is written under a claim, or not at all.
+    /// Returns a recorder whose Events are written under a claim, or dropped if another process holds the claim; `None` removes the claim.
     #[must_use]
     pub fn under(&self, fence: Option<Fence>) -> Self {
         let Origin { client, component, host, .. } = &*self.origin;
@@ -149,7 +149,7 @@ impl Recorder {
         Self { handle: self.handle.clone(), origin: Arc::new(origin) }
     }
 
-    /// Tells about an object. Lost when too much is told at once.
+    /// Records an Event about an object. The Event is lost when the recorder's mailbox is full.
     pub fn event(&self, about: &ObjectRef, kind: EventType, reason: &str, message: impl Into<String>) {
         let record = Record {
             about: about.clone(),
@@ -174,12 +174,13 @@ impl Recorder {
     }
 }
 
+/// The actor of a recorder, which writes Events one at a time.
 struct Writer;
 
 struct State {
     events: &'static Resource,
     correlator: Correlator,
-    /// The number in the last name; names of one object must differ even where the clock does not move.
+    /// The number in the last Event's name; names must differ even when the clock does not advance.
     stamp: i128,
     written: u64,
     dropped: u64,
@@ -187,22 +188,27 @@ struct State {
 }
 
 impl Actor for Writer {
-    type Message = Told;
+    type Message = RecorderMessage;
     type State = State;
 
-    async fn start(&self, _: &Ctx<Told>) -> Result<State, Failure> {
+    async fn start(&self, _: &Ctx<RecorderMessage>) -> Result<State, Failure> {
         let events = resource("", "v1", "events").ok_or("the schema has no events")?;
         let correlator = Correlator::default();
         Ok(State { events, correlator, stamp: 0, written: 0, dropped: 0, last_error: String::new() })
     }
 
-    async fn handle(&self, state: &mut State, (record, origin): Told, ctx: &Ctx<Told>) -> Result<(), Failure> {
+    async fn handle(
+        &self,
+        state: &mut State,
+        (record, origin): RecorderMessage,
+        ctx: &Ctx<RecorderMessage>,
+    ) -> Result<(), Failure> {
         let outcome = state.correlator.take(&record, clock::now());
         let written = async {
             match outcome {
                 Outcome::Drop => Ok(false),
                 Outcome::New { message } => self.create(state, &record, &origin, (&message, 1)).await.map(|()| true),
-                Outcome::Again { name, count, message } => {
+                Outcome::Repeat { name, count, message } => {
                     self.repeat(state, &record, &origin, &name, (&message, count)).await.map(|()| true)
                 }
             }
@@ -210,7 +216,7 @@ impl Actor for Writer {
         match ctx.protected(fence::scope(origin.fence.clone(), written)).await {
             Ok(true) => state.written += 1,
             Ok(false) => state.dropped += 1,
-            // Whoever has the claim now says what there is to say.
+            // The process that holds the claim now records its own Events.
             Err(status) if status.is_stale_owner() => state.dropped += 1,
             Err(status) => {
                 state.dropped += 1;
@@ -244,7 +250,7 @@ impl Writer {
         if let Err(status) = &answer
             && (status.is_service_unavailable() || status.is_too_many_requests())
         {
-            // Once more, after a while: an apiserver that restarts should not cost every Event.
+            // One retry after a pause, so that a restart of the apiserver does not lose every Event.
             let pause = Duration::from_secs(status.retry_after().unwrap_or(1).clamp(1, 5).into());
             clock::sleep(rng::jitter(pause, 50)).await;
             answer = origin.client.call(state.events, "", &namespace, "", create()).await;
@@ -270,7 +276,7 @@ impl Writer {
                 state.correlator.wrote(record, message, name, count);
                 Ok(())
             }
-            // It expired: begin another, which keeps the count.
+            // The Event has expired: a new one continues the count.
             Err(status) if status.is_not_found() => self.create(state, record, origin, (message, count)).await,
             Err(status) => Err(status),
         }

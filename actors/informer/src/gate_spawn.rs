@@ -1,4 +1,4 @@
-//! The HTTPS client's connections as gated tasks.
+//! Runs the connections of the HTTPS client as gated tasks.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::pin::Pin;
 use oarlock_client::https::Spawn;
 use oarlock_runtime::Gate;
 
-/// Runs connections inside a gate (of the phase `Informers`, say), so that they are counted and end with it.
+/// Spawns connection tasks inside a gate (for instance of the phase `Informers`), so that connections are counted and end with the gate.
 #[derive(Clone, Debug)]
 pub struct GateSpawn(pub Gate);
 

@@ -1,4 +1,4 @@
-//! What a cache keeps of an object: a little metadata and the projection.
+//! The items of a cache: the common metadata of an object, and its projection.
 
 use oarlock_meta::{Revision, Time, Uid};
 use oarlock_schema::{Obj, Str, Value};
@@ -15,28 +15,28 @@ pub struct OwnerRef {
     pub kind: Str,
     /// Name of the owner.
     pub name: Str,
-    /// Uid of the owner: the reference is void when the name belongs to another.
+    /// Uid of the owner: the reference is void when another object has the name now.
     pub uid: Uid,
-    /// It is the managing controller; at most one is.
+    /// Whether the owner is the managing controller; at most one owner is.
     pub controller: bool,
-    /// A foreground deletion of the owner waits for this object.
+    /// Whether a foreground deletion of the owner waits for this object.
     pub block_deletion: bool,
 }
 
-/// The metadata that most consumers need.
+/// The metadata of an object that most consumers need (upstream `metav1.ObjectMeta`, in part).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjMeta {
     /// Namespace and name.
     pub key: Key,
     /// Uid.
     pub uid: Uid,
-    /// The revision of this state; for a deleted object that of the deletion.
+    /// The revision of this state; for a deleted object the revision of the deletion.
     pub revision: Revision,
-    /// `metadata.generation`, 0 for kinds that keep none.
+    /// `metadata.generation`, 0 for kinds without generations.
     pub generation: i64,
-    /// When it was created.
+    /// `metadata.creationTimestamp`.
     pub created: Option<Time>,
-    /// When it was asked to go, plus its grace period; `None` while it was not.
+    /// `metadata.deletionTimestamp`: the time of the delete request plus the grace period; `None` unless the object is being deleted.
     pub deletion: Option<Time>,
     /// Labels, sorted by key.
     pub labels: Box<[(Str, Str)]>,
@@ -48,7 +48,7 @@ pub struct ObjMeta {
     pub finalizers: Box<[Str]>,
 }
 
-/// The metadata that [`ObjMeta::read`] looks at.
+/// The metadata fields that [`ObjMeta::read`] reads.
 pub(crate) const READ: [&str; 10] = [
     "name",
     "namespace",
@@ -63,7 +63,7 @@ pub(crate) const READ: [&str; 10] = [
 ];
 
 impl ObjMeta {
-    /// Reads an object's metadata.
+    /// Reads an object's metadata; its annotations only if `annotations` is set.
     #[must_use]
     pub fn read(obj: &Obj, revision: Revision, annotations: bool) -> Self {
         Self {
@@ -81,48 +81,48 @@ impl ObjMeta {
         }
     }
 
-    /// The name.
+    /// The object's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.key.name
     }
 
-    /// The namespace, empty for cluster-scoped objects.
+    /// The object's namespace, empty for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.key.namespace
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
         find(&self.labels, key)
     }
 
-    /// The value of an annotation.
+    /// Returns the value of an annotation; none unless the projection keeps annotations.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
         find(&self.annotations, key)
     }
 
-    /// The managing controller (upstream `metav1.GetControllerOf`).
+    /// Returns the managing controller (upstream `metav1.GetControllerOf`).
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerRef> {
         self.owners.iter().find(|owner| owner.controller)
     }
 
-    /// Whether it was asked to go.
+    /// Whether the object is being deleted.
     #[must_use]
     pub fn deleting(&self) -> bool {
         self.deletion.is_some()
     }
 
-    /// Whether nothing but the revision differs.
+    /// Whether `self` and `next` differ in nothing but the revision.
     pub(crate) fn same(&self, next: &Self) -> bool {
         self.key == next.key && self.uid == next.uid && self.alike(next)
     }
 
-    /// The same with another key, uid and revision.
+    /// Copies the metadata with another key, uid and revision.
     #[must_use]
     pub fn like(&self, key: Key, uid: Uid, revision: Revision) -> Self {
         Self {
@@ -139,7 +139,7 @@ impl ObjMeta {
         }
     }
 
-    /// Whether nothing but key, uid and revision differs.
+    /// Whether `self` and `other` differ in nothing but key, uid and revision.
     #[must_use]
     pub fn alike(&self, other: &Self) -> bool {
         let Self {
@@ -172,7 +172,7 @@ fn time(value: Option<&Value>) -> Option<Time> {
     Time::parse(value?.as_str()?).ok()
 }
 
-/// The entries of a map of texts; the value tree keeps them sorted.
+/// Returns the entries of a string map, sorted because the value tree keeps maps sorted.
 fn pairs(value: Option<&Value>) -> Box<[(Str, Str)]> {
     let Some(map) = value.and_then(Value::as_map) else { return Box::default() };
     map.iter().map(|(key, value)| (Str::from(key), Str::from(value.as_str().unwrap_or("")))).collect()
@@ -196,17 +196,17 @@ fn owner(value: &Value) -> OwnerRef {
     }
 }
 
-/// One object in a cache.
+/// One object in a cache: its common metadata and its projection.
 #[derive(Clone, Debug)]
 pub struct Item<T> {
-    /// Its metadata.
+    /// The object's metadata.
     pub meta: ObjMeta,
-    /// Its projection.
+    /// The object's projection.
     pub value: T,
 }
 
 impl<T> Item<T> {
-    /// Namespace and name.
+    /// The object's namespace and name.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.meta.key
@@ -214,13 +214,13 @@ impl<T> Item<T> {
 }
 
 impl<T: Project> Item<T> {
-    /// Projects an object.
+    /// Projects an object with `T::project`.
     #[must_use]
     pub fn of(obj: &Obj, revision: Revision) -> Self {
         Self { meta: ObjMeta::read(obj, revision, T::ANNOTATIONS), value: T::project(obj) }
     }
 
-    /// Whether subscribers need not hear of the change from this to `next`.
+    /// Whether the change from `self` to `next` need not be reported to subscribers.
     pub(crate) fn same(&self, next: &Self) -> bool {
         self.meta.same(&next.meta) && self.value.same(&next.value)
     }

@@ -1,11 +1,12 @@
-//! The key of an object within its resource.
+//! The key of an object within its resource: namespace and name.
 
 use std::fmt;
 use std::str::FromStr;
 
 use oarlock_schema::Str;
 
-/// Namespace and name; orders by namespace first. Prints as `namespace/name`, or `name` for cluster-scoped objects.
+/// The key of an object within its resource: namespace and name, ordered by namespace first. Prints as `namespace/name`, or `name` for
+/// cluster-scoped objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The namespace, empty for cluster-scoped objects.
@@ -15,7 +16,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of an object; an empty namespace for cluster-scoped ones.
+    /// The key of an object; the namespace is empty for cluster-scoped objects.
     #[must_use]
     pub fn new(namespace: impl Into<Str>, name: impl Into<Str>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }

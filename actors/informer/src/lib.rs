@@ -1,12 +1,12 @@
-//! Informers: what a consumer reads of the cluster, kept current by watches; and the shell in which controllers run.
+//! Informers (watch-fed caches of API objects) and the framework that controllers run in.
 //!
-//! * [`Project`] declares the fields that are read; an object is decoded once per event and dropped, the projection is shared.
+//! * [`Project`] declares the fields that a consumer reads. Each event is decoded once; only the projection is kept, and consumers share it.
 //! * [`SharedInformers`] hands out one [`Cache`] per resource, projection and [`Selection`], fed by a reflector actor.
-//! * [`Cache`] answers by key and by [`Index`], tells how fresh it is, and notifies [`Changes`] subscribers, level-triggered.
-//! * [`Relay`] lets processes that read the same tell each other, so that one of them watches for all.
-//! * [`WorkQueue`], [`Controller`] and [`OwnWrites`] turn changes into reconciles; [`Recorder`] writes Events.
+//! * [`Cache`] is read by key and by [`Index`], reports how fresh its content is, and notifies [`Changes`] subscribers, level-triggered.
+//! * [`Relay`] passes the changes that one process has read on to others that read the same resource, so that one watch serves them all.
+//! * [`WorkQueue`], [`Controller`] and [`OwnWrites`] turn changes into reconciles. [`Recorder`] writes Events.
 //!
-//! Everything reaches the cluster through `oarlock_client`, so the same informers run in process and against stock Kubernetes.
+//! Every request goes through `oarlock_client`, so the same informers run inside the apiserver's process and against stock Kubernetes.
 
 mod cache;
 mod changes;
@@ -41,5 +41,5 @@ pub use relay::{Delta, Read, Relay, Stretch};
 pub use shared::{Error, Selection, SharedInformers};
 pub use work_queue::{QueueStats, WorkQueue};
 
-/// The rows of every actor that lives here.
+/// The actor kinds of this crate.
 pub static KINDS: &[&oarlock_runtime::ActorKind] = &[&reflector::REFLECTOR, &CONTROLLER, &RECORDER];

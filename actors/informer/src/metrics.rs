@@ -1,4 +1,4 @@
-//! What Prometheus sees of work queues, under upstream's names (`workqueue_*`, label `name`).
+//! The Prometheus metrics of work queues, under upstream's names (`workqueue_*`, label `name`).
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -70,19 +70,19 @@ impl QueueMetrics {
         }
     }
 
-    /// A worker got a key after `waited`.
+    /// Records that a worker took a key that had waited for `waited`.
     pub(crate) fn took(&self, stats: QueueStats, waited: Duration) {
         self.waited.observe(waited.as_secs_f64());
         self.follow(stats);
     }
 
-    /// A worker is done with a key after `worked`.
+    /// Records that a worker finished a key after `worked`.
     pub(crate) fn worked(&self, stats: QueueStats, worked: Duration) {
         self.worked.observe(worked.as_secs_f64());
         self.follow(stats);
     }
 
-    /// The queue counts; the metrics follow it. Queues of one name (kubelets in one process) add up.
+    /// Adds the queue's changes since the last call to the metrics. Queues of one name (kubelets in one process) add up.
     fn follow(&self, stats: QueueStats) {
         let mut last = self.last.lock();
         let signed = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);

@@ -1,7 +1,7 @@
-//! A controller's own writes: until a cache shows them, deciding again would repeat them.
+//! A controller's own writes that its caches do not show yet. Deciding before the caches show them would repeat the writes.
 //!
 //! Upstream counts expected creations and deletions. Revisions make that unnecessary: a write returns the revision at which it happened,
-//! and a cache says which revision it has applied. Deletes that return no revision are settled when the object is gone or on its way.
+//! and a cache knows the revision it has applied. Deletes that return no revision are settled when the object is deleted or being deleted.
 
 use std::sync::Arc;
 
@@ -18,30 +18,32 @@ use crate::key::Key;
 #[cfg(test)]
 mod tests;
 
-/// From this many keys on, settled ones are swept out now and then.
-const SWEEP: usize = 1024;
+/// Settled writes are removed each time the number of keys reaches a power of two of at least this many.
+const SWEEP_FROM_KEYS: usize = 1024;
 
-/// What tells how fresh it is; caches do.
+/// A cache that reports which revision it reflects.
 pub trait Fresh: Send + Sync + 'static {
     /// The revision up to which every change has been applied; zero before the first complete state.
     fn applied(&self) -> Revision;
-    /// Whether it holds this incarnation of an object, not on its way out.
+    /// Whether the cache holds this incarnation of an object, and the object is not being deleted.
     fn holds(&self, key: &Key, uid: &Uid) -> bool;
-    /// Tells of progress.
+    /// Follows the cache's progress.
     fn follow(&self) -> Follower<Progress>;
 }
 
-/// The writes that caches have yet to show, by the key on whose behalf they were made.
+/// The writes of a controller that its caches do not show yet, by the key that was being reconciled.
 #[derive(Default)]
 pub struct OwnWrites {
     pending: Mutex<HashMap<Key, Vec<Pending>>>,
 }
 
+/// A write that its cache may not show yet.
 struct Pending {
     cache: Arc<dyn Fresh>,
     what: What,
 }
 
+/// The condition under which a cache shows a write: a revision is reached, or an incarnation is absent.
 enum What {
     Wrote(Revision),
     Deleted(Key, Uid),
@@ -63,7 +65,7 @@ impl std::fmt::Debug for OwnWrites {
 }
 
 impl OwnWrites {
-    /// On behalf of `key` something that `cache` shows was written, at `revision`.
+    /// Records that the reconcile of `key` wrote an object of `cache` at `revision`.
     pub fn wrote(&self, key: &Key, cache: &Arc<impl Fresh>, revision: Revision) {
         let cache: Arc<dyn Fresh> = cache.clone();
         let mut pending = self.pending.lock();
@@ -80,7 +82,7 @@ impl OwnWrites {
         list.push(Pending { cache, what: What::Wrote(revision) });
     }
 
-    /// On behalf of `key` an object of `cache` was deleted.
+    /// Records that the reconcile of `key` deleted an object of `cache`.
     pub fn deleted(&self, key: &Key, cache: &Arc<impl Fresh>, object: Key, uid: Uid) {
         let pending = Pending { cache: cache.clone(), what: What::Deleted(object, uid) };
         if pending.settled() {
@@ -91,17 +93,17 @@ impl OwnWrites {
         all.entry_ref(key).or_default().push(pending);
     }
 
-    /// Whether the caches show everything that was written on behalf of `key`.
+    /// Whether the caches show every recorded write of `key`.
     #[must_use]
     pub fn settled(&self, key: &Key) -> bool {
         self.unsettled(key).is_none()
     }
 
-    /// Waits until the caches show everything that was written on behalf of `key`; `false` when they did not by `deadline`. Then they are
-    /// given up on, as upstream gives up on expectations: the next decision is made on what there is.
+    /// Waits until the caches show every recorded write of `key`; `false` when they do not at `deadline`. The records are then dropped, as upstream
+    /// lets expectations expire, and the next decision is made on what the caches show.
     pub async fn wait(&self, key: &Key, deadline: Instant) -> bool {
         while let Some(mut progress) = self.unsettled(key) {
-            // The follower came before the look at the cache; nothing between the two is missed.
+            // The follower was created before the cache was read, so no progress between the two is missed.
             if clock::timeout_at(deadline, progress.changed()).await.is_err() {
                 self.forget(key);
                 return false;
@@ -110,7 +112,7 @@ impl OwnWrites {
         true
     }
 
-    /// Nothing will be decided for `key` any more.
+    /// Drops the records of `key`, which is not reconciled any more.
     pub fn forget(&self, key: &Key) {
         self.pending.lock().remove(key);
     }
@@ -135,7 +137,7 @@ impl OwnWrites {
 }
 
 fn sweep(pending: &mut HashMap<Key, Vec<Pending>>) {
-    if pending.len() >= SWEEP && pending.len().is_power_of_two() {
+    if pending.len() >= SWEEP_FROM_KEYS && pending.len().is_power_of_two() {
         pending.retain(|_, list| {
             list.retain(|one| !one.settled());
             !list.is_empty()

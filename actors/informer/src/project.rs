@@ -1,12 +1,12 @@
-//! Projections: the fields a consumer reads.
+//! Projections: the fields of an object that a consumer reads, and that a cache therefore decodes and keeps.
 
 use oarlock_client::Wanted;
 use oarlock_schema::{Obj, Resource, resource};
 
-/// Who owns which field: no projection reads it, and in small objects it is much of the text.
+/// The path of `metadata.managedFields`. No projection reads the field, and in small objects it is much of the text.
 pub const MANAGED: &[&str] = &["metadata", "managedFields"];
 
-/// The name of a resource, to be looked up in the schema.
+/// The name of a resource (group, version, plural), to be looked up in the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceName {
     /// API group, empty for core.
@@ -18,7 +18,7 @@ pub struct ResourceName {
 }
 
 impl ResourceName {
-    /// For projections that fit every resource; used with [`crate::SharedInformers::of`].
+    /// The name used by projections that fit every resource; see [`crate::SharedInformers::of`].
     pub const ANY: Self = Self::new("", "", "");
 
     /// Names a resource.
@@ -27,31 +27,31 @@ impl ResourceName {
         Self { group, version, plural }
     }
 
-    /// Names a resource of the core group, v1.
+    /// Names a resource of the core group, version v1.
     #[must_use]
     pub const fn core(plural: &'static str) -> Self {
         Self::new("", "v1", plural)
     }
 
-    /// The resource, if the schema has it.
+    /// Returns the resource, if the schema has one of this name.
     #[must_use]
     pub fn find(self) -> Option<&'static Resource> {
         resource(self.group, self.version, self.plural)
     }
 }
 
-/// Which fields of an object are decoded, by their paths, which lead through lists and maps without naming them. Of the others only the
-/// syntax is checked.
+/// The fields of an object that are decoded, by their paths. A path passes through lists and maps without naming their elements. Of fields that
+/// are not decoded only the syntax is checked.
 #[derive(Clone, Copy, Debug)]
 pub enum Fields {
     /// The metadata that [`crate::ObjMeta`] keeps.
     Metadata,
-    /// All but these.
+    /// All fields but these.
     But(&'static [&'static [&'static str]]),
 }
 
 impl Fields {
-    /// The same as decoders take it.
+    /// Converts the fields to the form that decoders take.
     #[must_use]
     pub fn wanted(self) -> Wanted {
         match self {
@@ -61,22 +61,22 @@ impl Fields {
     }
 }
 
-/// What a consumer reads of an object beyond [`crate::ObjMeta`]. Take no more than that: the values stay in memory.
+/// The fields that a consumer reads of an object beyond [`crate::ObjMeta`]. Values stay in memory, so a projection holds no field that is not read.
 ///
-/// `()` is the projection of those who need metadata only.
+/// `()` is the projection for consumers that need metadata only.
 pub trait Project: Send + Sync + Sized + 'static {
-    /// Which resource it reads.
+    /// The resource that is projected.
     const RESOURCE: ResourceName;
-    /// Whether [`crate::ObjMeta::annotations`] is kept; they can be large.
+    /// Whether [`crate::ObjMeta::annotations`] is kept; annotations can be large.
     const ANNOTATIONS: bool = false;
-    /// Which fields are decoded for it: at least those that it reads, and those of [`crate::ObjMeta`].
+    /// The fields to decode: at least those that [`Project::project`] reads, and those of [`crate::ObjMeta`].
     const FIELDS: Fields = Fields::But(&[MANAGED]);
 
-    /// Reads the fields. Called once for each new revision of an object; must not panic on odd objects.
+    /// Reads the fields. Called once for each new revision of an object; must not panic on objects with unexpected content.
     fn project(obj: &Obj) -> Self;
 
-    /// Whether a change from `self` to `next` can be kept from subscribers, if the metadata did not change either. The cache takes the
-    /// new revision in any case. Implement it as `==` where objects change more often than the fields read here.
+    /// Whether a change from `self` to `next` need not be reported to subscribers, provided the metadata did not change either. The cache takes the
+    /// new revision in any case. Implement this as `==` where objects change more often than the projected fields.
     fn same(&self, next: &Self) -> bool {
         let _ = next;
         false

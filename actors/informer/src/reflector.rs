@@ -1,8 +1,8 @@
-//! The reflector: one actor that keeps one cache equal to what the apiserver says.
+//! The reflector: an actor that keeps one cache equal to the apiserver's objects.
 //!
-//! It asks for a watch that begins with the current objects (KEP-3157), or lists and then watches where the server does not know that; from
-//! then on it resumes from the last revision, whatever breaks. Only a 410 makes it start over, and then the cache is replaced as a whole,
-//! so that what was deleted meanwhile is reported as deleted.
+//! The reflector asks for a watch that begins with the current objects (KEP-3157), or lists and then watches if the server does not support that.
+//! After a failure the watch resumes from the last applied revision. Only a 410 answer makes the reflector start over; the cache is then replaced as
+//! a whole, so that objects deleted meanwhile are reported as deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +25,11 @@ mod tests;
 
 use session::{End, Session};
 
-/// Keeps `cache` current inside the caller's own actor, for those who must not be two actors (a kubelet among a thousand). Returns when
-/// the actor is asked to stop. What the reflector is doing is published as the actor's state.
+/// Keeps `cache` current inside the caller's own actor, for callers that must not start a second actor (one kubelet of a thousand). Returns when
+/// the actor is asked to stop. The reflector's state is published as the actor's state.
 ///
 /// # Errors
-/// None today; the actor's row rules what would be.
+/// None today.
 pub async fn reflect<T: Project>(
     ctx: LoopCtx,
     client: Client,
@@ -40,7 +40,7 @@ pub async fn reflect<T: Project>(
     run(ctx, Arc::new(Source { client, resource, selection }), cache).await
 }
 
-/// The row of reflectors.
+/// The actor kind of reflectors.
 pub static REFLECTOR: ActorKind = ActorKind {
     name: "informer.reflector",
     on_failure: OnFailure::Restart {
@@ -54,16 +54,16 @@ pub static REFLECTOR: ActorKind = ActorKind {
     ..ActorKind::DEFAULT
 };
 
-/// The pauses between attempts that failed. (client-go: up to 30 s, which a cache would be behind after an outage that is over.)
+/// The pauses between failed attempts. (client-go waits up to 30 s; the cache would be stale by that time after the end of an outage.)
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(10) };
-/// A session shorter than this is followed by a pause even if it ended well.
-const SHORT: Duration = Duration::from_secs(1);
-/// A session longer than this proves that things work: the next failure counts as the first.
-const LASTING: Duration = Duration::from_secs(10);
-/// The server is asked to end a watch after this time or up to twice as long (as client-go), so that watches spread over servers again.
-const WATCH: Duration = Duration::from_secs(300);
+/// A session shorter than this is followed by a pause even if the server ended the watch in good order.
+const SHORT_SESSION: Duration = Duration::from_secs(1);
+/// A session at least this long resets the back-off: the next failure counts as the first.
+const LASTING_SESSION: Duration = Duration::from_secs(10);
+/// The least `timeoutSeconds` of a watch; the most is twice as long (as client-go), so that watches spread over the servers again.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Where a reflector reads.
+/// The client, resource and selection that a reflector reads.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) client: Client,
@@ -81,11 +81,11 @@ impl Source {
     }
 }
 
-/// What an operator sees of a reflector.
+/// The observable state of a reflector, for operators.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Seen {
-    /// What it is doing.
+    /// The current activity.
     pub(crate) doing: &'static str,
     /// Whether the cache has had its first complete state.
     pub(crate) synced: bool,
@@ -97,22 +97,22 @@ pub(crate) struct Seen {
     pub(crate) watches: u64,
     /// Complete states taken so far; more than one means that a revision had expired.
     pub(crate) states: u64,
-    /// Objects that could not be decoded and were left out.
+    /// Objects that could not be decoded and are missing from the cache.
     pub(crate) unreadable: u64,
-    /// Attempts that failed since the last that did not.
+    /// Failed attempts since the last successful one.
     pub(crate) failures: u32,
-    /// What it was told by another process that reads the same, in place of watching.
+    /// Changes received through the relay from another process, in place of a watch.
     pub(crate) told: u64,
-    /// How often that ended.
+    /// How often the reflector returned from the relay to a watch of its own.
     pub(crate) untold: u64,
     /// Whether the server streams the current objects through the watch.
     pub(crate) watch_list: bool,
-    /// Why the last attempt failed.
+    /// The error of the last failed attempt.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) last_error: String,
 }
 
-/// Runs one incarnation until it is asked to stop. A new incarnation resumes from the cache's revision.
+/// Runs one incarnation of a reflector until the actor is asked to stop. A new incarnation resumes from the cache's revision.
 pub(crate) async fn run<T: Project>(ctx: LoopCtx, source: Arc<Source>, cache: Arc<Cache<T>>) -> Result<(), Failure> {
     let mut session = Session::new(ctx.clone(), source, cache);
     let (mut failures, mut expired) = (0_u32, 0_u32);
@@ -120,21 +120,21 @@ pub(crate) async fn run<T: Project>(ctx: LoopCtx, source: Arc<Source>, cache: Ar
         let began = clock::now();
         let Some(end) = ctx.or_stop(session.run()).await else { return Ok(()) };
         let lasted = began.elapsed();
-        if lasted >= LASTING {
+        if lasted >= LASTING_SESSION {
             (failures, expired) = (0, 0);
         }
         failures = failures.saturating_add(1);
         let mut pause = rng::jitter(BACKOFF.pause(failures), 50);
         match end {
-            End::Finished if lasted >= SHORT => (failures, pause) = (0, Duration::ZERO),
+            End::Finished if lasted >= SHORT_SESSION => (failures, pause) = (0, Duration::ZERO),
             End::Finished => {}
-            End::Untold => {
+            End::RelayEnded => {
                 session.seen.untold += 1;
                 (failures, pause) = (0, Duration::ZERO);
             }
             End::Expired => {
                 session.resume = None;
-                // That is an answer: the outage is over in which it has come to this.
+                // A 410 is an answer: the outage during which the revision expired is over.
                 expired = expired.saturating_add(1);
                 (failures, pause) = (0, rng::jitter(BACKOFF.pause(expired), 50));
             }
@@ -161,18 +161,18 @@ fn retry_after(status: &Status) -> Duration {
     Duration::from_secs(status.retry_after().unwrap_or(0).into())
 }
 
-/// The time after which the server is asked to end the watch.
+/// Returns the time after which the server is asked to end the watch.
 fn watch_time() -> Duration {
-    let span = u64::try_from(WATCH.as_millis()).unwrap_or(u64::MAX);
-    WATCH + Duration::from_millis(rng::below(span))
+    let span = u64::try_from(WATCH_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
+    WATCH_TIMEOUT + Duration::from_millis(rng::below(span))
 }
 
-/// A Status for what the reflector itself found.
+/// Returns the Status of a failure that the reflector itself detected.
 fn broken(why: &str) -> Status {
     Status::service_unavailable(why)
 }
 
-/// Whether a failure of a list-streaming watch means that the server does not offer it.
+/// Whether the failure of a list-streaming watch means that the server does not support such watches.
 fn unsupported(status: &Status) -> bool {
     status.is_invalid()
         || status.is_bad_request()
@@ -185,7 +185,7 @@ fn expired(status: &Status) -> bool {
     status.is_expired() || status.is_gone()
 }
 
-/// The revision from which a watch can resume; none before the first complete state.
+/// Returns the revision from which a watch can resume; `None` before the first complete state.
 fn position<T>(cache: &Cache<T>) -> Option<Revision> {
     let progress = cache.progress();
     progress.synced.then_some(progress.revision)

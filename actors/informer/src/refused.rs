@@ -1,5 +1,5 @@
-//! Writes that are refused for good: the same write would be refused again, and it comes from a component, so that no user reads the answer. Refusals are
-//! counted (`refused_writes_total`), and the first one for each object is logged.
+//! Counts and logs writes that the apiserver refuses for good: the same write would be refused again, and no user reads the answer to a component.
+//! The metric is `refused_writes_total`; the first refusal for each object is logged.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, LazyLock};
@@ -14,7 +14,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-/// For how many objects the process remembers that a refusal was logged.
+/// The most objects for which the wrapper remembers that a refusal was logged.
 const REMEMBERED: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -33,24 +33,25 @@ static COUNT: LazyLock<Family<Labels, Counter>> = LazyLock::new(|| {
     count
 });
 
-/// Wraps a client so that refused writes of `part` are counted, and logged once for each object.
+/// Wraps a client so that refused writes of the component `part` are counted, and logged once for each object.
 #[must_use]
 pub fn refusals_seen(client: &Client, part: &'static str) -> Client {
     let inner = client.transport().clone();
-    let told = Mutex::default();
-    Client::new(Arc::new(Watched { inner, part, told })).with_timeout(client.timeout())
+    let logged = Mutex::default();
+    Client::new(Arc::new(Watched { inner, part, logged })).with_timeout(client.timeout())
 }
 
-/// What was written: resource, subresource, namespace and name (of a new object perhaps its `generateName`).
+/// The target of a write: resource, subresource, namespace and name (for a new object without a name its `generateName`).
 type Written = (String, &'static str, Str, Str);
 
+/// The transport that counts and logs refused writes; `logged` holds the logged targets as a set and in order of age.
 struct Watched {
     inner: Arc<dyn Transport>,
     part: &'static str,
-    told: Mutex<(BTreeSet<Written>, VecDeque<Written>)>,
+    logged: Mutex<(BTreeSet<Written>, VecDeque<Written>)>,
 }
 
-/// Whether the same write would be refused again, as far as the status tells. Two refusals are normal and do not count: a create in a namespace that is being
+/// Whether the status shows that the same write would be refused again. Two refusals are normal and do not count: a create in a namespace that is being
 /// deleted, and a write under a claim that another process holds by now.
 fn for_good(status: &Status) -> bool {
     matches!(status.code, 400 | 403 | 422) && !status.is_stale_owner() && status.cause("NamespaceTerminating").is_none()
@@ -72,8 +73,8 @@ impl Watched {
     fn judge(&self, what: Written, verb: &'static str, status: Option<&Status>) {
         let Some(status) = status.filter(|status| for_good(status)) else {
             if status.is_none() {
-                let (set, order) = &mut *self.told.lock();
-                // Its place goes, too, or that of an older refusal would be taken for that of a later one.
+                let (set, order) = &mut *self.logged.lock();
+                // The place in `order` must go too: a later refusal would add a second one, and eviction of the first would forget the later refusal.
                 if set.remove(&what) {
                     order.retain(|other| *other != what);
                 }
@@ -92,10 +93,10 @@ impl Watched {
         }
     }
 
-    /// Whether this is the first refusal for an object, as far as is remembered.
+    /// Whether this is the first remembered refusal for an object. Remembers the refusal.
     fn first(&self, what: &Written) -> bool {
-        let mut told = self.told.lock();
-        let (set, order) = &mut *told;
+        let mut logged = self.logged.lock();
+        let (set, order) = &mut *logged;
         if !set.insert(what.clone()) {
             return false;
         }
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
     use crate::testing::configmaps;
 
-    /// Answers every call with this code.
+    /// A transport that answers every call with this code.
     struct Answers(Arc<AtomicU16>);
 
     #[async_trait]
@@ -171,12 +172,12 @@ mod tests {
     async fn a_write_that_is_refused_is_counted_each_time_and_told_of_once() {
         let code = Arc::new(AtomicU16::new(422));
         let inner: Arc<dyn Transport> = Arc::new(Answers(code.clone()));
-        let watched = Arc::new(Watched { inner, part: "test", told: Mutex::default() });
+        let watched = Arc::new(Watched { inner, part: "test", logged: Mutex::default() });
         let client = Client::new(watched.clone());
-        let told = || {
-            let told = watched.told.lock();
-            assert_eq!(told.0.len(), told.1.len(), "each has one place");
-            told.0.len()
+        let logged = || {
+            let logged = watched.logged.lock();
+            assert_eq!(logged.0.len(), logged.1.len(), "each has one place");
+            logged.0.len()
         };
         let count = |code| {
             let resource = configmaps().group_resource().to_string();
@@ -187,31 +188,31 @@ mod tests {
             client.patch(configmaps(), "", ("ns", name), patch, WriteOptions::default()).await.map(drop)
         };
         assert!(write("a").await.is_err() && write("a").await.is_err());
-        assert_eq!((count(422), told()), (2, 1));
+        assert_eq!((count(422), logged()), (2, 1));
         assert!(write("b").await.is_err());
-        assert_eq!((count(422), told()), (3, 2));
-        // What may go well another time is routine.
+        assert_eq!((count(422), logged()), (3, 2));
+        // A conflict may succeed on the next attempt and is not counted.
         code.store(409, Ordering::Relaxed);
         assert!(write("c").await.is_err());
-        assert_eq!((count(409), told()), (0, 2));
-        // Reads are asked by those who read the answer.
+        assert_eq!((count(409), logged()), (0, 2));
+        // Reads are not counted: the component handles the answer.
         code.store(403, Ordering::Relaxed);
         assert!(client.get(configmaps(), "ns", "a").await.is_err());
-        assert_eq!((count(403), told()), (0, 2));
-        // What was taken meanwhile is told of again.
+        assert_eq!((count(403), logged()), (0, 2));
+        // A success makes the next refusal the first one again.
         code.store(200, Ordering::Relaxed);
         let _ = write("a").await;
-        assert_eq!(told(), 1);
-        // Refused again, it is the newest: others go before it.
+        assert_eq!(logged(), 1);
+        // After a new refusal the object is the newest in the memory: others are evicted first.
         code.store(422, Ordering::Relaxed);
         assert!(write("a").await.is_err());
         for n in 2..REMEMBERED {
             assert!(write(&format!("c{n}")).await.is_err());
         }
-        assert_eq!(told(), REMEMBERED);
+        assert_eq!(logged(), REMEMBERED);
         assert!(write("new").await.is_err());
-        assert_eq!(told(), REMEMBERED);
-        let known = |name: &str| watched.told.lock().0.iter().any(|what| what.3 == *name);
+        assert_eq!(logged(), REMEMBERED);
+        let known = |name: &str| watched.logged.lock().0.iter().any(|what| what.3 == *name);
         assert_eq!((known("a"), known("b")), (true, false));
     }
 

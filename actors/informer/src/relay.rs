@@ -1,8 +1,9 @@
-//! What one process has read of a resource, handed to others that read the same, so that they need not watch it themselves.
+//! The relay passes the changes that one process has read by a watch on to other processes, which then need no watch of their own.
 //!
-//! A [`Stretch`] is what has changed from one revision to another. Who is told them needs no watch as long as each begins no later than where its cache
-//! stands. A cache begins with a state and a watch of its own, and goes back to a watch from where it stands when a stretch is missing, the teller has
-//! taken a new state or falls silent, or nobody is believed any more. So it shows at each revision what it would show by itself.
+//! The process that watches is the publisher; the others are listeners. A [`Stretch`] holds the changes from one revision to another. A listener needs
+//! no watch as long as each stretch begins at or before its cache's revision. A listener begins with a complete state and a watch of its own. It resumes
+//! its watch at its cache's revision when a stretch is missing, when the publisher has taken a new complete state or falls silent, or when no publisher
+//! is elected. At each revision a listener's cache therefore shows what its own watch would have shown.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,17 +19,17 @@ use tokio::sync::{Notify, mpsc};
 use crate::item::Item;
 use crate::key::Key;
 
-/// Stretches that may wait for the reader.
-const WAITING: usize = 256;
+/// The most received stretches that wait for the reflector; beyond this the oldest is dropped.
+const MAX_WAITING_STRETCHES: usize = 256;
 
-/// One change.
+/// One change of a resource, as read from a watch.
 #[derive(Debug)]
 pub enum Delta<T> {
-    /// The object is this now.
+    /// The object was created or changed to this state.
     Set(Arc<Item<T>>),
-    /// The object is gone since this revision.
+    /// The object was deleted at this revision.
     Gone(Key, Revision),
-    /// Nothing else happened up to this revision.
+    /// Every change up to this revision has been reported (a bookmark).
     Mark(Revision),
 }
 
@@ -43,7 +44,7 @@ impl<T> Clone for Delta<T> {
 }
 
 impl<T> Delta<T> {
-    /// When it happened.
+    /// The revision of the change.
     pub(crate) fn revision(&self) -> Revision {
         match self {
             Self::Set(item) => item.meta.revision,
@@ -52,39 +53,39 @@ impl<T> Delta<T> {
     }
 }
 
-/// What became of everything that has changed after one revision and up to another. It is taken as a whole.
+/// All changes of a resource after one revision and up to another. A listener applies a stretch as a whole.
 #[derive(Debug)]
 pub struct Stretch<T> {
-    /// Which of the states that the teller has taken it follows. Revisions of different series are not compared.
+    /// A random number for the publisher's last complete state, which these changes follow. Revisions of different series are not comparable.
     pub series: u64,
-    /// After this revision.
+    /// The revision before the first change.
     pub from: Revision,
-    /// Up to this one.
+    /// The revision of the last change.
     pub to: Revision,
-    /// The changes; of one object in their order, or the last.
+    /// The changes; for one object all of them in order, or only the last.
     pub deltas: Vec<Delta<T>>,
 }
 
-/// A stretch as it was read.
+/// A stretch with the objects it was decoded from, so that a publisher need not encode them again.
 #[derive(Debug)]
 pub struct Read<T> {
-    /// What was made of it.
+    /// The decoded changes.
     pub stretch: Stretch<T>,
-    /// What was read: one for each [`Delta::Set`], in their order.
+    /// The encoded objects: one for each [`Delta::Set`], in the same order.
     pub objects: Vec<Object>,
 }
 
-/// Between one reflector and those who tell and hear for it. See the module text.
+/// The relay of one cache: passes the changes that its reflector reads to a publisher, and stretches received from another process to its reflector.
 #[derive(Debug)]
 pub struct Relay<T> {
-    mouth: Mutex<Mouth<T>>,
-    /// Whether the reflector has a watch: without one it does not know that nothing has happened.
+    publisher: Mutex<Publisher<T>>,
+    /// Whether the reflector has a watch. Only then does the absence of events mean that nothing changed.
     watches: AtomicBool,
-    ear: Mutex<Ear<T>>,
-    heard: Notify,
+    listener: Mutex<Listener<T>>,
+    received: Notify,
 }
 
-/// The reflector has a watch, as long as this lives.
+/// Marks the reflector as watching until this guard is dropped.
 pub(crate) struct Watching<'a>(&'a AtomicBool);
 
 impl Drop for Watching<'_> {
@@ -94,16 +95,16 @@ impl Drop for Watching<'_> {
 }
 
 #[derive(Debug)]
-struct Mouth<T> {
+struct Publisher<T> {
     series: u64,
     to: Option<mpsc::Sender<Read<T>>>,
 }
 
 #[derive(Debug)]
-struct Ear<T> {
-    /// The epoch of the teller that is believed.
-    believed: Option<Revision>,
-    /// Of one series. While nobody follows, only the last one: who begins to needs no other.
+struct Listener<T> {
+    /// The epoch of the elected publisher; stretches of other epochs are ignored.
+    epoch: Option<Revision>,
+    /// Received stretches of one series. Only the last one unless `followed`, because a reflector that begins to follow needs no older one.
     waiting: VecDeque<Stretch<T>>,
     followed: bool,
 }
@@ -111,105 +112,108 @@ struct Ear<T> {
 impl<T> Default for Relay<T> {
     fn default() -> Self {
         Self {
-            mouth: Mutex::new(Mouth { series: 0, to: None }),
+            publisher: Mutex::new(Publisher { series: 0, to: None }),
             watches: AtomicBool::new(false),
-            ear: Mutex::new(Ear { believed: None, waiting: VecDeque::new(), followed: false }),
-            heard: Notify::new(),
+            listener: Mutex::new(Listener { epoch: None, waiting: VecDeque::new(), followed: false }),
+            received: Notify::new(),
         }
     }
 }
 
 impl<T> Relay<T> {
-    /// What is read from now on, until the receiver is dropped. What finds no room is not told.
+    /// Publishes what the reflector reads from now on, until the receiver is dropped. A stretch is lost when `room` stretches are waiting already.
     pub fn tell(&self, room: usize) -> mpsc::Receiver<Read<T>> {
         let (to, from) = mpsc::channel(room);
-        self.mouth.lock().to = Some(to);
+        self.publisher.lock().to = Some(to);
         from
     }
 
-    /// From now on the teller of this epoch is believed, and nobody else; with none, nobody.
+    /// Accepts stretches only of the publisher with this epoch from now on; with `None` of no publisher.
     pub fn believe(&self, epoch: Option<Revision>) {
-        let mut ear = self.ear.lock();
-        if std::mem::replace(&mut ear.believed, epoch) != epoch {
-            ear.waiting.clear();
-            drop(ear);
-            self.heard.notify_one();
+        let mut listener = self.listener.lock();
+        if std::mem::replace(&mut listener.epoch, epoch) != epoch {
+            listener.waiting.clear();
+            drop(listener);
+            self.received.notify_one();
         }
     }
 
-    /// A stretch that the teller of this epoch tells.
+    /// Takes a stretch that was received from the publisher of this epoch.
     pub fn hear(&self, epoch: Revision, stretch: Stretch<T>) {
-        let mut ear = self.ear.lock();
-        if ear.believed != Some(epoch) {
+        let mut listener = self.listener.lock();
+        if listener.epoch != Some(epoch) {
             return;
         }
-        if !ear.followed || ear.waiting.back().is_some_and(|last| last.series != stretch.series) {
-            ear.waiting.clear();
+        if !listener.followed || listener.waiting.back().is_some_and(|last| last.series != stretch.series) {
+            listener.waiting.clear();
         }
-        if ear.waiting.len() == WAITING {
-            ear.waiting.pop_front();
+        if listener.waiting.len() == MAX_WAITING_STRETCHES {
+            listener.waiting.pop_front();
         }
-        ear.waiting.push_back(stretch);
-        drop(ear);
-        self.heard.notify_one();
+        listener.waiting.push_back(stretch);
+        drop(listener);
+        self.received.notify_one();
     }
 
-    /// Whether the reflector has a watch now, so that silence means that nothing has happened.
+    /// Whether the reflector has a watch, so that the absence of events means that nothing changed.
     pub fn watches(&self) -> bool {
         self.watches.load(Ordering::Relaxed)
     }
 
-    /// The reflector has a watch from now on.
+    /// Marks the reflector as watching for as long as the guard lives.
     pub(crate) fn watching(&self) -> Watching<'_> {
         self.watches.store(true, Ordering::Relaxed);
         Watching(&self.watches)
     }
 
-    /// Whether what is read is told.
-    pub(crate) fn is_told(&self) -> bool {
-        self.mouth.lock().to.as_ref().is_some_and(|to| !to.is_closed())
+    /// Whether a publisher takes what the reflector reads.
+    pub(crate) fn is_published(&self) -> bool {
+        self.publisher.lock().to.as_ref().is_some_and(|to| !to.is_closed())
     }
 
-    /// The reflector has taken a whole state.
+    /// Begins a new series, because the reflector has taken a complete state.
     pub(crate) fn begin(&self) {
-        self.mouth.lock().series = rng::below(u64::MAX);
+        self.publisher.lock().series = rng::below(u64::MAX);
     }
 
-    /// The reflector has read on.
+    /// Passes the changes that the reflector has read to the publisher.
     pub(crate) fn read(&self, (from, to): (Revision, Revision), deltas: Vec<Delta<T>>, objects: Vec<Object>) {
-        let mouth = self.mouth.lock();
-        if let Some(teller) = &mouth.to {
-            // Who hears finds a stretch missing.
-            let _full = teller.try_send(Read { stretch: Stretch { series: mouth.series, from, to, deltas }, objects });
+        let publisher = self.publisher.lock();
+        if let Some(sender) = &publisher.to {
+            // A listener notices the missing stretch and resumes its own watch.
+            let _full =
+                sender.try_send(Read { stretch: Stretch { series: publisher.series, from, to, deltas }, objects });
         }
     }
 
-    /// The series that a reflector follows from now on whose watch has just brought it from `before` to `at`: one that is at most so much behind.
+    /// Returns the series that a reflector follows from now on, if the newest stretch connects to the batch that its watch has just applied, which
+    /// led from revision `before` to `at`.
     pub(crate) fn join(&self, before: Revision, at: Revision) -> Option<u64> {
-        let mut ear = self.ear.lock();
-        let series = ear.waiting.back().filter(|newest| newest.from <= at && newest.to >= before)?.series;
-        ear.followed = true;
+        let mut listener = self.listener.lock();
+        let series = listener.waiting.back().filter(|newest| newest.from <= at && newest.to >= before)?.series;
+        listener.followed = true;
         Some(series)
     }
 
-    /// The reflector follows nobody any more.
+    /// Records that the reflector follows no series any more.
     pub(crate) fn leave(&self) {
-        self.ear.lock().followed = false;
+        self.listener.lock().followed = false;
     }
 
-    /// The next stretch of a series for one who stands at `at`; `None` when there will be none. Cancel safe.
+    /// Waits for the next stretch of a series for a cache at revision `at`. `None` when the stretch does not connect, is of another series, or no
+    /// publisher is elected. Cancel safe.
     pub(crate) async fn next(&self, series: u64, at: Revision) -> Option<Stretch<T>> {
         loop {
-            let heard = self.heard.notified();
+            let received = self.received.notified();
             {
-                let mut ear = self.ear.lock();
-                ear.believed?;
-                if let Some(stretch) = ear.waiting.pop_front() {
+                let mut listener = self.listener.lock();
+                listener.epoch?;
+                if let Some(stretch) = listener.waiting.pop_front() {
                     let gap = stretch.from > at && !seeded_bug!("feed_over_a_gap");
                     return (stretch.series == series && !gap).then_some(stretch);
                 }
             }
-            heard.await;
+            received.await;
         }
     }
 }

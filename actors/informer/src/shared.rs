@@ -1,4 +1,4 @@
-//! One cache for everybody who reads the same.
+//! Shared informers: consumers of the same resource, projection and selection get the same cache.
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -14,38 +14,38 @@ use crate::own_writes::Fresh;
 use crate::project::{Project, ResourceName};
 use crate::reflector::{self, REFLECTOR};
 
-/// Which objects of a resource.
+/// The objects of a resource that an informer reads, by namespace, labels and fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The namespace; empty for all.
     pub namespace: Str,
-    /// By labels.
+    /// The label selector.
     pub labels: LabelSelector,
-    /// By fields.
+    /// The field selector.
     pub fields: FieldSelector,
 }
 
 impl Selection {
-    /// The objects of a namespace.
+    /// Selects the objects of a namespace.
     #[must_use]
     pub fn namespace(namespace: impl Into<Str>) -> Self {
         Self { namespace: namespace.into(), ..Self::default() }
     }
 
-    /// The objects that have `value` in `field`, as `spec.nodeName`.
+    /// Selects the objects whose `field` (such as `spec.nodeName`) equals `value`.
     #[must_use]
     pub fn field(field: &str, value: &str) -> Self {
         Self { fields: FieldSelector::equal(field, value), ..Self::default() }
     }
 
-    /// The objects that a label selector selects.
+    /// Selects the objects that a label selector matches.
     #[must_use]
     pub fn labels(labels: LabelSelector) -> Self {
         Self { labels, ..Self::default() }
     }
 }
 
-/// An informer could not be had.
+/// Why an informer could not be started or is not ready.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The schema does not have the projection's resource.
@@ -54,17 +54,17 @@ pub enum Error {
     /// The reflector could not be spawned.
     #[error("reflector")]
     Spawn(#[from] oarlock_runtime::Error),
-    /// Not all caches were synced in time.
+    /// A cache was not synced at the deadline.
     #[error("informer {name} is not synced")]
     NotSynced {
-        /// The first that was not.
+        /// The name of the first informer whose cache was not synced.
         name: String,
-        /// How far it came.
+        /// The revision that the cache had reached.
         source: Lagging,
     },
 }
 
-/// The informers of one identity in one process. Clones share them.
+/// The informers that read as one identity in one process. Clones share the informers.
 #[derive(Clone)]
 pub struct SharedInformers {
     inner: Arc<Inner>,
@@ -93,13 +93,13 @@ impl std::fmt::Debug for SharedInformers {
 }
 
 impl SharedInformers {
-    /// Informers that read as `client`'s identity. `name` tells the sets of one process apart.
+    /// An empty set of informers that read as `client`'s identity. `name` distinguishes the sets of one process.
     #[must_use]
     pub fn new(system: System, client: Client, name: impl Into<Str>) -> Self {
         Self { inner: Arc::new(Inner { system, client, name: name.into(), entries: Mutex::default() }) }
     }
 
-    /// The cache of all objects of the projection's resource.
+    /// Returns the cache of all objects of the projection's resource, and starts its reflector if this is the first request. May be unsynced.
     ///
     /// # Errors
     /// [`Error::Resource`], [`Error::Spawn`].
@@ -107,7 +107,7 @@ impl SharedInformers {
         self.select(Selection::default()).await
     }
 
-    /// The cache of a selection of the projection's resource.
+    /// Returns the cache of a selection of the projection's resource, as [`SharedInformers::all`].
     ///
     /// # Errors
     /// [`Error::Resource`], [`Error::Spawn`].
@@ -116,7 +116,7 @@ impl SharedInformers {
         self.of(resource, selection).await
     }
 
-    /// The cache of a selection of any resource, for projections that fit several (such as `()`, metadata only).
+    /// Returns the cache of a selection of any resource, for projections that fit several (such as `()`, metadata only).
     ///
     /// # Errors
     /// [`Error::Spawn`].
@@ -149,10 +149,10 @@ impl SharedInformers {
         Ok(cache)
     }
 
-    /// Waits until every cache handed out so far has its first complete state.
+    /// Waits until every cache returned so far has its first complete state.
     ///
     /// # Errors
-    /// [`Error::NotSynced`] names the first that had not at `deadline`.
+    /// [`Error::NotSynced`] names the first informer that is not synced at `deadline`.
     pub async fn synced(&self, deadline: Instant) -> Result<(), Error> {
         let all: Vec<(String, Arc<dyn Fresh>)> =
             self.inner.entries.lock().await.iter().map(|entry| (entry.name.clone(), entry.fresh.clone())).collect();

@@ -1,4 +1,4 @@
-//! An apiserver in memory that misbehaves on demand, for the tests of this crate.
+//! An in-memory apiserver that misbehaves on demand, for the tests of this crate.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::project::{Project, ResourceName};
 
-/// What the tests read of a ConfigMap.
+/// The projection of a ConfigMap that the tests use.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) value: String,
@@ -39,20 +39,20 @@ pub(crate) fn configmaps() -> &'static Resource {
     resource("", "v1", "configmaps").unwrap()
 }
 
-/// How the server behaves.
+/// The faults that the server shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Behaviour {
-    /// The answer to list-streaming watches, if they are refused.
+    /// The error answer to list-streaming watches, if the server refuses them.
     pub(crate) refuse_streaming: Option<Status>,
     /// List-streaming watches never get their closing bookmark.
     pub(crate) never_closes: bool,
-    /// Every call and watch fails with this.
+    /// The error of every call and watch.
     pub(crate) down: Option<Status>,
-    /// New watches are accepted and say nothing.
+    /// New watches are accepted but send no events.
     pub(crate) mute: bool,
     /// Events and bookmarks are sent twice.
     pub(crate) twice: bool,
-    /// Each stream breaks after up to so many events.
+    /// The most events after which each stream breaks.
     pub(crate) break_after: Option<u64>,
     /// A continued list finds its token expired.
     pub(crate) expire_continue: bool,
@@ -70,7 +70,7 @@ struct State {
     bodies: Vec<String>,
 }
 
-/// The server. Clones share it.
+/// The in-memory apiserver. Clones share its state.
 #[derive(Clone)]
 pub(crate) struct Fake {
     state: Arc<Mutex<State>>,
@@ -152,7 +152,7 @@ impl Fake {
         Some(Revision(revision))
     }
 
-    /// Forgets all events so far: watches from before get 410.
+    /// Drops all events so far: watches from earlier revisions get 410.
     pub(crate) fn compact(&self) {
         let mut state = self.state.lock();
         state.floor = state.revision;
@@ -171,14 +171,14 @@ impl Fake {
         Revision(self.state.lock().revision)
     }
 
-    /// Names and values of what there is.
+    /// The names and values of all objects.
     pub(crate) fn contents(&self) -> BTreeMap<String, String> {
         let state = self.state.lock();
         let read = |object: &Object| Config::project(&object.obj().unwrap()).value;
         state.objects.iter().map(|((_, name), object)| (name.clone(), read(object))).collect()
     }
 
-    /// How many requests began with this.
+    /// The number of requests whose log line begins with `what`.
     pub(crate) fn asked(&self, what: &str) -> usize {
         self.state.lock().requests.iter().filter(|request| request.starts_with(what)).count()
     }
@@ -283,7 +283,7 @@ struct FakeWatch {
 }
 
 impl FakeWatch {
-    /// What there is to send now.
+    /// Returns the events to send now.
     fn take(&mut self) -> Option<Vec<Event>> {
         let state = self.fake.state.lock();
         if state.generation > self.generation || self.left == Some(0) {
@@ -333,22 +333,22 @@ impl Watch for FakeWatch {
     }
 }
 
-/// A system for one test.
+/// Starts an actor system for one test.
 pub(crate) async fn system() -> System {
     System::start(Options { host: "test".into(), watchdog: None, ..Options::default() }).await.unwrap()
 }
 
-/// A deadline that only a test that hangs meets.
+/// A deadline that only a hanging test reaches.
 pub(crate) fn soon() -> clock::Instant {
     clock::after(Duration::from_secs(600))
 }
 
-/// Bytes of a ConfigMap, for caches that are filled by hand.
+/// An encoded ConfigMap, for caches that a test fills directly.
 pub(crate) fn object(name: &str, uid: &str, value: &str, revision: u64) -> Object {
     body("d", name, uid, value, revision)
 }
 
-/// Waits until `true`, in virtual time.
+/// Waits in virtual time until `reached` returns `true`.
 pub(crate) async fn until(mut reached: impl FnMut() -> bool) {
     let deadline = soon();
     while !reached() {

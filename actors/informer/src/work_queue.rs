@@ -1,7 +1,7 @@
-//! The work queue: each key at most once, never on two workers at once, later if need be (upstream `client-go/util/workqueue`).
+//! The work queue of a controller: holds each key at most once, never gives a key to two workers, delays keys on request (upstream
+//! `client-go/util/workqueue`).
 //!
-//! It holds at most one entry for each key, so the number of objects bounds it; nothing is ever refused, because a level-triggered
-//! consumer cannot do without a key.
+//! The queue is bounded by the number of objects. No key is ever refused, because a level-triggered consumer must not miss a key.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::Hash;
@@ -21,19 +21,19 @@ mod tests;
 /// The pauses after failures of one key: 5 ms doubling to 1000 s, as client-go.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(5), max: Duration::from_secs(1000) };
 
-/// Numbers for operators.
+/// The counts of a work queue, for operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStats {
     /// Keys that wait for a worker.
     pub ready: usize,
-    /// Keys that wait for their time.
+    /// Keys whose delay has not passed.
     pub delayed: usize,
-    /// Keys that workers have.
+    /// Keys that workers are processing.
     pub processing: usize,
     /// Keys that failed and have not succeeded since.
     pub failing: usize,
-    /// Keys that were added so far, without those that waited already.
+    /// Keys added so far, not counting keys that waited already.
     pub added: u64,
     /// Keys handed to workers so far.
     pub taken: u64,
@@ -41,7 +41,7 @@ pub struct QueueStats {
     pub retries: u64,
 }
 
-/// See the module text.
+/// A deduplicating queue of keys with delays and per-key back-off.
 pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
     ready: Notify,
@@ -49,9 +49,9 @@ pub struct WorkQueue<K> {
 }
 
 struct State<K> {
-    /// Keys for workers with the time they came, oldest first.
+    /// Keys ready for a worker with the time they became ready, oldest first.
     order: VecDeque<(K, Instant)>,
-    /// Keys that want work: those in `order`, and those a worker has that were added again.
+    /// Keys that need processing: those in `order`, and those that were added again while a worker processes them.
     wanted: HashSet<K>,
     processing: HashSet<K>,
     delayed: BTreeSet<(Instant, K)>,
@@ -70,7 +70,7 @@ impl<K> std::fmt::Debug for WorkQueue<K> {
 }
 
 impl<K> WorkQueue<K> {
-    /// Numbers for operators.
+    /// Returns the queue's counts.
     #[must_use]
     pub fn stats(&self) -> QueueStats {
         let state = self.state.lock();
@@ -93,7 +93,7 @@ impl<K: Clone + Ord + Hash> Default for WorkQueue<K> {
 }
 
 impl<K: Clone + Ord + Hash> WorkQueue<K> {
-    /// An empty queue with its own pauses after failures.
+    /// An empty queue with the given back-off after failures.
     #[must_use]
     pub fn with_backoff(backoff: Backoff) -> Self {
         let state = State {
@@ -111,7 +111,7 @@ impl<K: Clone + Ord + Hash> WorkQueue<K> {
         Self { state: Mutex::new(state), ready: Notify::new(), backoff }
     }
 
-    /// Wants work on a key as soon as possible. A key that waits already stays where it is; one that a worker has comes again when the
+    /// Adds a key for processing as soon as possible. A key that waits already keeps its place; a key that a worker processes is queued again when the
     /// worker is done.
     pub fn add(&self, key: K) {
         let mut state = self.state.lock();
@@ -120,7 +120,7 @@ impl<K: Clone + Ord + Hash> WorkQueue<K> {
         self.ready.notify_one();
     }
 
-    /// Wants work on a key in `delay`. Of several delays the shortest holds.
+    /// Adds a key for processing after `delay`. Of several delays of one key the earliest end holds.
     pub fn add_after(&self, key: K, delay: Duration) {
         if delay.is_zero() {
             return self.add(key);
@@ -138,7 +138,7 @@ impl<K: Clone + Ord + Hash> WorkQueue<K> {
         self.ready.notify_one();
     }
 
-    /// Wants work on a key that failed, after a pause that doubles with each failure since the last [`WorkQueue::forget`]. Returns the pause.
+    /// Adds a key that failed, after a pause that doubles with each failure since the last [`WorkQueue::forget`]. Returns the pause.
     pub fn add_failed(&self, key: K) -> Duration {
         let mut state = self.state.lock();
         let failures = state.failures.entry_ref(&key).or_insert(0);
@@ -150,23 +150,23 @@ impl<K: Clone + Ord + Hash> WorkQueue<K> {
         pause
     }
 
-    /// A key succeeded: its next failure is its first.
+    /// Resets the failure count of a key that succeeded.
     pub fn forget(&self, key: &K) {
         self.state.lock().failures.remove(key);
     }
 
-    /// How often a key failed since it last succeeded.
+    /// The number of failures of a key since the last success.
     #[must_use]
     pub fn failures(&self, key: &K) -> u32 {
         self.state.lock().failures.get(key).copied().unwrap_or(0)
     }
 
-    /// The next key; `None` when the queue is closed and nothing is ready. Nobody else gets the key until [`WorkQueue::done`]. Cancel safe.
+    /// Waits for the next key; `None` when the queue is closed and no key is ready. No other worker gets the key until [`WorkQueue::done`]. Cancel safe.
     pub async fn get(&self) -> Option<K> {
         self.get_timed().await.map(|(key, _)| key)
     }
 
-    /// As [`WorkQueue::get`], with the time that the key waited.
+    /// As [`WorkQueue::get`], and returns the time that the key waited.
     pub async fn get_timed(&self) -> Option<(K, Duration)> {
         loop {
             let mut ready = std::pin::pin!(self.ready.notified());
@@ -175,7 +175,7 @@ impl<K: Clone + Ord + Hash> WorkQueue<K> {
                 let mut state = self.state.lock();
                 state.promote();
                 if let Some(taken) = state.take() {
-                    // Another worker may be waiting for what is left.
+                    // One notification wakes one worker; the remaining keys are for another.
                     if !state.order.is_empty() {
                         self.ready.notify_one();
                     }
@@ -196,7 +196,7 @@ impl<K: Clone + Ord + Hash> WorkQueue<K> {
         }
     }
 
-    /// The worker has finished with the key, whatever came of it.
+    /// Ends the processing of a key, successful or not.
     pub fn done(&self, key: &K) {
         let mut state = self.state.lock();
         state.processing.remove(key);
@@ -207,7 +207,7 @@ impl<K: Clone + Ord + Hash> WorkQueue<K> {
         }
     }
 
-    /// Takes nothing more; what is ready can still be got.
+    /// Closes the queue: further keys are ignored, ready keys can still be taken.
     pub fn close(&self) {
         self.state.lock().closed = true;
         self.ready.notify_one();
@@ -225,7 +225,7 @@ impl<K: Clone + Ord + Hash> State<K> {
         }
     }
 
-    /// Moves the keys whose time has come.
+    /// Makes the keys ready whose delay has passed.
     fn promote(&mut self) {
         let now = clock::now();
         while let Some((at, _)) = self.delayed.first()

@@ -1,4 +1,4 @@
-//! Against a live kube-apiserver, ours or upstream's:
+//! Tests the informers against a live kube-apiserver, Oarlock's or upstream's:
 //! `OARLOCK_LIVE_KUBECONFIG=… OARLOCK_LIVE_COMPACT="etcdctl --endpoints … compact" cargo test -p oarlock-informer --test live -- --ignored`.
 //! The compaction test needs a server that does not serve ConfigMap watches from memory (`--watch-cache-sizes=configmaps#0`).
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
@@ -41,7 +41,7 @@ fn client(endpoint: Endpoint) -> Client {
     Client::new(Arc::new(Https::new(endpoint, Arc::new(TokioSpawn)).unwrap()))
 }
 
-/// A wire to the server that can be cut.
+/// A TCP proxy to the server that a test can cut.
 struct Wire {
     address: SocketAddr,
     whole: watch::Sender<bool>,
@@ -133,7 +133,7 @@ async fn an_informer_survives_a_cut_wire_and_a_compaction() {
     };
     assert_eq!(contents(&cache), expect(&[("changed", "1"), ("gone", "1"), ("kept", "1")]));
 
-    // A cut wire alone: resumed where it stood.
+    // A cut alone: the watch resumes at the cache's revision.
     wire.whole.send_replace(false);
     let revision = set(&direct, &ns, "meanwhile", "1").await;
     wire.whole.send_replace(true);
@@ -141,7 +141,7 @@ async fn an_informer_survives_a_cut_wire_and_a_compaction() {
     let mut changes = cache.subscribe(100);
     assert!(matches!(changes.next().await, Notice::Resync));
 
-    // A cut wire and a compaction: the state is taken anew, and what is gone is told.
+    // A cut and a compaction: the reflector takes a new complete state and reports deletions.
     wire.whole.send_replace(false);
     direct.delete(configmaps(), &ns, "gone", DeleteOptions::default()).await.unwrap();
     set(&direct, &ns, "changed", "2").await;

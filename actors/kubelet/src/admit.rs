@@ -1,33 +1,34 @@
-//! Admission: whether this node takes a pod that was bound to it. Checks and texts are those of the kubelet's predicates
-//! (`pkg/kubelet/lifecycle/predicate.go`); schedulers make them too, so a rejection means that two of them raced, or that none was asked.
+//! Admission of pods: whether this node accepts a pod bound to it. Checks and texts are those of the kubelet's predicates
+//! (`pkg/kubelet/lifecycle/predicate.go`). Schedulers make the same checks, so a rejection means that two schedulers raced, or that the pod was bound without
+//! one.
 
 use std::collections::BTreeMap;
 
 use oarlock_schema::Str;
 
-use crate::affinity::Place;
+use crate::affinity::NodeView;
 use crate::template::{HostPort, Template};
 
-/// What a node has for its pods: milli-cores of `cpu`, whole units of everything else, `pods` among them.
+/// Resources of a node for its pods: milli-cores of `cpu`, whole units of every other resource, `pods` included.
 pub(crate) type Amounts = BTreeMap<Str, i64>;
 
-/// Why a pod was refused.
+/// Reason and message of a pod's rejection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rejection {
     /// `status.reason`.
     pub(crate) reason: Str,
-    /// What the Event says; `status.message` puts "Pod was rejected: " before it.
+    /// Message of the Event; `status.message` puts "Pod was rejected: " before it.
     pub(crate) message: String,
 }
 
 impl Rejection {
-    /// Whether the pod was rejected because of the node's labels or taints.
-    pub(crate) fn of_place(&self) -> bool {
+    /// Whether the rejection depends on the node's labels or taints.
+    pub(crate) fn of_node(&self) -> bool {
         matches!(self.reason.as_str(), "NodeAffinity" | "TaintToleration")
     }
 }
 
-/// What the pods that were admitted use.
+/// Resources and host ports that the admitted pods use.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
     pods: i64,
@@ -61,11 +62,11 @@ impl Used {
     }
 }
 
-/// Admits a pod, or says why not. Labels and taints may be
-/// stale: where a rejection is [of the place](Rejection::of_place), the caller asks again with fresh ones. Taints keep no static pod away.
+/// Admits a pod, or returns why the node rejects the pod. Labels and taints may be stale: after a rejection [for the node's labels or
+/// taints](Rejection::of_place) the caller must try again with fresh ones. Taints keep no static pod away.
 pub(crate) fn admit(
     pod: &Template,
-    node: &Place,
+    node: &NodeView,
     has: &Amounts,
     used: &Used,
     is_static: bool,
@@ -82,7 +83,7 @@ pub(crate) fn admit(
         let extended = rank(name) == 3 && !name.starts_with("hugepages-");
         let capacity = match has.get(name) {
             Some(capacity) => *capacity,
-            // Resources that no node has may be the cluster's own business.
+            // Extended resources that the node does not report may be resources of the cluster as a whole (upstream `removeMissingExtendedResources`).
             None if extended => continue,
             None => 0,
         };

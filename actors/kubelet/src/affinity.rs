@@ -1,4 +1,4 @@
-//! Whether a node is one that a pod may run on: node selector, required node affinity, tolerations of `NoExecute` taints.
+//! Whether a pod may run on a node: node selector, required node affinity, tolerations of `NoExecute` taints.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use oarlock_pods::{Effect, Toleration};
 use oarlock_schema::views::core_v1::{Node, PodSpec};
 use oarlock_schema::{Obj, Str};
 
-/// What a pod demands of its node.
+/// Requirements of a pod on its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Constraints {
     required: RequiredNodes,
     tolerations: Box<[Toleration<Str>]>,
 }
 
-/// What matters of a node: its labels and the taints that evict.
+/// Labels and `NoExecute` taints of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct NodeView {
     pub(crate) name: Str,
     /// Sorted by key.
     pub(crate) labels: Vec<(Str, Str)>,
-    /// Key and value of the `NoExecute` taints.
+    /// Keys and values of the `NoExecute` taints.
     pub(crate) taints: Vec<(Str, Str)>,
 }
 
-impl Project for Place {
+impl Project for NodeView {
     const RESOURCE: ResourceName = ResourceName::core("nodes");
-    // A node's status is most of it, and no part of its place.
+    // The status is the largest part of a Node, and has neither labels nor taints.
     const FIELDS: Fields = Fields::But(&[MANAGED, &["status"]]);
 
     fn project(obj: &Obj) -> Self {
@@ -39,7 +39,7 @@ impl Project for Place {
     }
 }
 
-impl Place {
+impl NodeView {
     pub(crate) fn read(node: Node<'_>) -> Self {
         let taints = node.spec().taints();
         Self {
@@ -53,7 +53,7 @@ impl Place {
         }
     }
 
-    /// The kubelet's own node before the API has said anything of it: its name and the labels that it registers with, and no taints.
+    /// Returns the kubelet's own node before the Node has been read: the name and the labels it registers with, without taints.
     pub(crate) fn own(name: Str, labels: BTreeMap<String, String>) -> Self {
         let labels = labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         Self { name, labels, taints: Vec::new() }
@@ -74,13 +74,13 @@ impl Constraints {
         }
     }
 
-    /// Whether labels and name fit.
-    pub(crate) fn fits(&self, node: &Place) -> bool {
+    /// Whether the node's labels and name satisfy node selector and affinity.
+    pub(crate) fn fits(&self, node: &NodeView) -> bool {
         self.required.matches(&node.name, |key| node.label(key))
     }
 
-    /// Whether every `NoExecute` taint is tolerated.
-    pub(crate) fn tolerates(&self, node: &Place) -> bool {
+    /// Whether every `NoExecute` taint of the node is tolerated.
+    pub(crate) fn tolerates(&self, node: &NodeView) -> bool {
         let tolerated =
             |(key, value): &(Str, Str)| self.tolerations.iter().any(|one| one.tolerates(key, value, Effect::NoExecute));
         node.taints.iter().all(tolerated)

@@ -1,5 +1,5 @@
-//! Cgroups of pods: made before the sandbox, so that limits of the pod hold for all of it, and removed after it, which no runtime does.
-//! Names as upstream's `cgroupfs` driver makes them: `<root>/kubepods/[burstable/|besteffort/]pod<uid>`.
+//! Makes and removes the cgroups of pods. A pod's cgroup is made before the sandbox, so that the pod's limits hold for the sandbox too, and removed after it,
+//! which no runtime does. Names are those of upstream's `cgroupfs` driver: `<root>/kubepods/[burstable/|besteffort/]pod<uid>`.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use oarlock_schema::views::core_v1::Pod;
 use crate::configs::PodLimits;
 use crate::resources::PERIOD;
 
-/// Where the system mounts them.
+/// Mount point of the cgroup file systems.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// The cgroups below a root.
+/// Cgroups of pods below one root cgroup.
 #[derive(Clone, Debug)]
 pub(crate) struct Cgroups {
     mount: PathBuf,
-    /// With `/` in front, as runtimes take it.
+    /// Path of the root cgroup with a leading `/`, as runtimes expect.
     root: String,
-    /// One hierarchy with all controllers (version 2).
+    /// Whether the host has one hierarchy with all controllers (cgroup version 2).
     unified: bool,
 }
 
 impl Cgroups {
-    /// `root` as `--cgroup-root` says, empty for the system's.
+    /// Creates a manager of pod cgroups below `root` (`--cgroup-root`); an empty root is the system's.
     pub(crate) fn new(root: &str) -> Self {
         Self::at(Path::new(MOUNT), root)
     }
@@ -35,7 +35,7 @@ impl Cgroups {
         Self { mount: mount.to_owned(), root, unified: mount.join("cgroup.controllers").is_file() }
     }
 
-    /// The `cgroup_parent` of a pod's sandbox.
+    /// Returns the `cgroup_parent` of a pod's sandbox.
     pub(crate) fn parent(&self, pod: Pod<'_>) -> String {
         self.named(class(qos::of(pod)), pod.metadata().uid())
     }
@@ -44,7 +44,7 @@ impl Cgroups {
         format!("{}/kubepods{class}/pod{uid}", self.root)
     }
 
-    /// Makes a pod's cgroup with its limits. Again is fine.
+    /// Makes a pod's cgroup with its limits. Idempotent.
     pub(crate) fn make(&self, parent: &str, limits: &PodLimits) -> io::Result<()> {
         if self.unified {
             return self.make_unified(parent, limits);
@@ -52,7 +52,7 @@ impl Cgroups {
         let write = |controller: &str, file: &str, value: i64| {
             let dir = self.mount.join(controller).join(parent.trim_start_matches('/'));
             match std::fs::create_dir_all(&dir) {
-                // A hierarchy that is not there bounds nothing.
+                // A missing or read-only hierarchy cannot limit anything.
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ReadOnlyFilesystem) => {
                     return Ok(());
                 }
@@ -74,7 +74,7 @@ impl Cgroups {
     fn make_unified(&self, parent: &str, limits: &PodLimits) -> io::Result<()> {
         let mut dir = self.mount.clone();
         for part in parent.split('/').filter(|part| !part.is_empty()) {
-            // What is not handed down cannot be bounded below. Controllers that the kernel lacks are refused one by one.
+            // Only enabled controllers can set limits in child cgroups. The kernel rejects missing controllers one by one.
             for controller in ["+cpu", "+memory", "+pids", "+cpuset", "+io"] {
                 if let Err(error) = put(&dir.join("cgroup.subtree_control"), controller) {
                     tracing::debug!(%error, controller, dir = %dir.display(), "controller not handed down");
@@ -93,10 +93,10 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Removes a pod's cgroup from every hierarchy. Again is fine.
+    /// Removes a pod's cgroup from every hierarchy. Idempotent.
     ///
     /// # Errors
-    /// When processes are still in one.
+    /// When a cgroup still contains processes.
     pub(crate) fn remove(&self, uid: &str) -> io::Result<()> {
         for class in CLASSES {
             let name = self.named(class, uid);
@@ -107,7 +107,7 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Uids of the pods that have one.
+    /// Returns the uids of the pods that have a cgroup.
     pub(crate) fn pods(&self) -> io::Result<Vec<String>> {
         let mut uids = Vec::new();
         for hierarchy in self.hierarchies()? {
@@ -139,7 +139,7 @@ fn class(qos: QosClass) -> &'static str {
     }
 }
 
-/// Version 2's weight for version 1's shares (as runc and systemd convert them).
+/// Converts version 1's CPU shares to version 2's weight (the same formula as runc and systemd).
 fn weight(shares: i64) -> i64 {
     1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
 }
@@ -149,7 +149,7 @@ fn put(file: &Path, value: &str) -> io::Result<()> {
     std::fs::write(file, value).map_err(named)
 }
 
-/// Names of the directories in `dir`, links apart; none when it is not there.
+/// Returns the names of the directories in `dir`, without symlinks; an empty list when `dir` does not exist.
 fn names(dir: &Path) -> io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -165,7 +165,7 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Files of a cgroup go with it; only directories are removed, the innermost first.
+/// Removes a cgroup and its children, the innermost first. The kernel removes a cgroup's files with its directory.
 fn remove_tree(dir: &Path) -> io::Result<()> {
     for name in names(dir)? {
         remove_tree(&dir.join(name))?;

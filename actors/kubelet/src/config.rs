@@ -1,4 +1,4 @@
-//! What a node is told about itself.
+//! Configuration of a node.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,47 +11,47 @@ use oarlock_schema::Str;
 use crate::cri::Runtime;
 use crate::machine::{Facts, SystemInfo};
 
-/// One node.
+/// Configuration of one node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// Its name; the client's identity must be `system:node:<name>`.
+    /// Name of the node; the client's identity must be `system:node:<name>`.
     pub name: Str,
-    /// What runs its containers.
+    /// Container runtime of the node.
     pub runtime: Arc<dyn Runtime>,
-    /// Quantities: `cpu`, `memory`, `pods` and so on.
+    /// Resources of the node as quantities: `cpu`, `memory`, `pods` and so on.
     pub capacity: BTreeMap<Str, Str>,
-    /// What of it pods may have.
+    /// Resources that pods may use, as quantities.
     pub allocatable: BTreeMap<Str, Str>,
     /// Labels beyond `kubernetes.io/{hostname,os,arch}`. NodeRestriction allows only some under `kubernetes.io`.
     pub labels: BTreeMap<Str, Str>,
     /// The address that pods show as `hostIP`.
     pub internal_ip: IpAddr,
-    /// A name under which others reach the node, where it has one.
+    /// DNS name under which other hosts reach the node, if it has one.
     pub internal_dns: Option<Str>,
-    /// The kubelet's own port, 0 when it serves none.
+    /// Port of the kubelet's own server, 0 without a server.
     pub port: u16,
-    /// What `nodeInfo` says of the system.
+    /// Operating system facts for `nodeInfo`.
     pub system: SystemInfo,
-    /// Where things are on a real machine; `None` for simulated nodes, which touch nothing.
+    /// Paths and DNS settings of a real machine; `None` for simulated nodes, which leave the host alone.
     pub machine: Option<Machine>,
 }
 
-/// What the kubelet of a real machine is told; the defaults are upstream's.
+/// Configuration of a kubelet that runs pods on a real machine; defaults are upstream's.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Directories of pods, with their volumes (`--root-dir`).
+    /// Directory of pods and their volumes (`--root-dir`).
     pub root_dir: PathBuf,
-    /// Logs of containers (`--pod-logs-dir`).
+    /// Directory of containers' logs (`--pod-logs-dir`).
     pub pod_logs_dir: PathBuf,
-    /// The cgroup below which those of pods are (`--cgroup-root`); empty for the system's. Two kubelets of one machine need two.
+    /// Cgroup below which pods' cgroups are made (`--cgroup-root`); empty for the system's. Two kubelets of one machine need different ones.
     pub cgroup_root: String,
-    /// Servers of the cluster's DNS (`--cluster-dns`); without any, pods get the node's.
+    /// Addresses of the cluster's DNS servers (`--cluster-dns`); without any, pods get the node's.
     pub cluster_dns: Vec<IpAddr>,
-    /// As `cluster.local` (`--cluster-domain`).
+    /// DNS domain of the cluster, such as `cluster.local` (`--cluster-domain`).
     pub cluster_domain: String,
     /// The node's resolver configuration (`--resolv-conf`).
     pub resolv_conf: PathBuf,
-    /// Volumes of API objects are brought up to date this often (`--sync-frequency`); the objects are read twice as often at most.
+    /// Period at which volumes of API objects are updated (`--sync-frequency`); the objects are read at most twice as often.
     pub sync_frequency: Duration,
 }
 
@@ -70,10 +70,11 @@ impl Default for Machine {
 }
 
 impl NodeConfig {
-    /// The machine that this process runs on, whose containers `runtime` runs. `internal_ip` is its address for others.
+    /// Returns the configuration of the machine this process runs on, with the container runtime `runtime`. `internal_ip` is the machine's address for other
+    /// hosts.
     ///
     /// # Errors
-    /// When the machine does not say what it has.
+    /// When the machine's resources cannot be read.
     pub fn of_machine(
         name: impl Into<Str>,
         runtime: Arc<dyn Runtime>,
@@ -95,7 +96,7 @@ impl NodeConfig {
         })
     }
 
-    /// The labels that its Node has, sorted by key.
+    /// Returns the labels of the Node object, sorted by key.
     pub(crate) fn node_labels(&self) -> BTreeMap<String, String> {
         let own = [
             ("beta.kubernetes.io/arch", arch()),
@@ -109,7 +110,7 @@ impl NodeConfig {
     }
 }
 
-/// Go's name of this architecture.
+/// Returns Go's name of this architecture.
 pub(crate) fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,5 +1,4 @@
-//! What a runtime is told of a pod and its containers: CRI's configurations from the pod's object. Pure; the rules are those of
-//! `pkg/kubelet/kuberuntime`.
+//! Builds CRI's configurations of a pod's sandbox and containers from the Pod object. Pure; the rules are those of `pkg/kubelet/kuberuntime`.
 
 mod container;
 pub(crate) mod image_name;
@@ -14,13 +13,13 @@ pub(crate) use container::{Made, container};
 pub(crate) use limits::{PodLimits, pod_limits};
 pub(crate) use sandbox::sandbox;
 
-/// Labels that a runtime keeps for the kubelet.
+/// Labels on sandboxes and containers by which the kubelet recognizes them in the runtime.
 const POD_NAME: &str = "io.kubernetes.pod.name";
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
-/// The directory of a pod's logs below the one of all pods.
+/// Returns the name of a pod's log directory inside the directory of all pods' logs.
 pub(crate) fn log_directory(pod: Pod<'_>) -> String {
     let meta = pod.metadata();
     format!("{}_{}_{}", meta.namespace(), meta.name(), meta.uid())

@@ -1,4 +1,4 @@
-//! A real runtime behind CRI v1: containerd (1.6 or later) over its unix socket.
+//! Container runtime over CRI v1: containerd (1.6 or later) at its unix socket.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -24,16 +24,16 @@ mod socket;
 pub(crate) use message::{PATH as MESSAGE_PATH, POLICY as MESSAGE_POLICY};
 pub(crate) use socket::Socket;
 
-/// Upstream's `--runtime-request-timeout`.
-const REQUEST: Duration = Duration::from_secs(120);
-/// Upstream gives up a pull that makes no progress, which CRI does not tell; so one without an end is given up late.
-const PULL: Duration = Duration::from_secs(3600);
-/// What a stop may take beyond its grace.
-const STOP: Duration = Duration::from_secs(120);
-/// The label that names a pod.
+/// Deadline of ordinary CRI calls (upstream's `--runtime-request-timeout`).
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// Deadline of an image pull. Upstream cancels a pull without progress, but CRI does not report progress, so only a very long pull is cancelled.
+const PULL_TIMEOUT: Duration = Duration::from_secs(3600);
+/// How long a stop may take beyond its grace period.
+const STOP_MARGIN: Duration = Duration::from_secs(120);
+/// Label on sandboxes and containers with the pod's uid.
 const POD_UID: &str = "io.kubernetes.pod.uid";
 
-/// See the module text.
+/// A client of a CRI v1 runtime.
 #[derive(Debug)]
 pub struct Containerd {
     socket: Socket,
@@ -42,20 +42,20 @@ pub struct Containerd {
 }
 
 impl Containerd {
-    /// Speaks to the runtime behind `endpoint` (`unix:///run/containerd/containerd.sock`). Must be called inside tokio.
+    /// Connects to the runtime at `endpoint` (`unix:///run/containerd/containerd.sock`). Must be called inside tokio.
     ///
     /// # Errors
-    /// When there is none.
+    /// When no runtime answers.
     pub async fn connect(endpoint: &str) -> Result<Self> {
         let socket = Socket::new(endpoint)?;
         let ask = v1::VersionRequest { version: "v1".to_owned() };
-        let answer = socket.call(RuntimeService::VERSION, ask, REQUEST).await?;
+        let answer = socket.call(RuntimeService::VERSION, ask, REQUEST_TIMEOUT).await?;
         let version =
             Version { runtime_name: answer.runtime_name.into(), runtime_version: answer.runtime_version.into() };
         Ok(Self { socket, version, follower: tokio::sync::Mutex::new(events::Follower::new()) })
     }
 
-    /// The runtime's status of a container, and the uid of its pod.
+    /// Returns the runtime's status of a container, and the uid of its pod.
     async fn status_of(&self, id: &str) -> Result<(Str, ContainerStatus)> {
         let status = self.raw_status(id).await?;
         let uid = status.labels.get(POD_UID).map_or("", String::as_str).into();
@@ -64,25 +64,25 @@ impl Containerd {
 
     async fn raw_status(&self, id: &str) -> Result<v1::ContainerStatus> {
         let ask = v1::ContainerStatusRequest { container_id: id.to_owned() };
-        let answer = self.socket.call(RuntimeService::CONTAINER_STATUS, ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::CONTAINER_STATUS, ask, REQUEST_TIMEOUT).await?;
         answer.status.ok_or_else(|| Error::Failed(format!("the runtime says nothing about container {id}")))
     }
 
     async fn sandboxes(&self, pod_uid: Option<&str>) -> Result<Vec<v1::PodSandbox>> {
         let label_selector = pod_uid.map(|uid| (POD_UID.to_owned(), uid.to_owned())).into_iter().collect();
         let ask = v1::ListPodSandboxRequest { filter: Some(v1::PodSandboxFilter { label_selector }) };
-        let answer = self.socket.call(RuntimeService::LIST_POD_SANDBOX, ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::LIST_POD_SANDBOX, ask, REQUEST_TIMEOUT).await?;
         Ok(answer.items)
     }
 
     async fn containers(&self, sandbox: Option<&str>) -> Result<Vec<v1::Container>> {
         let filter = sandbox.map(|id| v1::ContainerFilter { pod_sandbox_id: id.to_owned() });
         let ask = v1::ListContainersRequest { filter };
-        let answer = self.socket.call(RuntimeService::LIST_CONTAINERS, ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::LIST_CONTAINERS, ask, REQUEST_TIMEOUT).await?;
         Ok(answer.containers)
     }
 
-    /// A call that answers nothing.
+    /// Makes a call whose answer is empty.
     async fn order<Q, R>(&self, method: Method<Q, R>, ask: Q, limit: Duration) -> Result<()>
     where
         Q: prost::Message + 'static,
@@ -104,7 +104,7 @@ impl Runtime for Containerd {
 
     async fn status(&self) -> Result<RuntimeStatus> {
         let ask = v1::StatusRequest { verbose: false };
-        let answer = self.socket.call(RuntimeService::STATUS, ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::STATUS, ask, REQUEST_TIMEOUT).await?;
         let conditions = answer.status.unwrap_or_default().conditions;
         let unmet = |kind: &str| match conditions.iter().find(|condition| condition.r#type == kind) {
             Some(met) if met.status => None,
@@ -117,30 +117,30 @@ impl Runtime for Containerd {
     async fn update_runtime_config(&self, pod_cidr: IpNet) -> Result<()> {
         let network_config = Some(v1::NetworkConfig { pod_cidr: pod_cidr.to_string() });
         let ask = v1::UpdateRuntimeConfigRequest { runtime_config: Some(v1::RuntimeConfig { network_config }) };
-        self.order(RuntimeService::UPDATE_RUNTIME_CONFIG, ask, REQUEST).await
+        self.order(RuntimeService::UPDATE_RUNTIME_CONFIG, ask, REQUEST_TIMEOUT).await
     }
 
     async fn run_pod_sandbox(&self, config: &PodSandboxConfig) -> Result<Str> {
         let ask = v1::RunPodSandboxRequest { config: Some(full(config)?), runtime_handler: String::new() };
-        let answer = self.socket.call(RuntimeService::RUN_POD_SANDBOX, ask, REQUEST * 2).await?;
+        let answer = self.socket.call(RuntimeService::RUN_POD_SANDBOX, ask, REQUEST_TIMEOUT * 2).await?;
         Ok(answer.pod_sandbox_id.into())
     }
 
     async fn stop_pod_sandbox(&self, id: &str) -> Result<()> {
         let ask = v1::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        gone_is_fine(self.order(RuntimeService::STOP_POD_SANDBOX, ask, REQUEST).await)
+        gone_is_fine(self.order(RuntimeService::STOP_POD_SANDBOX, ask, REQUEST_TIMEOUT).await)
     }
 
     async fn remove_pod_sandbox(&self, id: &str) -> Result<()> {
-        // Removal alone would leave the network of one that still runs to chance.
+        // Removing a running sandbox might leave its network set up.
         self.stop_pod_sandbox(id).await?;
         let ask = v1::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        gone_is_fine(self.order(RuntimeService::REMOVE_POD_SANDBOX, ask, REQUEST).await)
+        gone_is_fine(self.order(RuntimeService::REMOVE_POD_SANDBOX, ask, REQUEST_TIMEOUT).await)
     }
 
     async fn pod_sandbox_status(&self, id: &str) -> Result<SandboxStatus> {
         let ask = v1::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned() };
-        let answer = self.socket.call(RuntimeService::POD_SANDBOX_STATUS, ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::POD_SANDBOX_STATUS, ask, REQUEST_TIMEOUT).await?;
         let status = answer.status.unwrap_or_default();
         let network = status.network.unwrap_or_default();
         let more = network.additional_ips.iter().map(|more| more.ip.as_str());
@@ -177,24 +177,24 @@ impl Runtime for Containerd {
             config: Some((**own).clone()),
             sandbox_config: Some(full(pod)?),
         };
-        let answer = self.socket.call(RuntimeService::CREATE_CONTAINER, ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::CREATE_CONTAINER, ask, REQUEST_TIMEOUT).await?;
         Ok(answer.container_id.into())
     }
 
     async fn start_container(&self, id: &str) -> Result<()> {
         let ask = v1::StartContainerRequest { container_id: id.to_owned() };
-        self.order(RuntimeService::START_CONTAINER, ask, REQUEST).await
+        self.order(RuntimeService::START_CONTAINER, ask, REQUEST_TIMEOUT).await
     }
 
     async fn stop_container(&self, id: &str, timeout: Duration) -> Result<()> {
         let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
         let ask = v1::StopContainerRequest { container_id: id.to_owned(), timeout: seconds };
-        gone_is_fine(self.order(RuntimeService::STOP_CONTAINER, ask, timeout + STOP).await)
+        gone_is_fine(self.order(RuntimeService::STOP_CONTAINER, ask, timeout + STOP_MARGIN).await)
     }
 
     async fn remove_container(&self, id: &str) -> Result<()> {
         let ask = v1::RemoveContainerRequest { container_id: id.to_owned() };
-        gone_is_fine(self.order(RuntimeService::REMOVE_CONTAINER, ask, REQUEST).await)
+        gone_is_fine(self.order(RuntimeService::REMOVE_CONTAINER, ask, REQUEST_TIMEOUT).await)
     }
 
     async fn list_containers(&self, sandbox: &str) -> Result<Vec<ContainerStatus>> {
@@ -219,7 +219,7 @@ impl Runtime for Containerd {
             auth: pull.auth.cloned(),
             sandbox_config: pull.pod.full.as_deref().cloned(),
         };
-        let answer = self.socket.call(ImageService::PULL_IMAGE, ask, PULL).await?;
+        let answer = self.socket.call(ImageService::PULL_IMAGE, ask, PULL_TIMEOUT).await?;
         let known = self.image(&answer.image_ref).await?;
         known.ok_or_else(|| Error::NotFound(format!("image {} is not there after it was pulled", pull.image)))
     }
@@ -230,7 +230,7 @@ impl Runtime for Containerd {
 
     async fn list_images(&self) -> Result<Vec<Image>> {
         let ask = v1::ListImagesRequest {};
-        let answer = self.socket.call(ImageService::LIST_IMAGES, ask, REQUEST).await?;
+        let answer = self.socket.call(ImageService::LIST_IMAGES, ask, REQUEST_TIMEOUT).await?;
         Ok(answer.images.into_iter().map(image).collect())
     }
 
@@ -246,13 +246,13 @@ impl Runtime for Containerd {
     }
 
     async fn list_pod_sandbox_stats(&self) -> Result<Vec<v1::PodSandboxStats>> {
-        // Asked for all at once, containerd 1.6 fails when one of them has ended.
+        // containerd 1.6 fails a request for all sandboxes when one of them has ended.
         let mut all = Vec::new();
         for sandbox in self.list_pod_sandbox(None).await?.into_iter().filter(|one| one.state == SandboxState::Ready) {
             let ask = v1::PodSandboxStatsRequest { pod_sandbox_id: sandbox.id.to_string() };
-            match self.socket.call(RuntimeService::POD_SANDBOX_STATS, ask, REQUEST).await {
+            match self.socket.call(RuntimeService::POD_SANDBOX_STATS, ask, REQUEST_TIMEOUT).await {
                 Ok(answer) => all.extend(answer.stats),
-                // It ended while it was looked at, or keeps no count: the others still do.
+                // The sandbox ended meanwhile, or has no statistics; the other sandboxes still count.
                 Err(error) => tracing::debug!(sandbox = %sandbox.id, %error, "no figures of a sandbox"),
             }
         }
@@ -260,14 +260,14 @@ impl Runtime for Containerd {
     }
 
     async fn image_fs(&self) -> Result<PathBuf> {
-        let answer = self.socket.call(ImageService::IMAGE_FS_INFO, v1::ImageFsInfoRequest {}, REQUEST).await?;
+        let answer = self.socket.call(ImageService::IMAGE_FS_INFO, v1::ImageFsInfoRequest {}, REQUEST_TIMEOUT).await?;
         let first = answer.image_filesystems.into_iter().find_map(|usage| usage.fs_id);
         first.map(|id| id.mountpoint.into()).ok_or_else(|| Error::Failed("the runtime keeps images nowhere".to_owned()))
     }
 
     async fn remove_image(&self, image: &str) -> Result<()> {
         let ask = v1::RemoveImageRequest { image: Some(spec(image)) };
-        gone_is_fine(self.order(ImageService::REMOVE_IMAGE, ask, REQUEST).await)
+        gone_is_fine(self.order(ImageService::REMOVE_IMAGE, ask, REQUEST_TIMEOUT).await)
     }
 
     async fn container_event(&self) -> RuntimeEvent {
@@ -285,15 +285,15 @@ impl Runtime for Containerd {
 
     async fn reopen_container_log(&self, id: &str) -> Result<()> {
         let ask = v1::ReopenContainerLogRequest { container_id: id.to_owned() };
-        self.order(RuntimeService::REOPEN_CONTAINER_LOG, ask, REQUEST).await
+        self.order(RuntimeService::REOPEN_CONTAINER_LOG, ask, REQUEST_TIMEOUT).await
     }
 
     async fn exec_sync(&self, id: &str, command: &[Str], timeout: Duration) -> Result<ExecOutput> {
         let cmd = command.iter().map(ToString::to_string).collect();
-        // Whole seconds, and 0 would be no limit.
+        // CRI counts whole seconds, and 0 would mean no limit.
         let seconds = i64::try_from(timeout.as_secs().max(1)).unwrap_or(i64::MAX);
         let ask = v1::ExecSyncRequest { container_id: id.to_owned(), cmd, timeout: seconds };
-        let answer = self.socket.call(RuntimeService::EXEC_SYNC, ask, timeout + REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::EXEC_SYNC, ask, timeout + REQUEST_TIMEOUT).await?;
         Ok(ExecOutput { stdout: answer.stdout, stderr: answer.stderr, exit_code: answer.exit_code })
     }
 
@@ -301,37 +301,37 @@ impl Runtime for Containerd {
         let Streams { stdin, stdout, stderr, tty } = streams;
         let cmd = command.iter().map(ToString::to_string).collect();
         let ask = v1::ExecRequest { container_id: id.to_owned(), cmd, tty, stdin, stdout, stderr };
-        let answer = self.socket.call(RuntimeService::EXEC, ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::EXEC, ask, REQUEST_TIMEOUT).await?;
         Ok(answer.url)
     }
 
     async fn attach(&self, id: &str, streams: Streams) -> Result<String> {
         let Streams { stdin, stdout, stderr, tty } = streams;
         let ask = v1::AttachRequest { container_id: id.to_owned(), stdin, tty, stdout, stderr };
-        let answer = self.socket.call(RuntimeService::ATTACH, ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::ATTACH, ask, REQUEST_TIMEOUT).await?;
         Ok(answer.url)
     }
 
     async fn port_forward(&self, sandbox: &str, ports: &[u16]) -> Result<String> {
         let port = ports.iter().map(|port| i32::from(*port)).collect();
         let ask = v1::PortForwardRequest { pod_sandbox_id: sandbox.to_owned(), port };
-        let answer = self.socket.call(RuntimeService::PORT_FORWARD, ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::PORT_FORWARD, ask, REQUEST_TIMEOUT).await?;
         Ok(answer.url)
     }
 }
 
 impl Containerd {
-    /// What sandboxes are made of; later versions pin it and do not say.
+    /// Returns the image of sandboxes, for versions that neither report nor pin it.
     async fn sandbox_image(&self) -> Result<Option<String>> {
         let ask = v1::StatusRequest { verbose: true };
-        let answer = self.socket.call(RuntimeService::STATUS, ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::STATUS, ask, REQUEST_TIMEOUT).await?;
         let config = answer.info.get("config").and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
         Ok(config.and_then(|config| config.get("sandboxImage")?.as_str().map(str::to_owned)))
     }
 
     async fn image(&self, name: &str) -> Result<Option<Image>> {
         let ask = v1::ImageStatusRequest { image: Some(spec(name)) };
-        let answer = self.socket.call(ImageService::IMAGE_STATUS, ask, REQUEST).await?;
+        let answer = self.socket.call(ImageService::IMAGE_STATUS, ask, REQUEST_TIMEOUT).await?;
         Ok(answer.image.map(image))
     }
 }
@@ -356,7 +356,7 @@ fn sandbox_state(state: i32) -> SandboxState {
 }
 
 fn image(image: v1::Image) -> Image {
-    // What `imageID` shows is the digest of the registry, and the runtime's own where there was none.
+    // `imageID` shows the registry's digest, or the runtime's own id for an image without one.
     let id = image.repo_digests.first().unwrap_or(&image.id).as_str().into();
     let names = image.repo_tags.iter().chain(&image.repo_digests).map(|name| Str::from(name.as_str())).collect();
     let user = image.uid.map(|uid| uid.value);
@@ -368,7 +368,7 @@ fn state(state: i32) -> ContainerState {
     match v1::ContainerState::try_from(state) {
         Ok(v1::ContainerState::ContainerCreated) => ContainerState::Created,
         Ok(v1::ContainerState::ContainerRunning) => ContainerState::Running,
-        // What the runtime itself does not know has to be started again, as upstream does with it.
+        // A container whose state the runtime does not know must be started again, as upstream does.
         Ok(v1::ContainerState::ContainerExited | v1::ContainerState::ContainerUnknown) | Err(_) => {
             ContainerState::Exited
         }

@@ -1,4 +1,4 @@
-//! Credentials for registries from a pod's `imagePullSecrets` (`pkg/credentialprovider`).
+//! Finds registry credentials in a pod's `imagePullSecrets` (`pkg/credentialprovider`).
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::cri::v1::AuthConfig;
 use crate::references::{Found, Reference};
 
-/// The Secrets that a pod names.
+/// Returns the Secrets named by the pod's `imagePullSecrets`.
 pub(crate) fn needs(pod: Pod<'_>) -> impl Iterator<Item = Reference> {
     pod.spec().image_pull_secrets().iter().map(|secret| Reference::secret(secret.name()))
 }
 
-/// What can be tried for an image, the most specific first. Secrets that are not there or hold nothing readable give none, as upstream.
+/// Returns the credentials to try for an image, the most specific first. Missing and unreadable Secrets are skipped, as upstream does.
 pub(crate) fn for_image(pod: Pod<'_>, found: &Found, image: &str) -> Vec<AuthConfig> {
     let mut all: BTreeMap<String, AuthConfig> = BTreeMap::new();
     for secret in needs(pod) {
@@ -35,7 +35,7 @@ pub(crate) fn for_image(pod: Pod<'_>, found: &Found, image: &str) -> Vec<AuthCon
         }
     }
     let image = full_name(image);
-    // Longer keys sort behind their prefixes.
+    // Longer keys sort after their prefixes.
     all.into_iter().rev().filter(|(key, _)| matches(key, &image)).map(|(_, auth)| auth).collect()
 }
 
@@ -58,7 +58,7 @@ fn read(server: &str, entry: &Value) -> Option<AuthConfig> {
     (!empty).then_some(auth)
 }
 
-/// Host and path of a server, without what version of the API it speaks.
+/// Returns host and path of a server, without the registry API's version.
 fn location(server: &str) -> String {
     let bare = server.strip_prefix("https://").or_else(|| server.strip_prefix("http://")).unwrap_or(server);
     let bare = bare.trim_end_matches('/');
@@ -69,7 +69,7 @@ fn location(server: &str) -> String {
     }
 }
 
-/// With the registry that a short name leaves out, and without tag and digest.
+/// Returns the image's name with the default registry of a short name, and without tag and digest.
 fn full_name(image: &str) -> String {
     let image = image.split('@').next().unwrap_or(image);
     let name = match image.rsplit_once(':') {
@@ -83,7 +83,7 @@ fn full_name(image: &str) -> String {
     }
 }
 
-/// Whether a key is of the image's host (each part of it may be a pattern) and leads to it.
+/// Whether a key matches the image's host (each part may be a pattern) and is a prefix of its path.
 fn matches(key: &str, image: &str) -> bool {
     let split = |text: &str| {
         let (host, path) = text.split_once('/').unwrap_or((text, ""));
@@ -96,7 +96,7 @@ fn matches(key: &str, image: &str) -> bool {
         && path.starts_with(&key_path)
 }
 
-/// A pattern in which `*` stands for anything.
+/// Whether a text matches a pattern in which `*` stands for any characters.
 fn like(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

@@ -1,7 +1,5 @@
-//! What runs containers: the nouns and verbs of CRI v1 (`k8s.io/cri-api/pkg/apis/runtime/v1`), as an async trait.
-//!
-//! The kubelet knows no other way to a container. `sim` implements it with timers; containerd comes behind the same trait. Where a
-//! runtime cannot do a verb it answers [`Error::Unimplemented`].
+//! The container runtime trait: nouns and verbs of CRI v1 (`k8s.io/cri-api/pkg/apis/runtime/v1`) as an async trait. The kubelet reaches containers only through
+//! this trait, which `sim` implements with timers and `containerd` over gRPC. A runtime that does not support a verb returns [`Error::Unimplemented`].
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,32 +14,32 @@ use oarlock_schema::Str;
 
 pub use oarlock_contracts::cri as v1;
 
-/// Why a runtime could not do it (gRPC codes of CRI).
+/// Failure of a runtime call (gRPC codes of CRI).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No such sandbox, container or image.
+    /// The sandbox, container or image does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// It tried and failed; the text is for users.
+    /// The call failed; the text is for users.
     #[error("{0}")]
     Failed(String),
-    /// It took longer than it was given.
+    /// The call exceeded its deadline.
     #[error("{0}")]
     DeadlineExceeded(String),
-    /// It does not know the verb.
+    /// The runtime does not support the verb.
     #[error("runtime does not implement {0}")]
     Unimplemented(&'static str),
 }
 
-/// An answer of the runtime.
+/// Result of a runtime call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// `VersionResponse`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// As `containerd`.
+    /// Name of the runtime, such as `containerd`.
     pub runtime_name: Str,
-    /// As `2.1.0`.
+    /// Version of the runtime, such as `2.1.0`.
     pub runtime_version: Str,
 }
 
@@ -54,17 +52,17 @@ pub struct PodSandboxConfig {
     pub namespace: Str,
     /// Uid of the pod.
     pub uid: Str,
-    /// How many sandboxes of the pod came before.
+    /// Number of earlier sandboxes of the pod.
     pub attempt: u32,
     /// Annotations of the pod, sorted by key; shared by the pods of one template.
     pub annotations: Arc<[(Str, Str)]>,
-    /// The pod uses the node's network: it gets no address of its own.
+    /// Whether the pod uses the node's network, and so has no address of its own.
     pub host_network: bool,
-    /// The rest of it, for runtimes of machines.
+    /// The complete CRI configuration, for runtimes of real machines.
     pub full: Option<Arc<v1::PodSandboxConfig>>,
 }
 
-/// What a sandbox is doing.
+/// State of a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxState {
     /// `SANDBOX_READY`.
@@ -73,37 +71,37 @@ pub enum SandboxState {
     NotReady,
 }
 
-/// `PodSandboxStatus`, as far as it is used.
+/// `PodSandboxStatus`, with the fields the kubelet uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxStatus {
-    /// The sandbox.
+    /// Id of the sandbox.
     pub id: Str,
     /// Uid of its pod.
     pub uid: Str,
-    /// How many sandboxes of the pod came before.
+    /// Number of earlier sandboxes of the pod.
     pub attempt: u32,
-    /// What it is doing.
+    /// State of the sandbox.
     pub state: SandboxState,
-    /// Its addresses, the primary one first; none in the node's network, and none in lists.
+    /// Addresses of the pod, the primary one first; empty in the node's network, and in answers to list calls.
     pub ips: Vec<IpAddr>,
 }
 
-/// `ContainerConfig`: a container to be created.
+/// `ContainerConfig`: configuration of a container to create.
 #[derive(Clone, Debug)]
 pub struct ContainerConfig {
-    /// Its name in the pod.
+    /// Name of the container in the pod.
     pub name: Str,
-    /// How many containers of this name came before in the pod.
+    /// Number of earlier containers of this name in the pod.
     pub attempt: u32,
-    /// The image as the runtime named it when it was pulled.
+    /// Reference of the image, as the pull returned it.
     pub image_ref: Arc<str>,
-    /// Seconds until the first readiness or startup probe, if there is one. Not of CRI: simulated containers answer no probes.
+    /// Seconds until the first readiness or startup probe, if the container has one. Not part of CRI: simulated containers answer no probes.
     pub first_probe: Option<u32>,
-    /// The rest of it, for runtimes of machines.
+    /// The complete CRI configuration, for runtimes of real machines.
     pub full: Option<Box<v1::ContainerConfig>>,
 }
 
-/// What a container is doing.
+/// State of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerState {
     /// `CONTAINER_CREATED`.
@@ -114,66 +112,66 @@ pub enum ContainerState {
     Exited,
 }
 
-/// `ContainerStatus`. Times are Unix seconds, 0 when it did not come to that.
+/// `ContainerStatus`. Times are Unix seconds, 0 for events that have not happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerStatus {
-    /// The container.
+    /// Id of the container.
     pub id: Str,
-    /// Its name in the pod.
+    /// Name of the container in the pod.
     pub name: Str,
-    /// How many containers of this name came before in the pod.
+    /// Number of earlier containers of this name in the pod.
     pub attempt: u32,
-    /// What it is doing.
+    /// State of the container.
     pub state: ContainerState,
-    /// When it started.
+    /// Time of its start.
     pub started_at: i64,
-    /// When it ended.
+    /// Time of its end.
     pub finished_at: i64,
-    /// What it ended with.
+    /// Exit code.
     pub exit_code: i32,
-    /// One word about its end, as `OOMKilled`; empty for the usual ones.
+    /// Reason for the end, such as `OOMKilled`; empty for an ordinary exit.
     pub reason: Str,
-    /// What it said about its end.
+    /// Termination message.
     pub message: Str,
-    /// What goes into `imageID`; empty where the runtime leaves that to the pull.
+    /// Value of `imageID`; empty where the runtime reports it with the pull only.
     pub image_ref: Str,
-    /// Whether the runtime itself says that it is ready; `None` where probes tell. Not of CRI: simulated containers answer no probes.
+    /// Readiness as the runtime reports it; `None` where probes decide. Not part of CRI: simulated containers answer no probes.
     pub ready: Option<bool>,
 }
 
-/// `Image`.
+/// `Image`: an image in the runtime's store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The reference that goes into `imageID`, a digest.
+    /// Value of `imageID`, a digest.
     pub id: Arc<str>,
-    /// What the runtime itself calls it: what containers are made of.
+    /// The runtime's own id of the image, from which containers are created.
     pub own: Arc<str>,
-    /// Names under which it is known.
+    /// Names and digests of the image.
     pub names: Vec<Str>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The numeric user that its containers run as, where it names one.
+    /// Numeric user of the image's containers, if the image names one.
     pub user: Option<i64>,
-    /// The user's name, where it names one so.
+    /// User name of the image's containers, if the image names the user by name.
     pub username: Str,
-    /// The runtime needs it itself: it is never removed.
+    /// Whether the runtime needs the image itself: pinned images are never removed.
     pub pinned: bool,
 }
 
 /// `PullImageRequest`.
 #[derive(Clone, Copy, Debug)]
 pub struct Pull<'a> {
-    /// What is pulled.
+    /// Name of the image.
     pub image: &'a str,
-    /// Name of the container that wants it.
+    /// Name of the container that needs the image.
     pub container: &'a str,
-    /// The container's pod.
+    /// Pod of the container.
     pub pod: &'a PodSandboxConfig,
     /// Credentials for the registry.
     pub auth: Option<&'a v1::AuthConfig>,
 }
 
-/// Why the runtime or its network is not ready, as `NetworkReady=false reason:… message:…`; `None` when it is (`StatusResponse`).
+/// `StatusResponse`: why the runtime or its network is not ready, as `NetworkReady=false reason:… message:…`; `None` for a ready one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeStatus {
     /// `RuntimeReady`.
@@ -182,19 +180,19 @@ pub struct RuntimeStatus {
     pub network: Option<String>,
 }
 
-/// Something happened that nobody asked for (`ContainerEventResponse`).
+/// A change of state that no call caused (`ContainerEventResponse`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuntimeEvent {
-    /// A container of this pod is now so.
+    /// A container's state has changed.
     Container {
         /// Uid of the pod.
         pod_uid: Str,
-        /// The container as it is now.
+        /// New status of the container.
         status: ContainerStatus,
     },
-    /// This sandbox ended by itself.
+    /// A sandbox has ended on its own.
     Sandbox {
-        /// The sandbox.
+        /// Id of the sandbox.
         id: Str,
     },
 }
@@ -202,134 +200,134 @@ pub enum RuntimeEvent {
 /// `ExecSyncResponse`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecOutput {
-    /// What it wrote.
+    /// Bytes written to standard output.
     pub stdout: Bytes,
-    /// What it wrote to the other one.
+    /// Bytes written to standard error.
     pub stderr: Bytes,
-    /// What it ended with.
+    /// Exit code of the command.
     pub exit_code: i32,
 }
 
-/// Which streams of a command are connected (the fields of `ExecRequest` and `AttachRequest`). The streaming server waits for exactly these,
-/// and for one of sizes when there is a terminal.
+/// Connected streams of a command (the fields of `ExecRequest` and `AttachRequest`). The streaming server waits for exactly these streams, and with a terminal
+/// also for a stream of window sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Streams {
-    /// What it reads.
+    /// Whether standard input is connected.
     pub stdin: bool,
-    /// What it writes.
+    /// Whether standard output is connected.
     pub stdout: bool,
-    /// What it writes to the other one; never with a terminal.
+    /// Whether standard error is connected; never with a terminal.
     pub stderr: bool,
-    /// It runs at a terminal.
+    /// Whether the command has a terminal.
     pub tty: bool,
 }
 
-/// Which part of a log (upstream `v1.PodLogOptions` without what the kubelet itself decides).
+/// Requested part of a log (upstream `v1.PodLogOptions` without the options that the kubelet handles itself).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Go on as the container writes, until it ends.
+    /// Whether to continue with new output until the container ends.
     pub follow: bool,
-    /// Only the last lines.
+    /// Number of last lines to return.
     pub tail_lines: Option<u64>,
-    /// Nothing before this Unix second.
+    /// Unix second of the earliest line to return.
     pub since: Option<i64>,
-    /// Each line begins with its time.
+    /// Whether each line begins with its time.
     pub timestamps: bool,
-    /// At most so many bytes.
+    /// Largest number of bytes to return.
     pub limit_bytes: Option<u64>,
 }
 
-/// A log as it is read.
+/// A stream of log lines.
 #[async_trait]
 pub trait LogStream: Send {
-    /// The next lines; `None` at the end. Waits while a followed container is silent.
+    /// Returns the next lines; `None` at the end. Waits while a followed container writes nothing.
     async fn next(&mut self) -> Option<Result<Bytes>>;
 }
 
-/// What the API remembers of a pod that ran before the kubelet restarted, for runtimes that do not outlive it.
+/// A pod's state from the API, for recovering a pod after a kubelet restart in a runtime that ends with the kubelet.
 #[derive(Clone, Debug)]
 pub struct Recall {
-    /// The pod.
+    /// Configuration of the pod's sandbox.
     pub sandbox: PodSandboxConfig,
-    /// Its address, if it had one.
+    /// Address of the pod, if it had one.
     pub ip: Option<IpAddr>,
-    /// Its containers that ran.
+    /// Containers that ran.
     pub running: Vec<RecalledContainer>,
 }
 
-/// A container that ran before the kubelet restarted, as the API remembers it.
+/// State from the API of a container that ran before the kubelet restarted.
 #[derive(Clone, Debug)]
 pub struct RecalledContainer {
-    /// The runtime's id of it.
+    /// The runtime's id of the container.
     pub id: Str,
-    /// Its name in the pod.
+    /// Name of the container in the pod.
     pub name: Str,
-    /// How many containers of this name came before in the pod.
+    /// Number of earlier containers of this name in the pod.
     pub attempt: u32,
-    /// When it started, in Unix seconds.
+    /// Unix second of its start.
     pub started_at: i64,
-    /// Whether it was ready.
+    /// Whether the container was ready.
     pub ready: bool,
-    /// Seconds until the first readiness or startup probe, if there is one.
+    /// Seconds until the first readiness or startup probe, if the container has one.
     pub first_probe: Option<u32>,
 }
 
-/// A container runtime. Calls may take long and may be dropped half-way; whoever drops one asks for the state afterwards.
+/// A container runtime. Calls may take long, and their futures may be dropped before they finish; the caller must then query the state.
 #[async_trait]
 pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
-    /// Who it is.
+    /// Returns name and version of the runtime.
     fn version(&self) -> Version;
-    /// Whether its containers run on while no kubelet does. Then it, and not the API, knows what runs.
+    /// Whether containers keep running while no kubelet does. If so, the runtime and not the API is the source of truth after a restart.
     fn outlives_kubelet(&self) -> bool {
         false
     }
-    /// `Status`.
+    /// `Status`: whether runtime and network are ready.
     async fn status(&self) -> Result<RuntimeStatus> {
         Ok(RuntimeStatus::default())
     }
 
-    /// `UpdateRuntimeConfig`: the addresses its pods get.
+    /// `UpdateRuntimeConfig`: sets the range of pod addresses.
     async fn update_runtime_config(&self, pod_cidr: IpNet) -> Result<()>;
 
-    /// `RunPodSandbox`: returns its id.
+    /// `RunPodSandbox`: starts a sandbox and returns its id.
     async fn run_pod_sandbox(&self, config: &PodSandboxConfig) -> Result<Str>;
-    /// `StopPodSandbox`: kills what still runs in it and gives back its address. Idempotent.
+    /// `StopPodSandbox`: kills the sandbox's containers and frees its address. Idempotent.
     async fn stop_pod_sandbox(&self, id: &str) -> Result<()>;
-    /// `RemovePodSandbox`: with all its containers. Idempotent.
+    /// `RemovePodSandbox`: removes a sandbox with all its containers. Idempotent.
     async fn remove_pod_sandbox(&self, id: &str) -> Result<()>;
     /// `PodSandboxStatus`.
     async fn pod_sandbox_status(&self, id: &str) -> Result<SandboxStatus>;
-    /// `ListPodSandbox`, all, or those of a pod; the latest first.
+    /// `ListPodSandbox`: lists all sandboxes, or those of a pod; the newest first.
     async fn list_pod_sandbox(&self, pod_uid: Option<&str>) -> Result<Vec<SandboxStatus>>;
 
-    /// `CreateContainer`: returns its id.
+    /// `CreateContainer`: creates a container and returns its id.
     async fn create_container(&self, sandbox: &str, config: &ContainerConfig, pod: &PodSandboxConfig) -> Result<Str>;
     /// `StartContainer`.
     async fn start_container(&self, id: &str) -> Result<()>;
-    /// `StopContainer`: asks it to end, and kills it after `timeout`. Returns when it has ended. Idempotent.
+    /// `StopContainer`: asks a container to end, and kills it after `timeout`. Returns after its end. Idempotent.
     async fn stop_container(&self, id: &str, timeout: Duration) -> Result<()>;
     /// `RemoveContainer`. Idempotent.
     async fn remove_container(&self, id: &str) -> Result<()>;
-    /// `ListContainers` of a sandbox.
+    /// `ListContainers`: lists the containers of a sandbox.
     async fn list_containers(&self, sandbox: &str) -> Result<Vec<ContainerStatus>>;
     /// `ContainerStatus`.
     async fn container_status(&self, id: &str) -> Result<ContainerStatus>;
 
-    /// `PullImage`: returns what goes into `imageID`.
+    /// `PullImage`: pulls an image and returns it.
     async fn pull_image(&self, pull: Pull<'_>) -> Result<Image>;
-    /// `ImageStatus`: `None` when it is not there. As with CRI's `ImageSpec`, the pod's annotations come along.
+    /// `ImageStatus`: returns an image, `None` if not present. The pod's annotations are passed along, as in CRI's `ImageSpec`.
     async fn image_status(&self, image: &str, container: &str, pod: &PodSandboxConfig) -> Result<Option<Image>>;
     /// `ListImages`.
     async fn list_images(&self) -> Result<Vec<Image>>;
-    /// What the runtime itself calls the images that containers are made of ([`Image::own`]).
+    /// Returns the runtime's own ids ([`Image::own`]) of the images that existing containers use.
     async fn images_in_use(&self) -> Result<BTreeSet<String>> {
         Err(Error::Unimplemented("ListContainers"))
     }
-    /// `PodSandboxStats` of every sandbox that runs; none where nobody takes the measure.
+    /// `ListPodSandboxStats`: returns the statistics of every running sandbox; empty for runtimes without statistics.
     async fn list_pod_sandbox_stats(&self) -> Result<Vec<v1::PodSandboxStats>> {
         Ok(Vec::new())
     }
-    /// `ImageFsInfo`: where images are kept.
+    /// `ImageFsInfo`: returns the directory of images.
     async fn image_fs(&self) -> Result<PathBuf> {
         Err(Error::Unimplemented("ImageFsInfo"))
     }
@@ -339,41 +337,41 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
         Err(Error::Unimplemented("RemoveImage"))
     }
 
-    /// `GetContainerEvents`: the next one. Cancel safe.
+    /// `GetContainerEvents`: returns the next event. Cancel safe.
     async fn container_event(&self) -> RuntimeEvent;
 
-    /// The log of a container, which may have ended (kubelets read it from the sandbox's log directory).
+    /// Opens the log of a running or ended container (upstream's kubelets read it from the sandbox's log directory).
     async fn container_log(&self, id: &str, options: LogOptions) -> Result<Box<dyn LogStream>>;
 
-    /// `ReopenContainerLog`: the log was renamed, it begins a new one.
+    /// `ReopenContainerLog`: begins a new log file after the old one was renamed.
     async fn reopen_container_log(&self, id: &str) -> Result<()> {
         let _ = id;
         Err(Error::Unimplemented("ReopenContainerLog"))
     }
 
-    /// `ExecSync`.
+    /// `ExecSync`: runs a command in a container and returns its output.
     async fn exec_sync(&self, id: &str, command: &[Str], timeout: Duration) -> Result<ExecOutput> {
         let _ = (id, command, timeout);
         Err(Error::Unimplemented("ExecSync"))
     }
-    /// `Exec`: the address of a streaming server.
+    /// `Exec`: returns the URL of the streaming server for a command.
     async fn exec(&self, id: &str, command: &[Str], streams: Streams) -> Result<String> {
         let _ = (id, command, streams);
         Err(Error::Unimplemented("Exec"))
     }
-    /// `Attach`: the address of a streaming server.
+    /// `Attach`: returns the URL of the streaming server for a container's streams.
     async fn attach(&self, id: &str, streams: Streams) -> Result<String> {
         let _ = (id, streams);
         Err(Error::Unimplemented("Attach"))
     }
-    /// `PortForward`: the address of a streaming server.
+    /// `PortForward`: returns the URL of the streaming server for ports of a sandbox.
     async fn port_forward(&self, sandbox: &str, ports: &[u16]) -> Result<String> {
         let _ = (sandbox, ports);
         Err(Error::Unimplemented("PortForward"))
     }
 
-    /// Takes up a pod that the API says runs and the runtime does not know; returns its sandbox, `None` when the runtime outlives the
-    /// kubelet and so knows better. Not of CRI.
+    /// Recreates a pod that runs according to the API and is unknown to the runtime; returns its sandbox, or `None` when the runtime outlives the kubelet and
+    /// so has the pods that run. Not part of CRI.
     async fn recall(&self, pod: Recall) -> Result<Option<Str>> {
         let _ = pod;
         Ok(None)

@@ -1,11 +1,11 @@
-//! What stands in a pod's `/etc/resolv.conf` (`pkg/kubelet/network/dns`).
+//! Computes the content of a pod's `/etc/resolv.conf` (`pkg/kubelet/network/dns`).
 
 use std::net::IpAddr;
 use std::path::Path;
 
 use oarlock_schema::views::core_v1::{Pod, PodDNSConfig};
 
-/// What the runtime writes for a pod.
+/// Resolver configuration that the runtime writes for a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DnsConfig {
     pub(crate) servers: Vec<String>,
@@ -13,58 +13,58 @@ pub(crate) struct DnsConfig {
     pub(crate) options: Vec<String>,
 }
 
-/// What a kubelet is told of DNS.
+/// DNS settings of a kubelet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dns {
-    /// `--cluster-dns`.
+    /// Addresses of the cluster's DNS servers (`--cluster-dns`).
     pub(crate) servers: Vec<IpAddr>,
-    /// `--cluster-domain`; empty: none.
+    /// DNS domain of the cluster (`--cluster-domain`); may be empty.
     pub(crate) domain: String,
-    /// The node's own `resolv.conf`, as text; `None` when `--resolv-conf` is empty.
+    /// Text of the node's own `resolv.conf`; `None` when `--resolv-conf` is empty.
     pub(crate) host: Option<String>,
     /// Addresses of the node.
     pub(crate) node_ips: Vec<IpAddr>,
 }
 
-/// What is to be told about a pod's configuration: reasons and messages of Warnings for the pod.
-pub(crate) type Told = Vec<(&'static str, String)>;
+/// Reasons and messages of Warning events about a pod's resolver configuration.
+pub(crate) type Warnings = Vec<(&'static str, String)>;
 
-/// Most nameservers that resolvers take.
-const SERVERS: usize = 3;
-/// Most search domains, and most characters of them together.
-const SEARCHES: usize = 32;
-const SEARCH_CHARS: usize = 2048;
-/// The longest search domain.
-const DOMAIN: usize = 253;
-/// Most bytes of `resolv.conf` that are read.
-const LONGEST: u64 = 10 << 20;
+/// Largest number of nameservers that resolvers use.
+const MAX_SERVERS: usize = 3;
+/// Largest number of search domains, and of their characters together.
+const MAX_SEARCHES: usize = 32;
+const MAX_SEARCH_CHARS: usize = 2048;
+/// Length limit of a search domain.
+const MAX_DOMAIN_CHARS: usize = 253;
+/// Largest number of bytes read of `resolv.conf`.
+const MAX_FILE_BYTES: u64 = 10 << 20;
 
 /// Reads the node's resolver configuration.
 ///
 /// # Errors
-/// The system's text.
+/// When the file cannot be read; the operating system's text.
 pub(crate) async fn read(file: &Path) -> Result<String, String> {
     use tokio::io::AsyncReadExt;
     let mut text = Vec::new();
     let failed = |error: std::io::Error| format!("open {}: {error}", file.display());
     let file = tokio::fs::File::open(file).await.map_err(failed)?;
-    file.take(LONGEST).read_to_end(&mut text).await.map_err(failed)?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut text).await.map_err(failed)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A pod's resolver configuration, and what is to be told about it.
+/// Returns a pod's resolver configuration, and Warning events about it.
 ///
 /// # Errors
-/// When the node's own configuration cannot be read: upstream's text.
-pub(crate) fn of_pod(pod: Pod<'_>, dns: &Dns) -> Result<(DnsConfig, Told), String> {
-    let mut told = Told::new();
+/// When the node's own configuration cannot be read; upstream's text.
+pub(crate) fn of_pod(pod: Pod<'_>, dns: &Dns) -> Result<(DnsConfig, Warnings), String> {
+    let mut warnings = Warnings::new();
     let host = dns.host.as_deref().map_or(Ok(DnsConfig::default()), parse);
     let host = host.map_err(|why| format!("Encountered error while parsing resolv conf file. Error: {why}"))?;
     let spec = pod.spec();
     let wants_cluster = match spec.dns_policy() {
         "None" | "Default" => false,
         "ClusterFirst" => !spec.host_network(),
-        // also what the API would not let pass
+        // Includes values that the API rejects.
         _ => true,
     };
     let mut config = if spec.dns_policy() == "None" {
@@ -78,7 +78,7 @@ pub(crate) fn of_pod(pod: Pod<'_>, dns: &Dns) -> Result<(DnsConfig, Told), Strin
     } else {
         if wants_cluster {
             let meta = pod.metadata();
-            told.push((
+            warnings.push((
                 "MissingClusterDNS",
                 format!(
                     "pod: \"{}_{}({})\". kubelet does not have ClusterDNS IP configured and cannot create Pod using \
@@ -89,17 +89,17 @@ pub(crate) fn of_pod(pod: Pod<'_>, dns: &Dns) -> Result<(DnsConfig, Told), Strin
                 ),
             ));
         }
-        if dns.host.is_some() { host } else { nobody(&dns.node_ips) }
+        if dns.host.is_some() { host } else { node_resolver(&dns.node_ips) }
     };
     if let Some(own) = spec.dns_config() {
         append(&mut config, own);
     }
-    limit(&mut config, &mut told);
-    Ok((config, told))
+    limit(&mut config, &mut warnings);
+    Ok((config, warnings))
 }
 
-/// Without a configuration of the node, resolvers would ask the node's own server; so they are told so.
-fn nobody(node_ips: &[IpAddr]) -> DnsConfig {
+/// Returns the configuration of a node without a resolver configuration: nameservers on the node itself, which resolvers would use anyway.
+fn node_resolver(node_ips: &[IpAddr]) -> DnsConfig {
     let loopback = |ip: &IpAddr| if ip.is_ipv6() { "::1" } else { "127.0.0.1" }.to_owned();
     let mut servers: Vec<String> = node_ips.iter().map(loopback).collect();
     if servers.is_empty() {
@@ -129,7 +129,7 @@ fn append(config: &mut DnsConfig, own: PodDNSConfig<'_>) {
     }
 }
 
-/// Of options with one name the last one counts.
+/// Adds an option; it replaces an earlier one of the same name.
 fn set_option(options: &mut Vec<String>, option: String) {
     let name = |option: &str| option.split(':').next().unwrap_or("").to_owned();
     match options.iter_mut().find(|known| name(known) == name(&option)) {
@@ -138,29 +138,29 @@ fn set_option(options: &mut Vec<String>, option: String) {
     }
 }
 
-/// What resolvers would not take is left out, and told.
-fn limit(config: &mut DnsConfig, told: &mut Told) {
-    if config.servers.len() > SERVERS {
-        config.servers.truncate(SERVERS);
+/// Drops entries over the resolvers' limits and reports them as Warning events.
+fn limit(config: &mut DnsConfig, warnings: &mut Warnings) {
+    if config.servers.len() > MAX_SERVERS {
+        config.servers.truncate(MAX_SERVERS);
         let line = config.servers.join(" ");
         let text =
             "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is";
-        told.push(("DNSConfigForming", format!("{text}: {line}")));
+        warnings.push(("DNSConfigForming", format!("{text}: {line}")));
     }
     let before = config.searches.len();
-    config.searches.truncate(SEARCHES);
-    config.searches.retain(|search| search.len() <= DOMAIN);
-    while config.searches.join(" ").len() > SEARCH_CHARS {
+    config.searches.truncate(MAX_SEARCHES);
+    config.searches.retain(|search| search.len() <= MAX_DOMAIN_CHARS);
+    while config.searches.join(" ").len() > MAX_SEARCH_CHARS {
         config.searches.pop();
     }
     if config.searches.len() < before {
         let line = config.searches.join(" ");
         let text = "Search Line limits were exceeded, some search paths have been omitted, the applied search line is";
-        told.push(("DNSConfigForming", format!("{text}: {line}")));
+        warnings.push(("DNSConfigForming", format!("{text}: {line}")));
     }
 }
 
-/// Reads a `resolv.conf`: nameservers add up, of search lines the last one counts, options are merged by name.
+/// Parses a `resolv.conf`: nameservers accumulate, the last search line wins, options are merged by name.
 fn parse(text: &str) -> Result<DnsConfig, String> {
     let mut config = DnsConfig::default();
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {

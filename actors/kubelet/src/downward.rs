@@ -1,4 +1,4 @@
-//! The downward API: what a container may be told about its pod, and about the resources of its containers.
+//! The downward API: fields of a pod and resources of its containers, for environments and volumes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,21 +10,21 @@ use oarlock_schema::Str;
 use oarlock_schema::views::core_v1::{Container, Pod, ResourceFieldSelector};
 use oarlock_schema::views::{Map, View};
 
-/// What a pod is told that its own object does not say.
+/// Facts about a pod's node and addresses for the downward API.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Surroundings {
     /// Addresses of the node, the primary one first.
     pub(crate) host_ips: Vec<IpAddr>,
     /// Addresses of the pod, the primary one first; those of the node where it uses the node's network.
     pub(crate) pod_ips: Vec<IpAddr>,
-    /// What the node can give its pods, as quantities.
+    /// Resources that the node's pods may use, as quantities.
     pub(crate) allocatable: BTreeMap<Str, Str>,
 }
 
-/// The value of a `fieldRef`, for environment variables (upstream `podFieldSelectorRuntimeValue`).
+/// Returns the value of a `fieldRef` for an environment variable (upstream `podFieldSelectorRuntimeValue`).
 ///
 /// # Errors
-/// Upstream's text when there is no such field.
+/// When the field does not exist; upstream's text.
 pub(crate) fn field(pod: Pod<'_>, path: &str, around: &Surroundings) -> Result<String, String> {
     Ok(match path {
         "spec.nodeName" | "spec.host" => pod.spec().node_name().to_owned(),
@@ -37,10 +37,10 @@ pub(crate) fn field(pod: Pod<'_>, path: &str, around: &Surroundings) -> Result<S
     })
 }
 
-/// The value of a `fieldRef` of a volume, which knows metadata only (upstream `fieldpath.ExtractFieldPathAsString`).
+/// Returns the value of a `fieldRef` of a volume, which supports metadata only (upstream `fieldpath.ExtractFieldPathAsString`).
 ///
 /// # Errors
-/// Upstream's text when there is no such field.
+/// When the field does not exist; upstream's text.
 pub(crate) fn metadata(pod: Pod<'_>, path: &str) -> Result<String, String> {
     let meta = pod.metadata();
     if let Some((map, key)) = subscript(path) {
@@ -65,11 +65,11 @@ pub(crate) fn metadata(pod: Pod<'_>, path: &str) -> Result<String, String> {
     }
 }
 
-/// The value of a `resourceFieldRef`. What no limit says is the pod's own limit, and else what the node can give; `own` is the container
-/// that is meant where the reference names none.
+/// Returns the value of a `resourceFieldRef`. Where the container has no limit, the pod's own limit applies, and else the node's allocatable amount. `own` is
+/// the container used for a reference without a container name.
 ///
 /// # Errors
-/// Upstream's text when there is no such container or resource.
+/// When the container or resource does not exist; upstream's text.
 pub(crate) fn resource(
     reference: ResourceFieldSelector<'_>,
     pod: Pod<'_>,
@@ -106,7 +106,7 @@ pub(crate) fn resource(
 
 fn default_limit(pod: Pod<'_>, resource: &str, around: &Surroundings) -> Quantity {
     let Some(node) = around.allocatable.get(resource) else { return Quantity::ZERO };
-    // pods as a whole limit cpu and memory only
+    // Pod-level resources limit cpu and memory only.
     let whole = pod.spec().resources().filter(|_| resource != "ephemeral-storage");
     match whole.map(|whole| amount(whole.limits(), resource)) {
         Some(limit) if !limit.is_zero() => limit,
@@ -114,18 +114,18 @@ fn default_limit(pod: Pod<'_>, resource: &str, around: &Surroundings) -> Quantit
     }
 }
 
-/// The container of this name, init containers last.
+/// Returns the container of this name; init containers come last in the search.
 pub(crate) fn find<'a>(pod: Pod<'a>, name: &str) -> Option<Container<'a>> {
     let spec = pod.spec();
     spec.containers().iter().chain(spec.init_containers().iter()).find(|container| container.name() == name)
 }
 
-/// An amount of a list of resources; nothing when it is not named.
+/// Returns an amount of a resource list; zero for a missing resource.
 pub(crate) fn amount<'a>(list: Map<'a, &'a str>, resource: &str) -> Quantity {
     list.get(resource).and_then(|text| Quantity::parse(text).ok()).unwrap_or_default()
 }
 
-/// Reads an object as a pod; anything else reads as an empty pod.
+/// Reads an object as a pod; an object of another kind reads as an empty pod.
 pub(crate) fn pod(object: &oarlock_schema::Obj) -> Pod<'_> {
     Pod::of(object).unwrap_or_else(|| Pod::from_option(None))
 }
@@ -134,12 +134,12 @@ fn joined(addresses: &[IpAddr]) -> String {
     addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// `key="value"` lines, sorted by key.
+/// Returns lines of `key="value"`, sorted by key.
 fn listed<'a>(map: Map<'a, &'a str>) -> String {
     map.iter().map(|(key, value)| format!("{key}={}", quote(value))).collect::<Vec<_>>().join("\n")
 }
 
-/// `metadata.labels['a']` is `metadata.labels` and `a`.
+/// Splits `metadata.labels['a']` into `metadata.labels` and `a`.
 fn subscript(path: &str) -> Option<(&str, &str)> {
     path.strip_suffix("']")?.split_once("['").filter(|(map, _)| !map.is_empty())
 }

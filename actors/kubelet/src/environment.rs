@@ -1,4 +1,4 @@
-//! What a container's environment holds, and what its command line becomes.
+//! Computes a container's environment variables and command line.
 //!
 //! The rules are those of `makeEnvironmentVariables` (`pkg/kubelet/kubelet_pods.go`): `envFrom` first, then `env` in its order, then the
 //! variables of Services that neither has named. Upstream hands them to the runtime in the order of a Go map; here they are sorted by name.
@@ -21,10 +21,10 @@ mod tests;
 pub(crate) use expand::expand;
 pub(crate) use services::{ServiceView, host_port};
 
-/// Names and values.
+/// Environment variables by name.
 pub(crate) type Variables = BTreeMap<String, String>;
 
-/// The ConfigMaps and Secrets that the environment of a container is made of.
+/// Returns the ConfigMaps and Secrets that a container's environment refers to.
 pub(crate) fn needs(container: Container<'_>) -> BTreeSet<Reference> {
     let mut needs = BTreeSet::new();
     for source in container.env_from().iter() {
@@ -38,10 +38,10 @@ pub(crate) fn needs(container: Container<'_>) -> BTreeSet<Reference> {
     needs
 }
 
-/// The environment of a container. `services` are the variables of Services ([`service_variables`]).
+/// Returns the environment of a container. `services` are the variables of Services ([`service_variables`]).
 ///
 /// # Errors
-/// Why the container cannot be configured: the message of `CreateContainerConfigError`.
+/// When the container cannot be configured: the message of `CreateContainerConfigError`.
 pub(crate) fn variables(
     pod: Pod<'_>,
     container: Container<'_>,
@@ -65,7 +65,7 @@ pub(crate) fn variables(
     }
     for var in container.env().iter() {
         let value = match var.value_from() {
-            // a value that was given comes before any source
+            // A literal value takes precedence over any source.
             _ if !var.value().is_empty() => expand(var.value(), |name| lookup(name, &own, services)),
             Some(source) => match from_source(source, pod, container, around, found)? {
                 Some(value) => value,
@@ -81,7 +81,7 @@ pub(crate) fn variables(
     Ok(own)
 }
 
-/// `None`: it is optional and not there.
+/// Returns a variable's value from its source; `None` for a missing optional source.
 fn from_source(
     source: EnvVarSource<'_>,
     pod: Pod<'_>,
@@ -116,11 +116,11 @@ fn from_source(
     }
 }
 
-/// `None`: it is optional and not there.
+/// Returns a variable's value from a file; `None` for a missing optional file or key.
 fn from_file(source: FileKeySelector<'_>, found: &Found) -> Result<Option<String>, String> {
     let missing = || format!("cannot find the volume {} referenced by FileKeyRef", quote(source.volume_name()));
     let (path, text) = found.file(source.volume_name(), source.path()).ok_or_else(missing)?;
-    // Upstream tells no more than this; the rest is in the log.
+    // Upstream's message has no more details; the log has.
     let unreadable = |why: &str| {
         tracing::warn!(path = %path.display(), error = why, "file of variables not read");
         "couldn't parse env file".to_owned()
@@ -137,14 +137,15 @@ fn from_file(source: FileKeySelector<'_>, found: &Found) -> Result<Option<String
     Err(format!("environment variable key {key} not found in file {path}"))
 }
 
-/// The files of variables that the environment of a container is made of: volumes and paths in them.
+/// Returns volumes and paths of the variable files that a container's environment refers to.
 pub(crate) fn files(container: Container<'_>) -> BTreeSet<(Str, Str)> {
     let sources = container.env().iter().filter(|var| var.value().is_empty()).filter_map(|var| var.value_from());
     let files = sources.filter_map(|source| source.file_key_ref());
     files.map(|file| (file.volume_name().into(), file.path().into())).collect()
 }
 
-/// Variables that tell a container of `namespace` where Services are: those of its namespace if `links` holds, and `kubernetes` always.
+/// Returns the variables with addresses of Services for a container of `namespace`: those of the namespace's Services if `links` is set, and of Service
+/// `kubernetes` always.
 pub(crate) fn service_variables<'a>(
     services: impl Iterator<Item = (&'a str, &'a str, &'a ServiceView)>,
     namespace: &str,
@@ -161,14 +162,13 @@ pub(crate) fn service_variables<'a>(
     seen.into_iter().flat_map(|(name, service)| service.variables(name)).collect()
 }
 
-/// Command and arguments with `$(NAME)` replaced; empty ones mean the image's own.
+/// Returns command and arguments with `$(NAME)` expanded; an empty list selects the image's own.
 pub(crate) fn command_line(container: Container<'_>, variables: &Variables) -> (Vec<String>, Vec<String>) {
     let expanded = |text: &str| expand(text, |name| variables.get(name).cloned());
     (container.command().iter().map(expanded).collect(), container.args().iter().map(expanded).collect())
 }
 
-/// The command of an exec probe: of the variables only those that are written out in the spec are known (upstream
-/// `ExpandContainerCommandOnlyStatic`).
+/// Returns the command of an exec probe. Only variables with a literal value in the spec are expanded (upstream `ExpandContainerCommandOnlyStatic`).
 pub(crate) fn static_command<'a>(
     command: impl Iterator<Item = &'a str>,
     container: Container<'_>,
@@ -177,10 +177,10 @@ pub(crate) fn static_command<'a>(
     command.map(|text| expand(text, |name| known.get(name).map(|value| (*value).to_owned())).into()).collect()
 }
 
-/// A `subPathExpr` with `$(NAME)` replaced.
+/// Returns a `subPathExpr` with `$(NAME)` expanded.
 ///
 /// # Errors
-/// Upstream's text when a variable is missing or empty.
+/// When a variable is missing or empty; upstream's text.
 pub(crate) fn sub_path(expression: &str, variables: &Variables) -> Result<String, String> {
     let mut missing = BTreeSet::new();
     let expanded = expand(expression, |name| match variables.get(name) {

@@ -1,4 +1,4 @@
-//! Kubelets of a process, and how their own servers are asked.
+//! Starts the kubelets of a process, and passes requests from the kubelet's server to their actors.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,18 +18,18 @@ use tokio::sync::{mpsc, watch};
 
 use crate::config::{Machine, NodeConfig};
 use crate::cri::{self, LogStream, Runtime};
-use crate::logs::Ask;
+use crate::event_sender::{Budget, EventSender};
+use crate::logs::LogRequest;
 use crate::manifests::{self, Files, MANIFESTS};
 use crate::node::command::{Command, RunningPod};
 use crate::node::{self, NODE, Parts};
-use crate::tell::{Budget, Teller};
 
-/// Questions to a node that may wait.
-const QUESTIONS: usize = 64;
-/// How long a node may take to answer one.
-const ANSWER: Duration = Duration::from_secs(10);
+/// Largest number of queued requests to a node's actor.
+const MAX_QUEUED_REQUESTS: usize = 64;
+/// How long a node's actor may take to answer a request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A kubelet could not be started.
+/// Failure to start a kubelet.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The actor or its recorder could not be spawned: a node of this name runs already, or the system is shutting down.
@@ -37,7 +37,7 @@ pub enum Error {
     Spawn(#[from] oarlock_runtime::Error),
 }
 
-/// An answer of this crate.
+/// Result of this crate's functions.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Starts the kubelet of one node. `client` must be `system:node:<name>`.
@@ -48,7 +48,7 @@ pub async fn start(system: &System, client: Client, config: NodeConfig) -> Resul
     Fleet::new(system.clone()).add(client, config).await
 }
 
-/// The kubelets of one process: one actor each, one recorder of Events for all. Clones share the fleet.
+/// The kubelets of one process: one actor for each, and one recorder of Events for all. Clones share the fleet.
 #[derive(Clone, Debug)]
 pub struct Fleet {
     inner: Arc<Inner>,
@@ -60,12 +60,12 @@ struct Inner {
     budget: Arc<Budget>,
     recorder: tokio::sync::Mutex<Option<Recorder>>,
     nodes: Mutex<BTreeMap<Str, KubeletHandle>>,
-    /// Of the static pods of all nodes.
+    /// Manifests of the static pods of all nodes.
     manifests: Mutex<Option<watch::Receiver<Files>>>,
 }
 
 impl Fleet {
-    /// A fleet without nodes.
+    /// Creates a fleet without nodes.
     #[must_use]
     pub fn new(system: System) -> Self {
         let budget = Arc::new(Budget::new());
@@ -80,7 +80,7 @@ impl Fleet {
         }
     }
 
-    /// Every node added from now on runs the static pods whose manifests lie in this directory, or are this file.
+    /// Makes every node added later run the static pods of the manifests in this directory, or of this single file.
     ///
     /// # Errors
     /// [`Error::Spawn`].
@@ -97,12 +97,12 @@ impl Fleet {
         Ok(())
     }
 
-    /// Every node added from now on runs the static pods that these say.
+    /// Makes every node added later run the static pods of these manifests.
     pub(crate) fn take_manifests(&self, files: watch::Receiver<Files>) {
         *self.inner.manifests.lock() = Some(files);
     }
 
-    /// Starts a node's kubelet. `client` must be `system:node:<name>`. Registration goes on behind this call's back.
+    /// Starts a node's kubelet. `client` must be `system:node:<name>`. Returns before the Node is registered; registration continues in the background.
     ///
     /// # Errors
     /// [`Error::Spawn`].
@@ -114,12 +114,12 @@ impl Fleet {
         let client = refusals_seen(&client, "kubelet");
         let recorder = self.recorder(&client, &config.name).await?;
         let name = config.name.clone();
-        let (commands, receiver) = mpsc::channel(QUESTIONS);
+        let (commands, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
         let (runtime, machine, port) = (config.runtime.clone(), config.machine.clone().map(Arc::new), config.port);
         let parts = Arc::new(Parts {
             client: client.clone(),
             config,
-            teller: Teller { recorder, budget: self.inner.budget.clone() },
+            event_sender: EventSender { recorder, budget: self.inner.budget.clone() },
             commands: tokio::sync::Mutex::new(receiver),
             manifests: self.inner.manifests.lock().clone(),
         });
@@ -140,22 +140,22 @@ impl Fleet {
         Ok(recorder)
     }
 
-    /// The kubelet of a node.
+    /// Returns the kubelet of a node.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<KubeletHandle> {
         self.inner.nodes.lock().get(name).cloned()
     }
 
-    /// Names of the nodes, sorted.
+    /// Returns the names of the nodes, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<Str> {
         self.inner.nodes.lock().keys().cloned().collect()
     }
 
-    /// GET at the kubelet of a node, see [`KubeletHandle::get`].
+    /// Answers a GET request at the kubelet of a node, see [`KubeletHandle::get`].
     ///
     /// # Errors
-    /// 503 when this process runs no such node, or it does not answer.
+    /// 503 when this process runs no such node, or the node's actor does not answer.
     pub async fn get(&self, node: &str, path: &str) -> Result<RawReply, Status> {
         let Some(handle) = self.node(node) else {
             return Err(Status::service_unavailable(format!("no way to the kubelet of node {node}")));
@@ -164,7 +164,7 @@ impl Fleet {
     }
 }
 
-/// One node's kubelet.
+/// A handle of one node's running kubelet.
 #[derive(Clone, Debug)]
 pub struct KubeletHandle {
     name: Str,
@@ -177,48 +177,48 @@ pub struct KubeletHandle {
 }
 
 impl KubeletHandle {
-    /// The node's name.
+    /// Returns the node's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The actor.
+    /// Returns the handle of the node's actor.
     #[must_use]
     pub const fn actor(&self) -> &LoopHandle {
         &self.actor
     }
 
-    /// What runs its containers.
+    /// Returns the node's container runtime.
     #[must_use]
     pub const fn runtime(&self) -> &Arc<dyn Runtime> {
         &self.runtime
     }
 
-    /// Stops the kubelet; its pods run on as far as the API knows, and are taken up again by the next kubelet of the name.
+    /// Stops the kubelet. According to the API its pods keep running, and the next kubelet of this node takes them over.
     pub fn stop(&self) {
         self.actor.stop();
     }
 
-    /// The port of its server, 0 when it serves none.
+    /// Returns the port of the kubelet's server, 0 without a server.
     pub(crate) const fn port(&self) -> u16 {
         self.port
     }
 
-    /// What it was told of its machine; `None` for a simulated node.
+    /// Returns the configuration of the node's machine; `None` for a simulated node.
     pub(crate) fn machine(&self) -> Option<&Machine> {
         self.machine.as_deref()
     }
 
-    /// The API as this node sees it.
+    /// Returns the client with the node's identity.
     pub(crate) const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// What of a pod is known to the runtime; `None` when this node has no such pod.
+    /// Returns what the runtime runs of a pod; `None` when this node has no such pod.
     ///
     /// # Errors
-    /// 503 when the kubelet does not answer.
+    /// 503 when the kubelet's actor does not answer.
     pub(crate) async fn find(&self, namespace: &str, pod: &str) -> Result<Option<RunningPod>, Status> {
         let (namespace, pod) = (Str::from(namespace), Str::from(pod));
         self.ask(|reply| Command::Find { namespace, pod, reply }).await
@@ -231,14 +231,14 @@ impl KubeletHandle {
             answer.await.ok()
         };
         let silent = || Status::service_unavailable(format!("the kubelet of node {} does not answer", self.name));
-        clock::timeout(ANSWER, asked).await.ok().flatten().ok_or_else(silent)
+        clock::timeout(ANSWER_TIMEOUT, asked).await.ok().flatten().ok_or_else(silent)
     }
 
-    /// GET as the kubelet's own server answers it: `/healthz`, `/pods`, `/containerLogs/<namespace>/<pod>/<container>?…`. Refusals are
-    /// answers, with upstream's codes and texts.
+    /// Answers a GET request like the kubelet's own server: `/healthz`, `/pods`, `/containerLogs/<namespace>/<pod>/<container>?…`. A refused request gets an
+    /// answer with upstream's code and text.
     ///
     /// # Errors
-    /// 503 when the kubelet does not answer.
+    /// 503 when the kubelet's actor does not answer.
     pub async fn get(&self, path: &str) -> Result<RawReply, Status> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         match path.trim_end_matches('/') {
@@ -252,7 +252,7 @@ impl KubeletHandle {
     }
 
     async fn logs(&self, path: &str, query: &str) -> Result<RawReply, Status> {
-        let ask = match Ask::parse(path, query, clock::wall().as_second()) {
+        let ask = match LogRequest::parse(path, query, clock::wall().as_second()) {
             Ok(ask) => ask,
             Err((code, text)) => return Ok(plain(code, text)),
         };
@@ -271,7 +271,7 @@ impl KubeletHandle {
         }
     }
 
-    /// The pods of this node as the API has them.
+    /// Returns the pods of this node from the API.
     async fn pods(&self) -> Result<RawReply, Status> {
         let pods = resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))?;
         let here = ListOptions::fields(FieldSelector::equal("spec.nodeName", self.name.as_str()));
@@ -296,7 +296,7 @@ fn answered(code: u16, kind: &str, body: Box<dyn RawBody>) -> RawReply {
     RawReply { code, headers: vec![("content-type".into(), kind.into())], body }
 }
 
-/// A body in one part.
+/// A response body in a single part.
 struct Whole(Option<Bytes>);
 
 #[async_trait]
@@ -306,7 +306,7 @@ impl RawBody for Whole {
     }
 }
 
-/// A log.
+/// A response body that streams a log.
 struct Lines(Box<dyn LogStream>);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Lifecycle hooks: what runs after a container's start and before its end (`pkg/kubelet/lifecycle`).
+//! Runs lifecycle hooks: postStart and preStop (`pkg/kubelet/lifecycle`).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use oarlock_schema::views::core_v1::{Container, LifecycleHandler};
 use crate::probes::http::{self, HttpGet};
 use crate::probes::{Exec, PLAIN_HTTP};
 
-/// Events about hooks: reason and message.
+/// Reason and message of the event about a failed postStart hook.
 pub(crate) const FAILED_POST_START: (&str, &str) = ("FailedPostStartHook", "PostStartHook failed");
-/// As [`FAILED_POST_START`].
+/// Reason and message of the event about a failed preStop hook.
 pub(crate) const FAILED_PRE_STOP: (&str, &str) = ("FailedPreStopHook", "PreStopHook failed");
-/// How long a postStart hook may take; upstream has no bound, and a day is none that anybody meets.
+/// Longest time of a postStart hook. Upstream has no limit; a day is long enough that no working hook meets it.
 pub(crate) const POST_START_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// What a hook does.
+/// Action of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Hook {
     Exec(Vec<Str>),
     Http(HttpGet),
-    /// Seconds.
+    /// Sleep for this many seconds.
     Sleep(u64),
-    /// The API keeps `tcpSocket` for old objects; it has never done anything.
+    /// `tcpSocket`, which the API keeps for old objects and no kubelet has ever run.
     Invalid,
 }
 
@@ -36,10 +36,10 @@ pub(crate) struct Hooks {
     pub(crate) pre_stop: Option<Hook>,
 }
 
-/// Whose hook it is.
+/// Container on which a hook runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Whose {
-    /// The runtime's id.
+pub(crate) struct HookTarget {
+    /// The runtime's id of the container.
     pub(crate) id: Str,
     /// Name of the container.
     pub(crate) container: Str,
@@ -49,11 +49,11 @@ pub(crate) struct Whose {
     pub(crate) ip: Option<IpAddr>,
 }
 
-/// What a hook that succeeded has to tell: reason and message of a Warning about the pod.
-pub(crate) type Told = Option<(&'static str, String)>;
+/// Reason and message of a Warning about the pod from a hook that succeeded.
+pub(crate) type HookWarning = Option<(&'static str, String)>;
 
 impl Hooks {
-    /// The hooks of a container.
+    /// Returns the hooks of a container.
     pub(crate) fn of(container: Container<'_>) -> Self {
         let Some(lifecycle) = container.lifecycle() else { return Self::default() };
         let read = |handler: LifecycleHandler<'_>| {
@@ -71,39 +71,39 @@ impl Hooks {
     }
 }
 
-/// Runs a hook for at most `limit`: the rest of the grace period for a preStop hook, [`POST_START_LIMIT`] for the other.
+/// Runs a hook for at most `limit`: the rest of the grace period for a preStop hook, [`POST_START_LIMIT`] for a postStart hook.
 ///
 /// # Errors
-/// Upstream's text; it is not for events, because it may show what the hook printed.
+/// When the hook fails; upstream's text. Events must not contain it, because it may include the hook's output.
 pub(crate) async fn run<E: Exec + ?Sized>(
     hook: &Hook,
-    whose: &Whose,
+    target: &HookTarget,
     limit: Duration,
     runtime: &E,
-) -> Result<Told, String> {
+) -> Result<HookWarning, String> {
     let late = || format!("hook not completed in {} s", limit.as_secs());
-    let of = format!("for Container {} in Pod {} failed - error", quote(&whose.container), quote(&whose.pod));
+    let of = format!("for Container {} in Pod {} failed - error", quote(&target.container), quote(&target.pod));
     match hook {
         Hook::Exec(command) => {
-            let told = |why: String, output: &str| {
+            let failure = |why: String, output: &str| {
                 let command: Vec<&str> = command.iter().map(Str::as_str).collect();
                 format!("Exec lifecycle hook ([{}]) {of}: {why}, message: {}", command.join(" "), quote(output))
             };
-            match clock::timeout(limit, runtime.run_in(&whose.id, command, limit)).await {
+            match clock::timeout(limit, runtime.run_in(&target.id, command, limit)).await {
                 Ok(Ok(output)) if output.exit_code == 0 => Ok(None),
                 Ok(Ok(output)) => {
                     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
                     let words: Vec<&str> = command.iter().map(Str::as_str).collect();
                     let why = format!("command '{}' exited with {}: {err}", words.join(" "), output.exit_code);
-                    Err(told(why, &format!("{out}{err}")))
+                    Err(failure(why, &format!("{out}{err}")))
                 }
-                Ok(Err(error)) => Err(told(error.to_string(), "")),
-                Err(_) => Err(told(late(), "")),
+                Ok(Err(error)) => Err(failure(error.to_string(), "")),
+                Err(_) => Err(failure(late(), "")),
             }
         }
         Hook::Http(get) => {
-            let told = |why: String| format!("HTTP lifecycle hook ({}) {of}: {why}", get.path);
-            clock::timeout(limit, ask(get, whose)).await.unwrap_or_else(|_| Err(late())).map_err(told)
+            let failure = |why: String| format!("HTTP lifecycle hook ({}) {of}: {why}", get.path);
+            clock::timeout(limit, ask(get, target)).await.unwrap_or_else(|_| Err(late())).map_err(failure)
         }
         Hook::Sleep(seconds) => {
             let wanted = Duration::from_secs(*seconds);
@@ -117,9 +117,9 @@ pub(crate) async fn run<E: Exec + ?Sized>(
     }
 }
 
-/// Any answer will do. A server that speaks HTTP where HTTPS was said is asked again in HTTP.
-async fn ask(get: &HttpGet, whose: &Whose) -> Result<Told, String> {
-    let ip = match whose.ip {
+/// Sends the request; any HTTP answer counts as success. A server that answers HTTPS in plain HTTP is asked again over HTTP.
+async fn ask(get: &HttpGet, target: &HookTarget) -> Result<HookWarning, String> {
+    let ip = match target.ip {
         None if get.host.is_empty() => return Err("failed to find networking container: no address".to_owned()),
         ip => ip.map(|ip| ip.to_string()).unwrap_or_default(),
     };

@@ -1,17 +1,17 @@
-//! A pod's name in the network, and its `/etc/hosts` (`pkg/kubelet/kubelet_pods.go`).
+//! Computes a pod's host name, and its `/etc/hosts` (`pkg/kubelet/kubelet_pods.go`).
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use oarlock_schema::views::core_v1::Pod;
 
-/// The longest name that the kernel takes for a host.
-const LONGEST: usize = 63;
+/// The kernel's limit for the length of a host name.
+const MAX_HOST_NAME: usize = 63;
 
-/// A pod's host name, and the domain it is in; empty when in none.
+/// Returns a pod's host name and DNS domain; the domain may be empty.
 ///
 /// # Errors
-/// Upstream's text when nothing is left of a name that is too long.
+/// When nothing is left of a truncated name; upstream's text.
 pub(crate) fn host_name(pod: Pod<'_>, cluster_domain: &str) -> Result<(String, String), String> {
     let (spec, meta) = (pod.spec(), pod.metadata());
     if let Some(name) = spec.hostname_override() {
@@ -26,8 +26,8 @@ pub(crate) fn host_name(pod: Pod<'_>, cluster_domain: &str) -> Result<(String, S
 }
 
 fn shortened(pod: &str, name: &str) -> Result<String, String> {
-    let Some(head) = name.get(..LONGEST) else { return Ok(name.to_owned()) };
-    if name.len() == LONGEST {
+    let Some(head) = name.get(..MAX_HOST_NAME) else { return Ok(name.to_owned()) };
+    if name.len() == MAX_HOST_NAME {
         return Ok(name.to_owned());
     }
     let head = head.trim_end_matches(['-', '.']);
@@ -38,7 +38,7 @@ fn shortened(pod: &str, name: &str) -> Result<String, String> {
     }
 }
 
-/// The text of `/etc/hosts` of a pod with these addresses; `node` is the node's own file, for pods in the node's network.
+/// Returns the text of `/etc/hosts` for a pod with these addresses; `node` is the node's own file, for pods in the node's network.
 pub(crate) fn hosts_file(pod: Pod<'_>, name: &str, domain: &str, ips: &[IpAddr], node: Option<&str>) -> String {
     let mut out = match node {
         Some(node) => format!("# Kubernetes-managed hosts file (host network).\n{node}"),

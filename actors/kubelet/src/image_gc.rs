@@ -1,4 +1,4 @@
-//! Which images go when the disk is full: unused ones, the longest unused first (`pkg/kubelet/images/image_gc_manager.go`).
+//! Removes unused images when the disk is full, the least recently used first (`pkg/kubelet/images/image_gc_manager.go`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,28 +8,28 @@ use oarlock_runtime::clock;
 
 use crate::cri::{Image, Runtime};
 
-/// From this use of the file system on, in per cent, images are removed (`--image-gc-high-threshold`) …
-pub(crate) const HIGH: u64 = 85;
-/// … until it is this (`--image-gc-low-threshold`).
-pub(crate) const LOW: u64 = 80;
-/// Younger ones stay (`--minimum-image-ttl-duration`), in seconds.
-pub(crate) const YOUNG: i64 = 120;
+/// Use of the file system, in per cent, from which images are removed (`--image-gc-high-threshold`).
+pub(crate) const HIGH_THRESHOLD: u64 = 85;
+/// Use of the file system, in per cent, down to which images are removed (`--image-gc-low-threshold`).
+pub(crate) const LOW_THRESHOLD: u64 = 80;
+/// Age in seconds below which images are kept (`--minimum-image-ttl-duration`).
+pub(crate) const MIN_AGE_SECONDS: i64 = 120;
 
-/// Bytes of a file system.
+/// Size and use of a file system in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Space {
     capacity: u64,
     available: u64,
 }
 
-/// What is known of each image: when it was first seen and last used, Unix seconds.
+/// Times of first sight and last use of each image, in Unix seconds.
 #[derive(Debug, Default)]
 pub(crate) struct ImageGc {
     known: BTreeMap<Arc<str>, (i64, i64)>,
 }
 
 impl ImageGc {
-    /// Takes note of what there is and what is used.
+    /// Records which images exist and are used at `now`.
     fn note(&mut self, images: &[Image], used: &BTreeSet<String>, now: i64) {
         self.known.retain(|id, _| images.iter().any(|image| image.own == *id));
         for image in images {
@@ -40,17 +40,17 @@ impl ImageGc {
         }
     }
 
-    /// The images to remove, and the bytes that should come free and will not.
+    /// Returns the images to remove, and the bytes that should be freed and cannot be.
     fn plan(&self, images: &[Image], space: Space, now: i64) -> (Vec<Arc<str>>, u64) {
         let used = space.capacity.saturating_sub(space.available);
-        if space.capacity == 0 || used.saturating_mul(100) / space.capacity < HIGH {
+        if space.capacity == 0 || used.saturating_mul(100) / space.capacity < HIGH_THRESHOLD {
             return (Vec::new(), 0);
         }
-        let mut missing = (space.capacity / 100 * (100 - LOW)).saturating_sub(space.available);
+        let mut missing = (space.capacity / 100 * (100 - LOW_THRESHOLD)).saturating_sub(space.available);
         let mut candidates: Vec<(i64, i64, &Image)> = images
             .iter()
             .filter_map(|image| self.known.get(&image.own).map(|(first, last)| (*last, *first, image)))
-            .filter(|(last, first, _)| *last < now && now - first >= YOUNG)
+            .filter(|(last, first, _)| *last < now && now - first >= MIN_AGE_SECONDS)
             .collect();
         candidates.sort_by_key(|(last, first, _)| (*last, *first));
         let mut chosen = Vec::new();
@@ -64,7 +64,7 @@ impl ImageGc {
         (chosen, missing)
     }
 
-    /// Looks at the disk, and removes what has to go.
+    /// Checks the use of the disk, and removes images if necessary.
     pub(crate) async fn run(&mut self, runtime: &dyn Runtime) -> Result<(), String> {
         let failed = |error: crate::cri::Error| error.to_string();
         let images = runtime.list_images().await.map_err(failed)?;

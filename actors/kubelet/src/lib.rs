@@ -1,16 +1,16 @@
-//! The node agent: pods as state machines over a container runtime, real or simulated.
+//! The node agent (kubelet): runs pods as state machines over a container runtime, real or simulated.
 //!
 //! * [`cri`]: the runtime trait, with the nouns and verbs of CRI v1.
-//! * [`Containerd`]: a real one, over CRI v1; then the node is a [`Machine`] (`docs/guides/real-nodes.md`).
-//! * [`Sim`]: the simulated runtime, steered by annotations ([`Script`], `docs/guides/simulated-nodes.md`).
-//! * [`start`], [`Fleet`]: one actor a node; a thousand nodes of a hundred pods fit into one process.
-//! * `environment`, `volumes`, `probes`, `hooks`, `dns`, `hosts`, `security_context`, `resources`: what a real container needs besides;
-//!   `references` reads what pods name, `downward` what they are told of themselves.
-//! * `manifests`: static pods, which run from files and without an API; `node/statics.rs` shows them there.
-//! * [`server`]: the kubelet's own server: logs, exec, attach, port-forward, health, pods, figures.
+//! * [`Containerd`]: a real runtime over CRI v1, for a node that is a [`Machine`] (`docs/guides/real-nodes.md`).
+//! * [`Sim`]: the simulated runtime, controlled by annotations ([`Script`], `docs/guides/simulated-nodes.md`).
+//! * [`start`], [`Fleet`]: one actor per node; a thousand nodes of a hundred pods fit into one process.
+//! * `environment`, `volumes`, `probes`, `hooks`, `dns`, `hosts`, `security_context`, `resources`: what a container on a real machine needs;
+//!   `references` reads the objects that pods refer to, `downward` provides the downward API.
+//! * `manifests`: static pods, which run from files and without an API server; `node/statics.rs` shows them in the API.
+//! * [`server`]: the kubelet's own server: logs, exec, attach, port-forward, health, pods, statistics.
 //!
-//! A pod is a pure state machine (`pod.rs`): the actor (`node.rs`) feeds it what the API and the runtime say, and performs the one step
-//! at a time that it asks for. Nothing is kept on disk: a kubelet that starts again learns from the API and the runtime what it did.
+//! A pod is a pure state machine (`pod.rs`): the node's actor (`node.rs`) feeds it states from the API and the runtime, and performs one step at a time that
+//! the state machine asks for. Nothing is stored on disk: a restarted kubelet recovers its state from the API and the runtime.
 
 mod admit;
 mod affinity;
@@ -23,6 +23,7 @@ pub mod cri;
 mod dns;
 mod downward;
 mod environment;
+mod event_sender;
 mod fleet;
 mod grpc;
 mod hooks;
@@ -35,13 +36,12 @@ mod manifests;
 mod node;
 mod pod;
 mod probes;
+mod recorded_status;
 mod references;
 mod resources;
 mod security_context;
-mod seen;
 pub mod server;
 mod sim;
-mod tell;
 mod template;
 #[cfg(test)]
 mod testing;
@@ -57,5 +57,5 @@ pub use machine::SystemInfo;
 pub use sim::{PREFIX, Script, Sim};
 pub use template::{ContainerSpec, PullPolicy, RestartPolicy, Template};
 
-/// The rows of the actors that live here.
+/// Kinds of the actors of this crate.
 pub static KINDS: &[&oarlock_runtime::ActorKind] = &[&node::NODE, &manifests::MANIFESTS, &server::LISTENER];

@@ -1,5 +1,5 @@
-//! Logs of containers do not grow without end (`pkg/kubelet/logs/container_log_manager.go`): a file that is too large gets a time for
-//! its last name and the runtime begins another; the one before it is compressed, and the oldest go.
+//! Rotates containers' logs (`pkg/kubelet/logs/container_log_manager.go`): a file over the size limit is renamed with a timestamp and the runtime begins a new
+//! one; the previous file is compressed, and the oldest are removed.
 
 use std::fs::File;
 use std::io;
@@ -12,21 +12,21 @@ use oarlock_schema::Str;
 
 use crate::cri::Runtime;
 
-/// Bytes from which on a log is rotated (`--container-log-max-size`).
-pub(crate) const LARGEST: u64 = 10 << 20;
-/// Files of a container at most, the one that is written and the next among them (`--container-log-max-files`).
-pub(crate) const FILES: usize = 5;
+/// Size in bytes from which a log is rotated (`--container-log-max-size`).
+pub(crate) const MAX_LOG_BYTES: u64 = 10 << 20;
+/// Largest number of log files per container, including the current one and the one that rotation adds (`--container-log-max-files`).
+pub(crate) const MAX_LOG_FILES: usize = 5;
 const COMPRESSED: &str = ".gz";
 const UNFINISHED: &str = ".tmp";
 
-/// Rotates the log of a container that runs, if it is too large.
+/// Rotates the log of a running container, if the log is too large.
 ///
 /// # Errors
-/// What went wrong; the log goes on as it was.
+/// When rotation fails; the log continues in the same file.
 pub(crate) async fn rotate(runtime: &dyn Runtime, id: Str, log: PathBuf) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", log.display());
     match tokio::fs::metadata(&log).await {
-        Ok(facts) if facts.len() >= LARGEST => {}
+        Ok(facts) if facts.len() >= MAX_LOG_BYTES => {}
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
@@ -49,7 +49,7 @@ fn with(log: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Makes room for one more: removes what is left of earlier attempts and the oldest, compresses the rest.
+/// Makes room for one more file: removes the oldest files and leftovers of failed rotations, and compresses the rest.
 fn tidy(log: &Path) -> io::Result<()> {
     let (Some(dir), Some(name)) = (log.parent(), log.file_name().and_then(|name| name.to_str())) else { return Ok(()) };
     let mut names = Vec::new();
@@ -72,17 +72,17 @@ fn tidy(log: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Which files beside the log `name` to remove, and which to compress.
+/// Returns which rotated files of the log `name` to remove, and which to compress.
 fn plan(name: &str, names: Vec<String>) -> (Vec<String>, Vec<String>) {
     let own = |other: &String| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
     let (unfinished, mut kept): (Vec<String>, Vec<String>) =
         names.into_iter().filter(own).partition(|name| name.ends_with(UNFINISHED));
-    // A file and its compressed form: the latter was not finished with.
+    // A file next to its compressed form: compression succeeded, and only the removal of the original is missing.
     let doubles: Vec<String> =
         kept.iter().filter(|name| kept.contains(&format!("{name}{COMPRESSED}"))).cloned().collect();
     kept.retain(|name| !doubles.contains(name));
     kept.sort();
-    let surplus = kept.len().saturating_sub(FILES - 2);
+    let surplus = kept.len().saturating_sub(MAX_LOG_FILES - 2);
     let remove = unfinished.into_iter().chain(doubles).chain(kept.drain(..surplus)).collect();
     kept.retain(|name| !name.ends_with(COMPRESSED));
     (remove, kept)

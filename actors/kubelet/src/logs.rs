@@ -1,4 +1,4 @@
-//! `/containerLogs/<namespace>/<pod>/<container>?…` as the kubelet's server answers it: which container, what options, whose texts.
+//! Handles `/containerLogs/<namespace>/<pod>/<container>?…` requests: the container, the options, and texts of refusals.
 
 use oarlock_meta::Time;
 use oarlock_schema::Str;
@@ -6,22 +6,22 @@ use oarlock_schema::Str;
 use crate::cri::LogOptions;
 use crate::pod::{Pod, State, specs};
 
-/// What somebody asks for.
+/// A request for a container's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub(crate) struct LogRequest {
     pub(crate) namespace: Str,
     pub(crate) pod: Str,
     pub(crate) container: Str,
-    /// The container before the current one.
+    /// Whether the previous container's log is requested.
     pub(crate) previous: bool,
     pub(crate) options: LogOptions,
 }
 
-/// A code and the text that goes with it.
+/// HTTP code and text of a refused request.
 pub(crate) type Refusal = (u16, String);
 
-impl Ask {
-    /// Reads path (behind `/containerLogs/`) and query. `now` is what `sinceSeconds` counts from.
+impl LogRequest {
+    /// Parses path (after `/containerLogs/`) and query. `sinceSeconds` counts back from `now`.
     pub(crate) fn parse(path: &str, query: &str, now: i64) -> Result<Self, Refusal> {
         let mut parts = path.split('/').filter(|part| !part.is_empty()).map(Str::from);
         let missing = |what: &str| (400, format!("{{\"message\": \"Missing {what}.\"}}"));
@@ -43,7 +43,7 @@ impl Ask {
         let undecodable = || (400, "{\"message\": \"Unable to decode query.\"}".to_owned());
         let invalid = || (422, "{\"message\": \"Invalid request.\"}".to_owned());
         let number = || value.parse::<i64>().map_err(|_| undecodable());
-        // A flag without a value, or with any but these, is set (upstream `Convert_Slice_string_To_bool`).
+        // A boolean parameter is true without a value, and with any value but these (upstream `Convert_Slice_string_To_bool`).
         let flag = || !matches!(value.to_ascii_lowercase().as_str(), "false" | "0");
         let positive =
             |number: i64, least: i64| u64::try_from(number).ok().filter(|_| number >= least).ok_or_else(invalid);
@@ -67,8 +67,8 @@ impl Ask {
     }
 }
 
-/// The container whose log is meant (upstream `validateContainerLogStatus` and its texts).
-pub(crate) fn choose(pod: &Pod, ask: &Ask) -> Result<Str, Refusal> {
+/// Returns the container id whose log is requested (upstream `validateContainerLogStatus` and its texts).
+pub(crate) fn choose(pod: &Pod, ask: &LogRequest) -> Result<Str, Refusal> {
     let (name, pod_name) = (&ask.container, &ask.pod);
     let at = specs(pod.template()).position(|spec| spec.name == *name);
     let Some(container) = at.and_then(|at| pod.containers.get(at)) else {
@@ -105,7 +105,7 @@ mod tests {
         let mut read = 0;
         for text in oarlock_testkit::damaged_text(1, whole, 3000) {
             let (path, query) = text.split_once('?').unwrap_or((&text, ""));
-            match Ask::parse(path, query, 1_800_000_000) {
+            match LogRequest::parse(path, query, 1_800_000_000) {
                 Ok(_) => read += 1,
                 Err((code, _)) => assert!(matches!(code, 400 | 422), "{code} for {text}"),
             }
@@ -116,12 +116,12 @@ mod tests {
     #[test]
     fn reads_path_and_options() {
         let query = "follow=true&previous=false&tailLines=3&sinceSeconds=10&timestamps=1&limitBytes=9&stream=All";
-        let ask = Ask::parse("/default/web/main", query, 1000).unwrap();
+        let ask = LogRequest::parse("/default/web/main", query, 1000).unwrap();
         assert_eq!((ask.namespace.as_str(), ask.pod.as_str(), ask.container.as_str()), ("default", "web", "main"));
         let wanted =
             LogOptions { follow: true, tail_lines: Some(3), since: Some(990), timestamps: true, limit_bytes: Some(9) };
         assert_eq!((ask.options, ask.previous), (wanted, false));
-        let since = Ask::parse("/d/p/c", "sinceTime=2026-01-02T03%3A04%3A05Z", 0).unwrap();
+        let since = LogRequest::parse("/d/p/c", "sinceTime=2026-01-02T03%3A04%3A05Z", 0).unwrap();
         assert_eq!(since.options.since, Some(1_767_323_045));
     }
 
@@ -136,7 +136,7 @@ mod tests {
             ("/d/p/c", "sinceSeconds=0", 422, "{\"message\": \"Invalid request.\"}"),
         ];
         for (path, query, code, text) in cases {
-            assert_eq!(Ask::parse(path, query, 0), Err((code, text.to_owned())), "{path}?{query}");
+            assert_eq!(LogRequest::parse(path, query, 0), Err((code, text.to_owned())), "{path}?{query}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the machine has and is, as a node's status says it (upstream `pkg/kubelet/nodestatus`, cadvisor's machine info).
+//! Reads the machine's resources and identity for the node's status (upstream `pkg/kubelet/nodestatus`, cadvisor's machine info).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use oarlock_schema::Str;
 
-/// Pods of a node at most (upstream `maxPods`).
-pub(crate) const PODS: u64 = 110;
-/// Memory that is kept from pods (upstream's hard eviction threshold `memory.available<100Mi`).
-const MEMORY_KEPT: u64 = 100 << 20;
-/// The share of the disk that is kept from pods, in per cent (`nodefs.available<10%`).
-const DISK_KEPT: u64 = 10;
+/// Largest number of pods on a node (upstream `maxPods`).
+pub(crate) const MAX_PODS: u64 = 110;
+/// Bytes of memory reserved from pods (upstream's hard eviction threshold `memory.available<100Mi`).
+const RESERVED_MEMORY: u64 = 100 << 20;
+/// Share of the disk reserved from pods, in per cent (`nodefs.available<10%`).
+const RESERVED_DISK_PERCENT: u64 = 10;
 
 /// Identity of a machine and its operating system, as `status.nodeInfo` of its Node shows it.
 #[derive(Clone, Debug, Default)]
@@ -28,15 +28,15 @@ pub struct SystemInfo {
     pub os_image: Str,
 }
 
-/// What was found.
+/// Resources found on the machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     cpus: u64,
-    /// Bytes.
+    /// Memory in bytes.
     memory: u64,
     /// Bytes of the file system that holds the pods' directories.
     disk: u64,
-    /// Sizes of huge pages and how many there are.
+    /// Sizes in bytes of huge pages, and the number of each.
     pages: Vec<(u64, u64)>,
     pub(crate) system: SystemInfo,
 }
@@ -68,19 +68,19 @@ impl Facts {
     }
 
     pub(crate) fn allocatable(&self) -> BTreeMap<Str, Str> {
-        let disk = self.disk - self.disk / 100 * DISK_KEPT;
-        self.amounts(self.memory.saturating_sub(MEMORY_KEPT), disk)
+        let disk = self.disk - self.disk / 100 * RESERVED_DISK_PERCENT;
+        self.amounts(self.memory.saturating_sub(RESERVED_MEMORY), disk)
     }
 
     fn amounts(&self, memory: u64, disk: u64) -> BTreeMap<Str, Str> {
-        // Huge pages are no memory for others.
+        // Memory in huge pages is not available for other uses.
         let huge: u64 = self.pages.iter().map(|(size, count)| size * count).sum();
         let kibi = |bytes: u64| Str::from(format!("{}Ki", bytes >> 10));
         let mut all = BTreeMap::from([
             ("cpu".into(), self.cpus.to_string().into()),
             ("ephemeral-storage".into(), kibi(disk)),
             ("memory".into(), kibi(memory.saturating_sub(huge))),
-            ("pods".into(), PODS.to_string().into()),
+            ("pods".into(), MAX_PODS.to_string().into()),
         ]);
         for (size, count) in &self.pages {
             let name = if *size >= 1 << 30 { format!("{}Gi", size >> 30) } else { format!("{}Mi", size >> 20) };
@@ -91,7 +91,7 @@ impl Facts {
     }
 }
 
-/// Sizes in bytes of the kernel's huge pages.
+/// Returns the sizes in bytes of the kernel's huge pages.
 pub(crate) fn page_sizes() -> Vec<u64> {
     huge_pages(Path::new("/sys/kernel/mm/hugepages")).into_iter().map(|(size, _)| size).collect()
 }
@@ -109,7 +109,7 @@ fn huge_pages(dir: &Path) -> Vec<(u64, u64)> {
     pages
 }
 
-/// Bytes.
+/// Returns the memory of the machine in bytes.
 fn total_memory(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibi| kibi << 10)
@@ -120,7 +120,7 @@ fn pretty_name(os_release: &str) -> Str {
     name.map_or("Linux", |name| name.trim_matches(['"', '\''])).into()
 }
 
-/// The first of these files that says something.
+/// Returns the content of the first file that is readable and not empty.
 fn first(files: &[&str]) -> Str {
     let said = files.iter().filter_map(|file| std::fs::read_to_string(file).ok());
     said.map(|text| text.trim().to_owned()).find(|text| !text.is_empty()).unwrap_or_default().into()

@@ -1,7 +1,7 @@
-//! Static pods: manifests in a directory (`--pod-manifest-path`), followed by one actor for all nodes of the process.
+//! Static pods: one actor follows the manifests in a directory (`--pod-manifest-path`) for all nodes of the process.
 //!
-//! The actor hands out bytes and judges nothing ([`Files`]); [`read()`] makes of them the pod that a node runs. Both as upstream's
-//! `pkg/kubelet/config`: names that begin with a dot are passed over, directories are not entered, a directory that is not there holds nothing.
+//! The actor publishes the files' bytes without parsing them ([`Files`]); [`read()`] turns the bytes into the pod that a node runs. The rules are those of
+//! upstream's `pkg/kubelet/config`: names that begin with a dot are skipped, subdirectories are not entered, a missing directory counts as empty.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,27 +21,27 @@ mod tests;
 use directory::Directory;
 pub(crate) use read::{Manifest, read};
 
-/// The follower's row.
+/// Kind of the actor that follows manifests.
 pub(crate) static MANIFESTS: ActorKind = ActorKind { name: "kubelet.manifests", ..ActorKind::DEFAULT };
 
-/// What a pod comes from, if not from the API (upstream `ConfigSourceAnnotationKey`).
+/// Annotation with the source of a pod, other than the API (upstream `ConfigSourceAnnotationKey`).
 pub(crate) const SOURCE: &str = "kubernetes.io/config.source";
-/// The hash of a static pod's manifest, which is its uid.
+/// Annotation with the hash of a static pod's manifest, which is the pod's uid.
 pub(crate) const HASH: &str = "kubernetes.io/config.hash";
-/// When its manifest was read.
+/// Annotation with the time at which the manifest was read.
 pub(crate) const SEEN: &str = "kubernetes.io/config.seen";
-/// In the API's picture of a static pod: the hash of what it shows.
+/// Annotation of a mirror pod with the hash of the manifest it shows.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// What lies in the directory, by path; `None` until it was looked at.
+/// Files in the directory by path; `None` before the first reading.
 pub(crate) type Files = Option<Arc<BTreeMap<PathBuf, Bytes>>>;
 
-/// Files are looked at again after this even if nothing was heard of them (upstream `fileCheckFrequency`): targets of links, network file systems.
-pub(crate) const LOOK: Duration = Duration::from_secs(20);
-/// A directory that cannot be watched, or is not there, is looked for after this (upstream `retryPeriod`).
-const RETRY: Duration = Duration::from_secs(1);
-/// What an editor does in one go is looked at once.
-const SETTLE: Duration = Duration::from_millis(50);
+/// Period of reading the files again without a notification (upstream `fileCheckFrequency`), for targets of symlinks and network file systems.
+pub(crate) const FILE_CHECK_PERIOD: Duration = Duration::from_secs(20);
+/// Period of checking for a directory that cannot be watched or does not exist (upstream `retryPeriod`).
+const DIRECTORY_RETRY_PERIOD: Duration = Duration::from_secs(1);
+/// Delay after a change, so that an editor's several operations cause one reading.
+const SETTLE_DELAY: Duration = Duration::from_millis(50);
 
 /// Follows the manifests at `path`, a directory or a single file.
 pub(crate) async fn run(ctx: LoopCtx, path: PathBuf, files: Arc<watch::Sender<Files>>) -> Result<(), Failure> {
@@ -58,7 +58,7 @@ pub(crate) async fn run(ctx: LoopCtx, path: PathBuf, files: Arc<watch::Sender<Fi
         }
         let waited = async {
             directory.changed().await;
-            oarlock_runtime::clock::sleep(SETTLE).await;
+            oarlock_runtime::clock::sleep(SETTLE_DELAY).await;
         };
         if ctx.or_stop(waited).await.is_none() {
             return Ok(());
@@ -66,17 +66,17 @@ pub(crate) async fn run(ctx: LoopCtx, path: PathBuf, files: Arc<watch::Sender<Fi
     }
 }
 
-/// Waits for manifests that were not looked at yet; for ever where there are none to follow. Cancel safe.
+/// Waits for manifests that this caller has not read yet; without limit where no manifests are followed. Cancel safe.
 pub(crate) async fn news(files: &mut Option<watch::Receiver<Files>>) -> Files {
     let Some(files) = files else { return std::future::pending().await };
     if files.changed().await.is_err() {
-        // Their follower has ended, and so will this process.
+        // The actor that follows the manifests has ended, and the process is about to.
         return std::future::pending().await;
     }
     files.borrow_and_update().clone()
 }
 
-/// Whether a file of this name is passed over.
+/// Whether a file of this name is skipped.
 fn hidden(path: &Path) -> bool {
     path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'))
 }

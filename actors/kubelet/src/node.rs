@@ -1,7 +1,7 @@
-//! The actor of one node: it follows its pods, performs their steps, writes their statuses, and keeps the Node and its Lease alive.
+//! The actor of one node: it follows its pods, performs their steps, writes their statuses, and keeps the Node and its Lease current.
 //!
-//! Everything it waits for (runtime calls, API calls, runtime events, watch, timers) is awaited in one place, so a node costs one actor
-//! and one task however many pods it has.
+//! The actor awaits everything (runtime calls, API calls, runtime events, watches, timers) in one place, so a node costs one actor and one task, however many
+//! pods it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use oarlock_schema::Str;
 use tokio::sync::{mpsc, watch};
 
 use crate::admit::{Amounts, Used};
-use crate::affinity::Place;
+use crate::affinity::NodeView;
 use crate::config::NodeConfig;
 use crate::environment::ServiceView;
+use crate::event_sender::EventSender;
 use crate::image_gc::ImageGc;
 use crate::logs;
 use crate::manifests::{self, Files};
 use crate::pod::{Now, Pod, specs};
-use crate::tell::Teller;
 use crate::template::PodView;
 
 mod api;
 mod beat;
 pub(crate) mod command;
-mod ground;
+mod host_resources;
 mod pods;
 mod probing;
 mod statics;
@@ -41,15 +41,15 @@ mod sweep;
 mod writes;
 
 use api::{Known, Resources};
-pub(crate) use api::{LEASE_SECONDS, REPORT};
-pub(crate) use beat::{CHECK, ROTATE};
+pub(crate) use api::{LEASE_SECONDS, STATUS_REPORT_SECONDS};
+pub(crate) use beat::{LOG_CHECK_PERIOD, NODE_CHECK_PERIOD};
 use command::{Command, RunningPod};
-use ground::Ground;
+use host_resources::HostResources;
 use probing::Probing;
 use statics::{Mirror, Statics};
 use steps::{Outcome, Tools};
 
-/// The row of kubelets.
+/// Kind of the actor of a node.
 pub(crate) static NODE: ActorKind = ActorKind {
     name: "kubelet.node",
     on_failure: OnFailure::Restart {
@@ -63,30 +63,30 @@ pub(crate) static NODE: ActorKind = ActorKind {
     ..ActorKind::DEFAULT
 };
 
-/// Changes that may wait before the whole cache is looked at instead.
-const CHANGES: usize = 1024;
-/// How long a stopping kubelet waits for the writes it began.
-const LAST_WRITES: Duration = Duration::from_secs(2);
-/// Volumes of pods from before are brought up to date this soon.
-const FIRST_REFRESH: Duration = Duration::from_secs(10);
-/// A node without anything to do looks around after this.
-const IDLE: Duration = Duration::from_secs(3600);
+/// Largest number of queued changes; beyond that the actor reads the whole cache instead.
+const MAX_QUEUED_CHANGES: usize = 1024;
+/// How long a stopping kubelet waits for writes in flight.
+const LAST_WRITES_TIMEOUT: Duration = Duration::from_secs(2);
+/// Delay of the first volume update and of the first checks of disk usage and logs after a start.
+const FIRST_REFRESH_DELAY: Duration = Duration::from_secs(10);
+/// Longest time between two turns of an idle node's actor.
+const MAX_IDLE: Duration = Duration::from_secs(3600);
 
-/// What every incarnation of a node is made of.
+/// Inputs shared by all incarnations of a node's actor.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) client: Client,
     pub(crate) config: NodeConfig,
-    pub(crate) teller: Teller,
+    pub(crate) event_sender: EventSender,
     pub(crate) commands: tokio::sync::Mutex<mpsc::Receiver<Command>>,
-    /// `None` without static pods.
+    /// Manifests of static pods; `None` without static pods.
     pub(crate) manifests: Option<watch::Receiver<Files>>,
 }
 
-/// A pod's uid as a number: half the size of its text.
+/// A pod's uid as a number, which takes half the memory of its text.
 type Uid = u128;
 
-/// What ended of what a node waits for.
+/// Result of one of the node's background futures.
 enum Done {
     Step { uid: Uid, seq: u32, outcome: Outcome },
     Written { uid: Uid, mark: u64, result: Result<u64, Status> },
@@ -102,23 +102,23 @@ enum Done {
     Swept,
 }
 
-/// A pod and what the actor knows of its calls.
+/// A pod, with the state of its calls to the runtime and the API.
 struct Entry {
     pod: Pod,
-    /// It comes from a manifest, not from the API.
+    /// Whether the pod comes from a manifest and not from the API.
     is_static: bool,
     admitted: bool,
-    /// It counts in the node's sums.
+    /// Whether the pod is included in the node's sums of used resources.
     counted: bool,
-    /// Which step is under way; outcomes of others are void.
+    /// Number of the step in progress; outcomes of other steps are ignored.
     seq: u32,
     abort: Option<AbortHandle>,
     wake: Option<Instant>,
-    /// Since when the status may differ from what was written.
+    /// Time since which the status may differ from the last one written.
     dirty: Option<Instant>,
-    /// A write or delete is under way.
+    /// Whether a status write or a deletion is in flight.
     writing: bool,
-    /// Fingerprint of the status the API has, and the revision at which it took it.
+    /// Fingerprint of the status in the API, and the revision of the write.
     written: u64,
     revision: u64,
     failures: u32,
@@ -135,46 +135,46 @@ struct Node {
     known: Option<Known>,
     has: Amounts,
     used: Used,
-    /// Boxed: a tree's half-empty nodes would double what they take.
+    /// Boxed, because half-empty tree nodes would double the memory of the entries.
     pods: BTreeMap<Uid, Box<Entry>>,
     timers: BTreeSet<(Instant, Uid)>,
     dirty: BTreeSet<Uid>,
     writing: usize,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// When to renew the Lease, and when to look at the Node; unset while that is under way.
+    /// Next renewal of the Lease, and next check of the Node; unset during the call.
     renew_at: Option<Instant>,
     check_at: Option<Instant>,
-    /// When to bring volumes up to date; unset on simulated nodes and while it is under way.
+    /// Next update of the volumes; unset on simulated nodes and during the update.
     refresh_at: Option<Instant>,
-    /// When to look whether images have to go; likewise.
+    /// Next check of disk usage for image removal; unset on simulated nodes and during the check.
     collect_at: Option<Instant>,
-    /// When to look at the sizes of logs; likewise.
+    /// Next check of log sizes; unset on simulated nodes and during the check.
     rotate_at: Option<Instant>,
     image_gc: ImageGc,
     statics: Statics,
-    /// The first complete state was taken.
+    /// Whether the first complete list of pods has been handled.
     synced: bool,
     host_ip: String,
     runtime_name: Str,
 }
 
-/// Runs one incarnation until it is asked to stop.
+/// Runs one incarnation of a node's actor until it is asked to stop.
 pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> {
     let mut commands = parts.commands.lock().await;
     let resources = Resources::find().ok_or("the schema lacks nodes, pods or leases")?;
-    // A new incarnation knows nothing and reads everything again.
+    // A new incarnation starts without state and reads everything again.
     let real = parts.config.machine.is_some();
     let cache = Arc::new(if real { Cache::projecting(PodView::whole) } else { Cache::<PodView>::default() });
-    let mut changes = cache.subscribe(CHANGES);
+    let mut changes = cache.subscribe(MAX_QUEUED_CHANGES);
     let mut files = parts.manifests.clone();
     let selection = Selection::field("spec.nodeName", &parts.config.name);
     let mut reflector = Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.pods, selection, cache.clone()));
-    // The Node's labels and taints decide which pods are taken, and other people change them.
-    let own = Arc::new(Cache::<Place>::default());
+    // The Node's labels and taints decide about the admission of pods, and other clients change them.
+    let own = Arc::new(Cache::<NodeView>::default());
     let mut moves = own.subscribe(1);
     let itself = Selection::field("metadata.name", &parts.config.name);
     let mut own_reflector = Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.nodes, itself, own.clone()));
-    // Containers are told where Services are; simulated ones would not read it.
+    // Containers get the addresses of Services as variables; simulated containers would not read them.
     let services = Arc::new(Cache::<ServiceView>::default());
     let mut services_reflector: BoxFuture<'static, _> = match real {
         true => {
@@ -183,7 +183,7 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
         }
         false => Box::pin(std::future::pending()),
     };
-    // Nobody is told of a first state without pods.
+    // The cache sends no change for a first list without pods.
     let mut complete: BoxFuture<'static, ()> = Box::pin(completed(cache.clone()));
     let mut node = Node::new(ctx.clone(), parts.clone(), resources, cache, services.clone());
     node.register();
@@ -198,7 +198,7 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
                     Some(done) = node.work.next() => node.done(done),
                     event = parts.config.runtime.container_event() => node.event(&event),
                     Some(report) = node.probing.reports.recv() => node.report(&report, Node::now()),
-                    // The Node is handled before its pods, some of which may be there because of the change.
+                    // Changes of the Node are handled before those of pods, which may be a consequence.
                     _ = moves.next() => {
                         if let Some(own) = own.named("", &parts.config.name) {
                             node.moved(&own, Node::now());
@@ -223,13 +223,13 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
             break;
         }
     }
-    let _ = ctx.timeout(LAST_WRITES, node.finish()).await;
+    let _ = ctx.timeout(LAST_WRITES_TIMEOUT, node.finish()).await;
     Ok(())
 }
 
-/// Waits until the API has said what there is.
+/// Waits until the first complete list of pods has been received.
 async fn completed(cache: Arc<Cache<PodView>>) {
-    while cache.synced(clock::after(IDLE)).await.is_err() {}
+    while cache.synced(clock::after(MAX_IDLE)).await.is_err() {}
 }
 
 impl Node {
@@ -251,8 +251,8 @@ impl Node {
         let statics = Statics::new(parts.manifests.is_some());
         let tools = Tools {
             runtime: parts.config.runtime.clone(),
-            teller: parts.teller.clone(),
-            ground: Ground::new(&parts.client, &parts.config, services).map(Arc::new),
+            event_sender: parts.event_sender.clone(),
+            host_resources: HostResources::new(&parts.client, &parts.config, services).map(Arc::new),
         };
         Self {
             ctx,
@@ -271,9 +271,9 @@ impl Node {
             work: FuturesUnordered::new(),
             renew_at: None,
             check_at: None,
-            refresh_at: real_node.then(|| clock::after(FIRST_REFRESH)),
-            collect_at: real_node.then(|| clock::after(FIRST_REFRESH)),
-            rotate_at: real_node.then(|| clock::after(FIRST_REFRESH)),
+            refresh_at: real_node.then(|| clock::after(FIRST_REFRESH_DELAY)),
+            collect_at: real_node.then(|| clock::after(FIRST_REFRESH_DELAY)),
+            rotate_at: real_node.then(|| clock::after(FIRST_REFRESH_DELAY)),
             image_gc: ImageGc::default(),
             statics,
             synced: false,
@@ -286,7 +286,7 @@ impl Node {
         Now { at: clock::now(), wall: clock::wall().as_second() }
     }
 
-    /// Does what is due.
+    /// Performs all due work.
     fn turn(&mut self) {
         let now = Self::now();
         self.beat(now);
@@ -306,7 +306,7 @@ impl Node {
     fn wake(&self) -> Instant {
         let timer = self.timers.first().map(|(at, _)| *at);
         let wakes = [timer, self.renew_at, self.check_at, self.refresh_at, self.collect_at, self.rotate_at];
-        wakes.into_iter().flatten().min().unwrap_or_else(|| clock::after(IDLE))
+        wakes.into_iter().flatten().min().unwrap_or_else(|| clock::after(MAX_IDLE))
     }
 
     fn done(&mut self, done: Done) {
@@ -362,7 +362,7 @@ impl Node {
         pods.into_iter().find(key)
     }
 
-    /// Waits for the writes that were begun.
+    /// Waits for writes in flight.
     async fn finish(&mut self) {
         while self.writing > 0 {
             let Some(done) = self.work.next().await else { return };
@@ -388,7 +388,7 @@ fn uid_of(item: &Item<PodView>) -> Uid {
     number.unwrap_or_else(|| foldhash::quality::FixedState::default().hash_one(text).into())
 }
 
-/// Somewhere in the second half of `period`, so that nodes that started together do not stay together.
+/// Returns a random duration in the second half of `period`, so that nodes started together drift apart.
 fn spread(period: Duration) -> Duration {
     rng::jitter(period, 20)
 }

@@ -1,7 +1,7 @@
-//! A pod on this node, as a state machine: events in ([`Pod::take`] and its kin), the next step out ([`Pod::advance`]). It performs
-//! nothing and reads no clock, so tables test it.
+//! A pod on this node as a state machine: events in ([`Pod::take`] and similar methods), the next step out ([`Pod::advance`]). The state machine performs no
+//! I/O and reads no clock, so table tests cover it.
 //!
-//! A pod has at most one step under way; that is its serial queue. The node's actor performs steps and hands back their outcomes.
+//! A pod has at most one step in progress, which makes its steps serial. The node's actor performs steps and returns their outcomes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use oarlock_runtime::Instant;
 use oarlock_schema::Str;
 
 use crate::admit::Rejection;
-use crate::seen::{Seen, SeenState};
+use crate::recorded_status::{RecordedState, RecordedStatus};
 use crate::template::{ContainerSpec, PodView, RestartPolicy, Template};
 
 mod apply;
@@ -26,23 +26,23 @@ pub(crate) use apply::{Recalled, StartError, StartReport};
 use model::{CONDITIONS, Ended, Phase, PodEvent, SCHEDULED};
 pub(crate) use status::Host;
 
-/// The moment of a decision.
+/// The time of a decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
-    /// For waits.
+    /// Monotonic time, for waits.
     pub(crate) at: Instant,
     /// Unix seconds, for what users see.
     pub(crate) wall: i64,
 }
 
-/// What a container is doing.
+/// State of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It waits; an empty reason is the usual one (ContainerCreating, PodInitializing).
+    /// Waiting; an empty reason stands for the usual one (ContainerCreating, PodInitializing).
     Waiting { reason: &'static str, message: Box<str> },
-    /// It runs since then.
+    /// Running since this Unix second.
     Running(i64),
-    /// It ended.
+    /// Ended.
     Ended(Box<Ended>),
 }
 
@@ -50,34 +50,34 @@ impl State {
     const FRESH: fn() -> Self = || Self::Waiting { reason: "", message: Box::default() };
 }
 
-/// One container of a pod.
+/// One container of a pod with its state, restarts and back-off.
 #[derive(Clone, Debug)]
 pub(crate) struct Container {
     pub(crate) state: State,
-    /// How the one before ended.
+    /// How the previous container ended.
     pub(crate) last: Option<Box<Ended>>,
-    /// The runtime's id of the current one, or the last.
+    /// The runtime's id of the current or last container.
     pub(crate) id: Str,
     pub(crate) image_id: Option<Arc<str>>,
     pub(crate) restarts: u32,
     pub(crate) ready: bool,
-    /// It passed its startup probe, or has none, and runs.
+    /// Whether the container runs and has passed its startup probe, or has none.
     pub(crate) started: bool,
-    /// Seconds of the crash back-off that comes next; 0 is none yet.
+    /// Seconds of the next crash back-off; 0 before the first crash.
     pause: u16,
-    /// When `pause` last grew, Unix seconds.
+    /// Unix second of the last increase of `pause`.
     paused_at: i64,
-    /// Pulls that failed in a row.
+    /// Number of failed pulls in a row.
     pulls: u8,
-    /// Not started before.
+    /// Earliest time of the next start.
     hold: Option<Instant>,
     /// When ErrImagePull turns into ImagePullBackOff.
     flip: Option<Instant>,
-    /// A probe wants it to be started again.
+    /// Set when a failed probe demands a restart.
     doomed: Option<Box<Doomed>>,
 }
 
-/// Why a container is to be killed: the message of the Event, and the seconds it gets if not those of its pod.
+/// A restart demanded by a failed probe: the message of the Event, and the grace period in seconds if other than the pod's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Doomed {
     pub(crate) message: String,
@@ -115,43 +115,43 @@ impl Container {
     }
 }
 
-/// How far a pod has come on this node.
+/// Stage of a pod's life on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It may run from before this kubelet started; the runtime is being asked.
+    /// The pod may have run before this kubelet started; the runtime is being asked.
     Recalling,
-    /// It is started and kept running.
+    /// The pod is started and kept running.
     Active,
-    /// It is being stopped.
+    /// The pod is being stopped.
     Stopping,
-    /// Nothing of it runs; what it left is kept for logs.
+    /// No container of the pod runs; ended containers are kept for their logs.
     Stopped,
 }
 
-/// What is to be done for a pod.
+/// A step for the node's actor to perform on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Ask the runtime for what ran before the kubelet restarted.
+    /// Ask the runtime for containers from before the kubelet restarted.
     Recall,
     /// Run the sandbox.
     Sandbox,
-    /// Pull, create and start this container (index over init, then main).
+    /// Pull, create and start this container (index over init containers, then main ones).
     Start(usize),
-    /// Stop this container, which a probe has condemned.
+    /// Stop this container after a failed probe.
     Kill(usize),
-    /// Stop everything, within so many seconds.
+    /// Stop all containers within this many seconds.
     Stop(i64),
-    /// Remove everything from the runtime.
+    /// Remove all containers and the sandbox from the runtime.
     Clean,
 }
 
-/// What follows a look at a pod.
+/// Result of [`Pod::advance`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Next {
-    /// The step under way is given up first.
+    /// Whether to abort the step in progress first.
     pub(crate) interrupt: bool,
     pub(crate) step: Option<Step>,
-    /// When to look again, if nothing happens.
+    /// When to call [`Pod::advance`] again if no event comes earlier.
     pub(crate) wake: Option<Instant>,
 }
 
@@ -165,23 +165,23 @@ impl Next {
     }
 }
 
-/// See the module text.
+/// A pod on this node and everything known about its sandbox and containers.
 #[derive(Debug)]
 pub(crate) struct Pod {
     pub(crate) item: Arc<Item<PodView>>,
     pub(crate) stage: Stage,
-    /// The API, or its manifest, is no longer there.
+    /// Whether the pod has been removed from the API, or its manifest from disk.
     pub(crate) gone: bool,
-    /// What the API shows of a static pod, which has no object of its own there: uid and generation.
+    /// Uid and generation of a static pod's mirror, since a static pod itself is not in the API.
     pub(crate) mirror: Option<Box<(Str, i64)>>,
-    /// The node refused it, or its time is over.
+    /// Reason and message of a rejection, an eviction or an exceeded deadline.
     verdict: Option<Box<(Str, Box<str>)>>,
     pub(crate) phase: Phase,
     pub(crate) sandbox: Option<Str>,
     sandboxes: u32,
     hold: Option<Instant>,
     pub(crate) ip: Str,
-    /// Its address of the other family, if it has two.
+    /// Address of the other family in a dual-stack cluster.
     second_ip: Option<Box<Str>>,
     started: i64,
     conditions: [(bool, i64); CONDITIONS.len()],
@@ -191,8 +191,9 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// A pod that this kubelet has not seen yet, with what the API remembers of it. `outlives`: the runtime may know more.
-    pub(crate) fn new(item: Arc<Item<PodView>>, seen: Option<&Seen>, outlives: bool, now: Now) -> Self {
+    /// Creates the state of a pod that is new to this kubelet, with its status recorded in the API. `outlives`: whether the runtime outlives the kubelet and
+    /// may know more.
+    pub(crate) fn new(item: Arc<Item<PodView>>, seen: Option<&RecordedStatus>, outlives: bool, now: Now) -> Self {
         let template = &item.value.template;
         let count = template.init.len() + template.main.len();
         let mut pod = Self {
@@ -222,8 +223,8 @@ impl Pod {
         pod
     }
 
-    /// Takes over what the API remembers.
-    fn remember(&mut self, seen: &Seen, now: Now) {
+    /// Restores the state that the API recorded.
+    fn remember(&mut self, seen: &RecordedStatus, now: Now) {
         self.phase = seen.phase;
         self.conditions = seen.conditions;
         self.ip = seen.ip.clone();
@@ -239,12 +240,12 @@ impl Pod {
             container.image_id = (!known.image_id.is_empty()).then(|| known.image_id.as_str().into());
             container.last = known.last.clone().map(Box::new);
             match &known.state {
-                SeenState::Waiting => {}
-                SeenState::Running(since) => {
+                RecordedState::Waiting => {}
+                RecordedState::Running(since) => {
                     container.state = State::Running(*since);
                     (container.ready, container.started) = (known.ready, true);
                 }
-                SeenState::Ended(ended) => container.state = State::Ended(Box::new(ended.clone())),
+                RecordedState::Ended(ended) => container.state = State::Ended(Box::new(ended.clone())),
             }
         }
         self.stage = if seen.phase.is_over() {
@@ -256,7 +257,7 @@ impl Pod {
         };
     }
 
-    /// The node refused it.
+    /// Marks the pod as rejected by the node.
     pub(crate) fn reject(&mut self, why: &Rejection) -> PodEvent {
         let message = format!("Pod was rejected: {}", why.message);
         self.verdict = Some(Box::new((why.reason.clone(), message.into())));
@@ -264,7 +265,7 @@ impl Pod {
         PodEvent { container: None, warning: true, reason: why.reason.clone(), message: why.message.clone() }
     }
 
-    /// It uses too much of the node: it is stopped, and has failed.
+    /// Evicts the pod for its use of the node's resources: it is stopped, and has failed.
     pub(crate) fn evict(&mut self, message: String) -> PodEvent {
         self.verdict = Some(Box::new(("Evicted".into(), message.as_str().into())));
         PodEvent { container: None, warning: true, reason: "Evicted".into(), message }
@@ -278,51 +279,51 @@ impl Pod {
         specs(self.template()).nth(index)
     }
 
-    /// Why a container is to be killed.
+    /// Returns why a container must be restarted, if a probe demands it.
     pub(crate) fn doomed(&self, index: usize) -> Option<Doomed> {
         self.containers.get(index).and_then(|container| container.doomed.as_deref()).cloned()
     }
 
-    /// How many sandboxes came before the one that is there or is being made.
+    /// Returns the number of sandboxes before the current one, or before the one being created.
     pub(crate) fn sandbox_attempt(&self) -> u32 {
         self.sandboxes.saturating_sub(1)
     }
 
-    /// Its addresses, the primary one first.
+    /// Returns the pod's addresses, the primary one first.
     pub(crate) fn ips(&self) -> Vec<std::net::IpAddr> {
         let second = self.second_ip.as_deref().map(Str::as_str);
         [Some(self.ip.as_str()), second].into_iter().flatten().filter_map(|ip| ip.parse().ok()).collect()
     }
 
-    /// The index of the container that the runtime calls so.
+    /// Returns the index of the container with this runtime id.
     pub(crate) fn by_id(&self, id: &str) -> Option<usize> {
         self.containers.iter().position(|container| container.id == id)
     }
 
-    /// Whether it was refused, or never got anywhere: then it counts for nothing on the node.
+    /// Whether the pod counts against the node's resources: until it has stopped, and never after a rejection.
     pub(crate) fn uses_node(&self) -> bool {
         self.stage != Stage::Stopped
     }
 
-    /// Whether the API says something else of the pod than this kubelet (somebody else wrote its status).
-    pub(crate) fn differs(&self, seen: &Seen) -> bool {
+    /// Whether the status in the API differs from this kubelet's, because another client has written it.
+    pub(crate) fn differs(&self, seen: &RecordedStatus) -> bool {
         let mut both = CONDITIONS.iter().zip(seen.conditions.iter().zip(&self.conditions));
         let differs = both.any(|(name, (theirs, ours))| ["Ready", SCHEDULED].contains(name) && theirs.0 != ours.0);
         seen.phase != self.phase || differs
     }
 
-    /// The API waits for this kubelet to say that the pod is no more.
+    /// Whether the pod is being deleted and has ended here, so that the kubelet must complete the deletion.
     pub(crate) fn to_be_deleted(&self) -> bool {
         self.stage == Stage::Stopped && !self.gone && self.item.meta.deleting()
     }
 
-    /// Whether a container that ended with `code` is started again.
+    /// Whether a container that ended with `code` is restarted.
     fn restarts(&self, index: usize, code: i32) -> bool {
         let template = self.template();
         let sidecar = template.init.get(index).is_some_and(|spec| spec.sidecar);
         match template.restart {
             _ if sidecar => true,
-            // an init container that succeeded is done
+            // An init container that succeeded has finished.
             RestartPolicy::Always => code != 0 || index >= template.init.len(),
             RestartPolicy::OnFailure => code != 0,
             RestartPolicy::Never => false,
@@ -330,7 +331,7 @@ impl Pod {
     }
 }
 
-/// The specs of all containers, init containers first.
+/// Returns the specs of all containers, init containers first.
 pub(crate) fn specs(template: &Template) -> impl Iterator<Item = &Arc<ContainerSpec>> {
     template.init.iter().chain(template.main.iter())
 }

@@ -1,8 +1,8 @@
-//! Probes: whether containers have started, are ready, are alive (`pkg/kubelet/prober`, `pkg/probe`).
+//! Probes: check whether containers have started, are ready and are alive (`pkg/kubelet/prober`, `pkg/probe`).
 //!
-//! Each probe of each running container is one task ([`run()`]) that the node's actor spawns in its gate when the container runs. It reports
-//! through a bounded channel, and ends when the container's [`Gate`] closes. `worker.rs` decides when to look and what a look means; the
-//! files beside it look.
+//! Each probe of each running container is a task ([`run()`]) that the node's actor spawns when the container runs. The task reports through a bounded channel,
+//! and ends when the container's [`Gate`] closes. `worker.rs` decides when to check and what a result means; `check.rs` and the files beside it perform the
+//! checks.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ pub(crate) use check::Check;
 pub(crate) use run::{Prober, run};
 pub(crate) use tls::PLAIN as PLAIN_HTTP;
 
-/// What probes and hooks ask of a runtime.
+/// The part of a runtime that probes and hooks use.
 #[async_trait]
 pub(crate) trait Exec: Send + Sync {
-    /// See [`Runtime::exec_sync`].
+    /// Runs a command in a container, see [`Runtime::exec_sync`].
     async fn run_in(&self, id: &str, command: &[Str], timeout: Duration) -> cri::Result<ExecOutput>;
 }
 
@@ -42,19 +42,19 @@ impl<R: Runtime + ?Sized> Exec for R {
     }
 }
 
-/// What a probe is for.
+/// Purpose of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// Whether the container has started; until then there are no other probes.
+    /// Whether the container has started; other probes wait for it.
     Startup,
-    /// Whether it takes requests.
+    /// Whether the container can serve requests.
     Readiness,
-    /// Whether it has to be started again.
+    /// Whether the container must be restarted.
     Liveness,
 }
 
 impl Kind {
-    /// The word with which events begin.
+    /// Returns the first word of events about the probe.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Startup => "Startup",
@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// What holds until the first report.
+    /// Returns the verdict before the first report.
     pub(crate) const fn initial(self) -> Verdict {
         match self {
             Self::Startup => Verdict::Unknown,
@@ -72,13 +72,13 @@ impl Kind {
         }
     }
 
-    /// The message of the event `Killing` when a container of this name has to be started again.
+    /// Returns the message of the event `Killing` when a container of this name must be restarted.
     pub(crate) fn killing(self, container: &str) -> String {
         format!("Container {container} failed {} probe, will be restarted", self.name().to_lowercase())
     }
 }
 
-/// What holds of a container.
+/// Result of a probe over several checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Success,
@@ -91,18 +91,18 @@ pub(crate) enum Verdict {
 pub(crate) struct Probe {
     pub(crate) kind: Kind,
     pub(crate) check: Check,
-    /// Whole seconds after the container's start in which nothing is looked at.
+    /// Seconds after the container's start before the first check.
     pub(crate) initial_delay: i64,
     pub(crate) period: Duration,
     pub(crate) timeout: Duration,
-    /// Successes, and failures, in a row until they count.
+    /// Number of successes or failures in a row that change the verdict.
     pub(crate) success_threshold: u32,
     pub(crate) failure_threshold: u32,
-    /// Seconds that the container gets to end when this probe fails, if not those of its pod.
+    /// Grace period in seconds when this probe fails, if other than the pod's.
     pub(crate) grace: Option<i64>,
 }
 
-/// The container that is looked at.
+/// The probed container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// Uid of the pod.
@@ -111,36 +111,36 @@ pub(crate) struct Subject {
     pub(crate) index: usize,
     /// The runtime's id.
     pub(crate) id: Str,
-    /// When it started, Unix seconds.
+    /// Unix second of the container's start.
     pub(crate) started: i64,
-    /// The pod's address; the node's in the node's network.
+    /// Address of the pod; the node's in the node's network.
     pub(crate) ip: Option<IpAddr>,
 }
 
-/// What a prober has to say of a container.
+/// A change of a probe's verdict about a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
     /// Uid of the pod.
     pub(crate) pod: Str,
     pub(crate) index: usize,
-    /// The runtime's id: a report about another container than the present one is void.
+    /// The runtime's id of the container: a report about an earlier container is ignored.
     pub(crate) id: Str,
     pub(crate) kind: Kind,
     pub(crate) verdict: Verdict,
-    /// See [`Probe::grace`].
+    /// Grace period, see [`Probe::grace`].
     pub(crate) grace: Option<i64>,
 }
 
-/// What probers of one container are told of it, through a `watch` channel; they end when it closes.
+/// State of a container for its probe tasks, sent through a `watch` channel; the tasks end when the channel closes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gate {
-    /// It has passed its startup probe, or has none.
+    /// Whether the container has passed its startup probe, or has none.
     pub(crate) started: bool,
-    /// Its pod is being deleted: whether it lives is no question any more.
+    /// Whether the pod is being deleted, so that liveness no longer matters.
     pub(crate) stopping: bool,
 }
 
-/// The probes of a container.
+/// Returns the probes of a container.
 pub(crate) fn of_container(container: Container<'_>) -> Vec<Arc<Probe>> {
     let probes = [
         (Kind::Startup, container.startup_probe()),
@@ -149,7 +149,7 @@ pub(crate) fn of_container(container: Container<'_>) -> Vec<Arc<Probe>> {
     ];
     let read = |(kind, probe): (Kind, Option<oarlock_schema::views::core_v1::Probe<'_>>)| {
         let probe = probe?;
-        // The API's defaults; static pods have them, too.
+        // The API's defaults, which apply to static pods too.
         let or = |value: i64, default: u32| u32::try_from(value).ok().filter(|value| *value > 0).unwrap_or(default);
         Some(Arc::new(Probe {
             kind,

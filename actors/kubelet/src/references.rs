@@ -1,6 +1,6 @@
-//! What pods refer to, read as this node: ConfigMaps and Secrets ([`Objects`]), tokens of ServiceAccounts ([`Tokens`]).
+//! Reads the objects that pods refer to, as the node: ConfigMaps and Secrets ([`Objects`]), tokens of ServiceAccounts ([`Tokens`]).
 //!
-//! The Node authorizer lets a node read just the objects that its pods name, one by one. Everything here has a deadline and a bound.
+//! The Node authorizer lets a node read only the objects that its pods name, one by one. Every call has a deadline, and every cache a size limit.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,21 +24,21 @@ mod tokens;
 pub(crate) use named::{named_by, of_volume};
 use objects::Objects;
 use tokens::Tokens;
-pub(crate) use tokens::{LIFETIME, TokenWish};
+pub(crate) use tokens::{DEFAULT_LIFETIME_SECONDS, TokenWish};
 
-/// What kind of object is meant.
+/// Kind of a referenced object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     ConfigMap,
     Secret,
-    /// A claim of the pod's namespace.
+    /// A PersistentVolumeClaim of the pod's namespace.
     Claim,
     /// A PersistentVolume, which has no namespace.
     Volume,
 }
 
 impl Kind {
-    /// The word in error texts.
+    /// Returns the kind's name in error texts.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMap",
@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-/// An object of a pod's namespace.
+/// A reference to an object, in the pod's namespace unless its kind has none.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Reference {
     pub(crate) kind: Kind,
@@ -66,14 +66,14 @@ impl Reference {
     }
 }
 
-/// What became of the references that were looked up.
+/// Results of looking up references, and the variable files read from volumes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     objects: BTreeMap<Reference, Result<Arc<Obj>, Status>>,
     files: BTreeMap<(Str, Str), ReadFile>,
 }
 
-/// Where a file is on the node, and its text.
+/// Path of a file on the node, and its text or the error of reading it.
 pub(crate) type ReadFile = (PathBuf, Result<String, String>);
 
 impl Found {
@@ -87,15 +87,15 @@ impl Found {
         self.files.insert(at, file);
     }
 
-    /// A file of a volume, if there is such a volume.
+    /// Returns a file of a volume, if the volume exists.
     pub(crate) fn file(&self, volume: &str, path: &str) -> Option<&ReadFile> {
         self.files.get(&(volume.into(), path.into()))
     }
 
-    /// The data of a ConfigMap or Secret; `None` when it is not there and need not be.
+    /// Returns the data of a ConfigMap or Secret; `None` for a missing optional object.
     ///
     /// # Errors
-    /// The server's text.
+    /// When the object cannot be read; the server's text.
     pub(crate) fn data(&self, reference: &Reference, optional: bool) -> Result<Option<Data<'_>>, String> {
         match self.objects.get_key_value(reference) {
             Some((known, Ok(object))) => Ok(Some(Data::of(known, object))),
@@ -106,7 +106,7 @@ impl Found {
     }
 }
 
-/// What a ConfigMap or Secret holds.
+/// Data of a ConfigMap or Secret.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Data<'a> {
     ConfigMap(ConfigMap<'a>),
@@ -123,7 +123,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// All keys with texts, for environments: no binary data of a ConfigMap. Bytes of a Secret that are no text are an error.
+    /// Returns all keys with texts, for environments. Binary data of a ConfigMap are left out; bytes of a Secret that are not UTF-8 are an error.
     pub(crate) fn texts(self) -> Vec<(&'a str, Result<String, String>)> {
         match self {
             Self::ConfigMap(map) => map.data().iter().map(|(key, value)| (key, Ok(value.to_owned()))).collect(),
@@ -133,7 +133,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// The text of a key, if there is one.
+    /// Returns the text of a key, if the key exists.
     pub(crate) fn text(self, key: &str) -> Option<Result<String, String>> {
         match self {
             Self::ConfigMap(map) => map.data().get(key).map(|value| Ok(value.to_owned())),
@@ -141,7 +141,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// All keys with their bytes, for volumes.
+    /// Returns all keys with their bytes, for volumes.
     pub(crate) fn files(self) -> Vec<(&'a str, Vec<u8>)> {
         let decode = |(key, value): (&'a str, &str)| (key, STANDARD.decode(value).unwrap_or_default());
         match self {
@@ -155,12 +155,12 @@ impl<'a> Data<'a> {
 }
 
 fn decoded_text(secret: &str, key: &str, value: &str) -> Result<String, String> {
-    // The API holds nothing but valid base64.
+    // The API server accepts only valid base64.
     let bytes = STANDARD.decode(value).unwrap_or_default();
     String::from_utf8(bytes).map_err(|_| format!("key {key} of Secret {secret} is not UTF-8"))
 }
 
-/// Reads what pods refer to; one for a node. Clones share it.
+/// Reader of the objects and tokens that a node's pods refer to. Clones share its caches.
 #[derive(Clone, Debug)]
 pub(crate) struct References {
     objects: Arc<Objects>,
@@ -168,12 +168,12 @@ pub(crate) struct References {
 }
 
 impl References {
-    /// `client` must be the node's own. An object is read again when its last state is older than `fresh`.
+    /// Creates a reader. `client` must have the node's identity. A cached object older than `fresh` is read again.
     pub(crate) fn new(client: Client, fresh: Duration) -> Self {
         Self { objects: Arc::new(Objects::new(client.clone(), fresh)), tokens: Arc::new(Tokens::new(client)) }
     }
 
-    /// A pod is new on this node: what it refers to is read again rather than taken from the cache.
+    /// Registers a new pod on the node, so that the objects it refers to are read again instead of taken from the cache.
     pub(crate) fn registered(&self, pod: Pod<'_>) {
         let namespace = pod.metadata().namespace();
         for reference in named_by(pod) {
@@ -181,12 +181,12 @@ impl References {
         }
     }
 
-    /// A pod is gone: its tokens are forgotten.
+    /// Drops the cached tokens of a removed pod.
     pub(crate) fn gone(&self, uid: &str) {
         self.tokens.forget(uid);
     }
 
-    /// Looks up objects of a namespace, side by side; each has its own deadline.
+    /// Looks up objects of a namespace concurrently; each lookup has its own deadline.
     pub(crate) async fn find(&self, namespace: &str, wanted: impl IntoIterator<Item = Reference>) -> Found {
         let calls = wanted.into_iter().map(|reference| async move {
             let object = self.objects.get(namespace, &reference).await;
@@ -195,19 +195,19 @@ impl References {
         Found { objects: futures::future::join_all(calls).await.into_iter().collect(), ..Found::default() }
     }
 
-    /// Reads one object again, however fresh the last state is.
+    /// Reads one object from the API, bypassing the cache.
     ///
     /// # Errors
-    /// The server's Status.
+    /// When the call fails; the server's Status.
     pub(crate) async fn fresh(&self, namespace: &str, wanted: &Reference) -> Result<Arc<Obj>, Status> {
         self.objects.forget(namespace, wanted);
         self.objects.get(namespace, wanted).await
     }
 
-    /// A token of a pod's ServiceAccount, from memory unless it has to be renewed.
+    /// Returns a token of a pod's ServiceAccount, from the cache unless the token must be renewed.
     ///
     /// # Errors
-    /// Upstream's text when there is none, or it ended and no other could be had.
+    /// When no valid token can be had; upstream's text.
     pub(crate) async fn token(&self, wish: &TokenWish) -> Result<Arc<str>, String> {
         self.tokens.get(wish).await
     }

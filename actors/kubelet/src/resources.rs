@@ -1,4 +1,4 @@
-//! What a container's requests and limits are to the kernel (`kuberuntime_container_linux.go`, `cm/helpers_linux.go`, `qos/policy.go`).
+//! Converts a container's requests and limits to kernel settings (`kuberuntime_container_linux.go`, `cm/helpers_linux.go`, `qos/policy.go`).
 
 use oarlock_meta::Quantity;
 use oarlock_pods::amounts::Quantities;
@@ -8,36 +8,36 @@ use oarlock_schema::views::core_v1::{Container, Pod, ResourceRequirements};
 
 use crate::downward::amount;
 
-/// What the runtime is told of a container's resources; the fields are those of CRI's `LinuxContainerResources`, 0 is not said.
+/// Kernel settings of a container's resources; the fields are those of CRI's `LinuxContainerResources`, 0 leaves a setting out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinuxResources {
-    /// Weight: 1024 is one core.
+    /// CPU weight: 1024 is one core.
     pub(crate) cpu_shares: i64,
-    /// Microseconds of processor time in each period.
+    /// CPU quota in microseconds per period.
     pub(crate) cpu_quota: i64,
-    /// Microseconds.
+    /// Length of a quota period in microseconds.
     pub(crate) cpu_period: i64,
-    /// Bytes.
+    /// Memory limit in bytes.
     pub(crate) memory_limit: i64,
     pub(crate) oom_score_adj: i64,
-    /// Page size as the kernel writes it (`2MB`), and bytes.
+    /// Limits of huge pages: page size as the kernel writes it (`2MB`), and bytes.
     pub(crate) hugepages: Vec<(String, u64)>,
 }
 
-/// Weights that the kernel knows.
+/// Range of CPU weights that the kernel accepts.
 const SHARES: std::ops::RangeInclusive<i64> = 2..=262_144;
-/// The period in which quotas are counted, in microseconds.
+/// Length of a quota period in microseconds.
 pub(crate) const PERIOD: i64 = 100_000;
-/// The least quota, in microseconds.
+/// Smallest CPU quota in microseconds.
 const LEAST_QUOTA: i64 = 1000;
-/// The adjustment of what is to be killed last.
+/// OOM score adjustment of the containers to kill last.
 const GUARANTEED: i64 = -997;
-/// The adjustment of what is to be killed first.
+/// OOM score adjustment of the containers to kill first.
 const BEST_EFFORT: i64 = 1000;
-/// The priority from which on a pod is critical to its node (`system-node-critical`).
+/// Smallest priority of a pod critical to its node (`system-node-critical`).
 const NODE_CRITICAL: i64 = 2_000_001_000;
 
-/// A container's resources on a node with `memory` bytes, whose kernel has pages of the sizes `pages`, in bytes.
+/// Returns the settings of a container on a node with `memory` bytes, whose kernel has huge pages of the sizes `pages` in bytes.
 pub(crate) fn linux_resources(pod: Pod<'_>, container: Container<'_>, memory: i64, pages: &[u64]) -> LinuxResources {
     let own = container.resources();
     let whole = pod.spec().resources();
@@ -57,17 +57,17 @@ pub(crate) fn linux_resources(pod: Pod<'_>, container: Container<'_>, memory: i6
     }
 }
 
-/// The weight of so many thousandths of a core (upstream `MilliCPUToShares`).
+/// Converts thousandths of a core to a CPU weight (upstream `MilliCPUToShares`).
 pub(crate) fn shares(milli: i64) -> i64 {
     (milli.saturating_mul(1024) / 1000).clamp(*SHARES.start(), *SHARES.end())
 }
 
-/// The quota of so many thousandths of a core; 0 is none (upstream `MilliCPUToQuota`).
+/// Converts thousandths of a core to a CPU quota; 0 is no quota (upstream `MilliCPUToQuota`).
 pub(crate) fn quota(milli: i64) -> i64 {
     if milli == 0 { 0 } else { (milli.saturating_mul(PERIOD) / 1000).max(LEAST_QUOTA) }
 }
 
-/// How ready the kernel is to kill a container when memory runs out (upstream `GetContainerOOMScoreAdjust`).
+/// Returns the OOM score adjustment of a container: the higher, the earlier it is killed when memory runs out (upstream `GetContainerOOMScoreAdjust`).
 fn oom_score_adj(pod: Pod<'_>, container: Container<'_>, memory: i64) -> i64 {
     if pod.spec().priority().is_some_and(|priority| priority >= NODE_CRITICAL) {
         return GUARANTEED;
@@ -79,7 +79,7 @@ fn oom_score_adj(pod: Pod<'_>, container: Container<'_>, memory: i64) -> i64 {
     }
     let score = |request: i64| 1000 - 1000_i64.saturating_mul(request) / memory.max(1);
     let spec = pod.spec();
-    // What the pod asks for as a whole and no container for itself is shared out.
+    // The part of the pod-level request that no container requests is divided among the containers.
     let whole = spec.resources().map_or(0, |whole| amount(whole.requests(), "memory").value());
     let count = i64::try_from(spec.containers().len() + spec.init_containers().len()).unwrap_or(1).max(1);
     let of_containers = || Sum::new(spec, Side::Requests).of_containers(&Quantities);
@@ -97,7 +97,7 @@ fn requested(container: Container<'_>) -> i64 {
     amount(container.resources().requests(), "memory").value()
 }
 
-/// A limit for every page size of the kernel: the container's, else the pod's, else none at all.
+/// Returns a limit for every huge page size of the kernel: the container's, else the pod's, else zero.
 fn hugepages(
     whole: Option<ResourceRequirements<'_>>,
     own: ResourceRequirements<'_>,
@@ -112,7 +112,7 @@ fn hugepages(
     pages.iter().map(one).collect()
 }
 
-/// A page size as the kernel's cgroup files write it.
+/// Returns a page size in the notation of the kernel's cgroup files.
 fn page_name(bytes: u64) -> String {
     let mut size = bytes;
     for unit in ["B", "KB", "MB"] {

@@ -1,19 +1,19 @@
-//! Under which rights a container runs: its own security context over the pod's (`pkg/securitycontext`, `kuberuntime/security_context*.go`).
+//! Computes a container's security context from its own and the pod's (`pkg/securitycontext`, `kuberuntime/security_context*.go`).
 
 use std::path::{Path, PathBuf};
 
 use oarlock_schema::views::core_v1::{Container, Pod, SeccompProfile};
 
-/// What the runtime is told of a container's rights; the fields are those of CRI's `LinuxContainerSecurityContext`.
+/// Security settings of a container; the fields are those of CRI's `LinuxContainerSecurityContext`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SecurityContext {
     pub(crate) privileged: bool,
     pub(crate) run_as_user: Option<i64>,
-    /// A name that the image says, where nobody says a number.
+    /// User name from the image, where neither spec nor image has a numeric user.
     pub(crate) run_as_username: String,
     pub(crate) run_as_group: Option<i64>,
     pub(crate) supplemental_groups: Vec<i64>,
-    /// `Merge` (also when nothing is said) or `Strict`.
+    /// Whether the policy for supplemental groups is `Strict` instead of `Merge`, the default.
     pub(crate) strict_groups: bool,
     pub(crate) readonly_rootfs: bool,
     pub(crate) no_new_privs: bool,
@@ -22,11 +22,11 @@ pub(crate) struct SecurityContext {
     pub(crate) seccomp: Seccomp,
     pub(crate) masked_paths: Vec<String>,
     pub(crate) readonly_paths: Vec<String>,
-    /// User, role, type and level, where any is said.
+    /// SELinux user, role, type and level, if any is set.
     pub(crate) selinux: Option<[String; 4]>,
 }
 
-/// Which system calls a container may make.
+/// Seccomp profile: the system calls that a container may make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Seccomp {
     #[default]
@@ -36,14 +36,14 @@ pub(crate) enum Seccomp {
     Localhost(PathBuf),
 }
 
-/// The user that an image names: a number, a name, or nobody.
+/// User that an image names, by number or by name, if any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ImageUser {
     pub(crate) uid: Option<i64>,
     pub(crate) name: String,
 }
 
-/// What of `/proc` and `/sys` no container sees.
+/// Paths below `/proc` and `/sys` hidden from containers.
 const MASKED: [&str; 12] = [
     "/proc/asound",
     "/proc/acpi",
@@ -58,13 +58,13 @@ const MASKED: [&str; 12] = [
     "/sys/firmware",
     "/sys/devices/virtual/powercap",
 ];
-/// What of `/proc` no container changes.
+/// Paths below `/proc` read-only in containers.
 const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// A container's rights. Seccomp profiles of the node are below `profiles`.
+/// Returns a container's security context. Localhost seccomp profiles are files below `profiles`.
 ///
 /// # Errors
-/// Upstream's text: why the container cannot be configured (`CreateContainerConfigError`).
+/// When the container cannot be configured (`CreateContainerConfigError`); upstream's text.
 pub(crate) fn security_context(
     pod: Pod<'_>,
     container: Container<'_>,
@@ -107,7 +107,7 @@ pub(crate) fn security_context(
     Ok(out)
 }
 
-/// The pod's sandbox runs under this, too.
+/// Returns the seccomp profile of a container or a sandbox.
 pub(crate) fn seccomp(profile: SeccompProfile<'_>, profiles: &Path) -> Result<Seccomp, String> {
     match (profile.type_(), profile.localhost_profile()) {
         ("RuntimeDefault", _) => Ok(Seccomp::RuntimeDefault),
@@ -117,13 +117,13 @@ pub(crate) fn seccomp(profile: SeccompProfile<'_>, profiles: &Path) -> Result<Se
     }
 }
 
-/// The user that the spec asks for.
+/// Returns the user that the spec requires.
 pub(crate) fn run_as_user(pod: Pod<'_>, container: Container<'_>) -> Option<i64> {
     let whole = pod.spec().security_context().and_then(|whole| whole.run_as_user());
     container.security_context().and_then(|own| own.run_as_user()).or(whole)
 }
 
-/// Upstream `verifyRunAsNonRoot`.
+/// Refuses a container that would run as root against `runAsNonRoot` (upstream `verifyRunAsNonRoot`).
 fn verify_non_root(pod: Pod<'_>, container: Container<'_>, image: &ImageUser) -> Result<(), String> {
     let whole = pod.spec().security_context().and_then(|whole| whole.run_as_non_root());
     if container.security_context().and_then(|own| own.run_as_non_root()).or(whole) != Some(true) {
@@ -150,7 +150,7 @@ fn verify_non_root(pod: Pod<'_>, container: Container<'_>, image: &ImageUser) ->
     }
 }
 
-/// The machine's throttle counters, one directory a processor.
+/// Returns the paths of the machine's CPU throttle counters, one directory for each processor.
 fn throttles() -> impl Iterator<Item = String> {
     let cpus = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let path = |cpu| format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle");

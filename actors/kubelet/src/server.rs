@@ -1,15 +1,15 @@
-//! The kubelet's own server (upstream `pkg/kubelet/server`): logs, exec, attach and port-forward for the apiserver, health and figures for whoever
-//! may see them.
+//! The kubelet's own server (upstream `pkg/kubelet/server`): logs, exec, attach and port-forward for the API server, health and statistics for any authorized
+//! client.
 //!
-//! One server answers for all nodes of a process, so that thousands of simulated nodes need one port. The authority or `Host` header says which node is
-//! meant, where it is a node's name (our API server sends it). Otherwise callers with rights at all nodes are served by the node that has the pod in the
-//! path. A process with a single node needs neither.
+//! One server answers for all nodes of a process, so that thousands of simulated nodes need one port. The authority or `Host` header selects the node by its
+//! name (Oarlock's API server sends it). For other hosts, a caller with rights at all nodes is served by the node that has the pod in the path. A process with
+//! a single node needs neither.
 //!
-//! Who asks is known by a client certificate of the cluster's authority or by a token that the apiserver has reviewed; whether they may is what
-//! the apiserver says about `nodes/<subresource>` ([`attributes`]). Nobody is anonymous. The read-only port, where it is asked for, needs
-//! neither and serves only what is safe to show.
+//! Callers authenticate with a client certificate of the cluster's authority or a token, which the API server reviews; the API server also decides their rights
+//! to `nodes/<subresource>` ([`attributes`]). Anonymous requests are refused. The optional read-only port needs neither authentication nor authorization, and
+//! serves only public data.
 //!
-//! The apiserver of the same process comes the same way, over a pipe instead of TLS ([`Server::connect`]).
+//! The API server of the same process connects through an in-memory pipe instead of TLS ([`Server::connect`]).
 
 mod answer;
 mod attributes;
@@ -40,17 +40,17 @@ use place::Choice;
 
 pub(crate) use listener::LISTENER;
 
-/// Bytes on their way between the apiserver and a kubelet of the same process, each way.
-const PIPE: usize = 64 << 10;
-/// The node name in access reviews for requests that concern all nodes: the caller needs the right without a restriction to names.
+/// Buffer size in bytes, each way, of the pipe between the API server and a kubelet of the same process.
+const PIPE_BYTES: usize = 64 << 10;
+/// Node name in access reviews for requests that concern all nodes: the caller needs the right without a restriction to names.
 const ALL_NODES: &str = "";
 
-/// How a request reached the server.
+/// Origin of a request to the kubelet's server.
 #[derive(Clone, Debug)]
 pub enum Peer {
     /// From this process, as this user, to this node.
     Inside(Arc<User>, Box<KubeletHandle>),
-    /// Over TLS, with these certificates.
+    /// Over TLS, with these client certificates.
     Outside(Chain),
     /// At the read-only port.
     Reader,
@@ -67,12 +67,12 @@ struct Inner {
     system: System,
     fleet: Fleet,
     access: Access,
-    /// What goes on when the request that began it has been answered.
+    /// Gate for the tasks of pipes and of upgraded connections.
     streams: Gate,
 }
 
 impl Server {
-    /// A server for the nodes of `fleet`. `clients` says whose certificates are believed; without it only tokens are.
+    /// Creates a server for the nodes of `fleet`. `clients` holds the authorities of client certificates; without it only tokens are accepted.
     #[must_use]
     pub fn new(system: &System, fleet: &Fleet, clients: Option<ClientTrust>) -> Self {
         let streams = system.gate("kubelet.streams", Phase::Ingress);
@@ -80,19 +80,19 @@ impl Server {
         Self { inner: Arc::new(Inner { system, fleet, access, streams }) }
     }
 
-    /// A connection to the kubelet of `node`, which must be of this process, for HTTP/1.1 as `user`.
+    /// Opens an HTTP/1.1 connection as `user` to the kubelet of `node`; `None` when this process has no such node.
     #[must_use]
     pub fn connect(&self, node: &str, user: User) -> Option<BoxIo> {
         let peer = Peer::Inside(Arc::new(user), Box::new(self.inner.fleet.node(node)?));
-        let (near, far) = tokio::io::duplex(PIPE);
+        let (near, far) = tokio::io::duplex(PIPE_BYTES);
         let gate = self.inner.streams.clone();
         let serve = connections::connection(self.clone(), gate.token(), far, peer);
-        // While the process shuts down there is nobody to talk to.
+        // Spawning fails only while the process shuts down.
         gate.spawn("pipe", serve).ok()?;
         Some(Box::new(near))
     }
 
-    /// The caller is authenticated before anything else, so that strangers cannot find out how many nodes there are, and which.
+    /// Answers a request. The caller is authenticated first, so that unknown callers cannot probe how many nodes exist, and which.
     async fn try_answer(&self, peer: &Peer, request: Request<Incoming>) -> Result<Answer, Refusal> {
         let (method, path) = (request.method(), request.uri().path());
         let user = match peer {
@@ -122,7 +122,7 @@ impl Server {
         route::route(self, &chosen, request).await
     }
 
-    /// Any node of the process, whose client sends the token and access reviews.
+    /// Returns any node of the process, whose client sends the token and access reviews.
     fn any(&self) -> Option<KubeletHandle> {
         let fleet = &self.inner.fleet;
         fleet.names().iter().find_map(|name| fleet.node(name))
@@ -134,7 +134,7 @@ impl Server {
         known.ok_or_else(unauthorized)
     }
 
-    /// Refuses a user who lacks the right, at this node or at [all](ALL_NODES).
+    /// Refuses a user without the right at this node, or at [all nodes](ALL_NODES).
     async fn authorize(
         &self,
         client: &Client,

@@ -1,8 +1,8 @@
-//! The simulated runtime: containers are timers. It implements the same trait as a real one, so a thousand hollow nodes exercise the
+//! The simulated container runtime, whose containers are timers. It implements the same trait as a real runtime, so a thousand simulated nodes exercise the
 //! kubelet's own code.
 //!
-//! Annotations of a pod make its containers fail, exit, start slowly or write (`docs/guides/simulated-nodes.md`, [`Script`]).
-//! It keeps no task and no thread: [`Runtime::container_event`] sleeps until the next timer is due.
+//! Annotations of a pod make its containers fail, exit, start slowly or write logs (`docs/guides/simulated-nodes.md`, [`Script`]). The runtime has no task and
+//! no thread: [`Runtime::container_event`] sleeps until the next timer is due.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -30,12 +30,12 @@ mod script;
 use addresses::Addresses;
 pub use script::{PREFIX, Script};
 
-/// Exit code of a process that did not handle SIGTERM.
+/// Exit code of a process killed by SIGTERM.
 const TERMINATED: i32 = 143;
-/// Exit code of a process that was killed.
+/// Exit code of a process killed by SIGKILL.
 const KILLED: i32 = 137;
 
-/// See the module text. One per node.
+/// A simulated container runtime; one for each node.
 #[derive(Debug)]
 pub struct Sim {
     state: Arc<Shared>,
@@ -44,7 +44,7 @@ pub struct Sim {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// A timer was set, or a container changed.
+    /// Notifies the waiting event reader of a new timer or a changed container.
     changed: Notify,
 }
 
@@ -78,7 +78,7 @@ struct Container {
     code: i32,
     reason: &'static str,
     ready: bool,
-    /// When it becomes ready, and when it exits.
+    /// When the container becomes ready, and when it exits.
     becomes_ready: Option<Instant>,
     exits: Option<Instant>,
 }
@@ -110,7 +110,7 @@ impl Container {
 }
 
 impl Sim {
-    /// A runtime without containers whose pods get addresses of `pod_cidr`.
+    /// Creates a runtime without containers, whose pods get addresses of `pod_cidr`.
     #[must_use]
     pub fn new(pod_cidr: IpNet) -> Self {
         let state = State {
@@ -127,19 +127,19 @@ impl Sim {
 
 impl State {
     fn id(&mut self) -> Str {
-        // An odd step visits every number, so ids do not repeat and do not look alike.
+        // An odd step visits every number before repeating one, and makes consecutive ids look different.
         self.next = self.next.wrapping_add(0x9e37_79b9_7f4a_7c15);
         format!("{:016x}", self.next).into()
     }
 
-    /// Sets the timers of a container that runs.
+    /// Sets the timers of a running container.
     fn arm(&mut self, id: &Str) {
         let Some(container) = self.containers.get(id) else { return };
         let timers = [container.becomes_ready, container.exits];
         self.timers.extend(timers.into_iter().flatten().map(|at| (at, id.clone())));
     }
 
-    /// The first timer that is due and means something.
+    /// Returns the event of the first due timer that still applies, or the time of the next timer.
     fn due(&mut self, now: Instant) -> std::result::Result<RuntimeEvent, Option<Instant>> {
         loop {
             let Some((at, id)) = self.timers.first().cloned() else { return Err(None) };
@@ -349,7 +349,7 @@ impl Runtime for Sim {
     }
 
     async fn image_status(&self, image: &str, container: &str, pod: &PodSandboxConfig) -> Result<Option<Image>> {
-        // A pull that is to fail needs an image that is not there, whoever pulled it before.
+        // A scripted pull failure needs a missing image, even if another container pulled the image before.
         let script = Script::of(&pod.annotations, container)?;
         if script.is_some_and(|script| script.pull_failure(image).is_some()) {
             return Ok(None);
@@ -423,7 +423,7 @@ impl Runtime for Sim {
 }
 
 impl Container {
-    /// Sets when it becomes ready and when it exits, `ran` after its start.
+    /// Sets when the container becomes ready and when it exits, `ran` after its start.
     fn run(&mut self, script: Option<&Script>, ran: Duration) {
         let ready = script.and_then(|script| script.ready_after);
         let ready = ready.or(self.probed.map(|seconds| Duration::from_secs(seconds.into())));

@@ -1,4 +1,4 @@
-//! What a kubelet reads of a pod. Pods of one template share theirs, so a burst of a thousand equal pods keeps it once.
+//! The part of a pod that a kubelet reads. Pods of one template share it, so a thousand equal pods need its memory once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use oarlock_schema::{Obj, Str};
 use parking_lot::Mutex;
 
 use crate::affinity::Constraints;
-use crate::seen::Seen;
+use crate::recorded_status::RecordedStatus;
 
-/// When containers are started again.
+/// Restart policy of containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RestartPolicy {
-    /// Whatever they ended with.
+    /// Restart after any exit.
     Always,
-    /// Unless they ended with 0.
+    /// Restart after an exit code other than 0.
     OnFailure,
-    /// Never.
+    /// Never restart.
     Never,
 }
 
-/// When an image is pulled.
+/// Pull policy of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PullPolicy {
     /// Before each start.
     Always,
-    /// When it is not there.
+    /// Pull when the image is not present.
     IfNotPresent,
     /// Never.
     Never,
@@ -38,13 +38,13 @@ pub enum PullPolicy {
 /// One container of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContainerSpec {
-    /// Name.
+    /// Name of the container.
     pub name: Str,
-    /// Image as written.
+    /// Name of the image as written in the spec.
     pub image: Str,
-    /// When it is pulled.
+    /// Pull policy.
     pub pull: PullPolicy,
-    /// An init container that runs as long as the pod does.
+    /// Whether this is an init container that runs as long as the pod (restartPolicy `Always`).
     pub sidecar: bool,
     /// Entry point; empty for the image's own.
     pub command: Box<[Str]>,
@@ -52,65 +52,65 @@ pub struct ContainerSpec {
     pub args: Box<[Str]>,
     /// Seconds until the first readiness or startup probe, if there is one.
     pub first_probe: Option<u32>,
-    /// Has a startup probe.
+    /// Whether the container has a startup probe.
     pub startup_probe: bool,
-    /// Has a readiness probe.
+    /// Whether the container has a readiness probe.
     pub readiness_probe: bool,
 }
 
-/// A port of the node that a pod wants: protocol, address (empty is all), number.
+/// Host port of a pod: protocol, address (empty for all) and number.
 pub(crate) type HostPort = (Str, Str, u16);
 
-/// What pods of one template have in common.
+/// Settings shared by all pods of one template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Template {
     /// Init containers in order, sidecars among them.
     pub init: Box<[Arc<ContainerSpec>]>,
     /// Containers in order.
     pub main: Box<[Arc<ContainerSpec>]>,
-    /// When containers are started again.
+    /// Restart policy.
     pub restart: RestartPolicy,
-    /// Seconds between the wish to stop and the kill.
+    /// Grace period in seconds.
     pub grace: i64,
-    /// Seconds the pod may be active.
+    /// `activeDeadlineSeconds`.
     pub deadline: Option<i64>,
-    /// Uses the node's network.
+    /// Whether pods use the node's network.
     pub host_network: bool,
-    /// Annotations but for kubectl's copy of the object, sorted by key.
+    /// Annotations except kubectl's last-applied configuration, sorted by key.
     pub annotations: Arc<[(Str, Str)]>,
-    /// What it requests: milli-cores of `cpu`, whole units of everything else.
+    /// Requests of the pod: milli-cores of `cpu`, whole units of every other resource.
     pub(crate) requests: Box<[(Str, i64)]>,
     pub(crate) ports: Box<[HostPort]>,
-    /// Which nodes it may run on.
+    /// Requirements on the node.
     pub(crate) constraints: Constraints,
 }
 
 impl Template {
-    /// The value of an annotation.
+    /// Returns the value of an annotation.
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         let at = self.annotations.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok()?;
         self.annotations.get(at).map(|(_, value)| value.as_str())
     }
 }
 
-/// What a kubelet reads of a pod.
+/// The part of a pod that a kubelet reads.
 #[derive(Debug)]
 pub(crate) struct PodView {
     pub(crate) template: Arc<Template>,
     /// `metadata.deletionGracePeriodSeconds`.
     pub(crate) deletion_grace: Option<i64>,
-    /// Why the readiness gates do not hold; `None` when they do, or there are none.
+    /// Message about failed readiness gates; `None` when all hold, or there are none.
     pub(crate) gates: Option<Box<str>>,
-    /// Since when it has its node, in Unix seconds; 0 when nobody said so.
+    /// Unix second of the pod's assignment to its node; 0 if not recorded.
     pub(crate) scheduled: i64,
-    /// What the API says of the pod's state; the first reader takes it.
-    pub(crate) seen: Mutex<Option<Box<Seen>>>,
-    /// The object itself; `None` on simulated nodes, which need no more than the above.
+    /// Status recorded in the API; taken by its first reader.
+    pub(crate) seen: Mutex<Option<Box<RecordedStatus>>>,
+    /// The object itself; `None` on simulated nodes, which do not need it.
     pub(crate) whole: Option<Arc<Obj>>,
 }
 
 impl PodView {
-    /// As [`Project::project`], with the object itself: for nodes that are machines.
+    /// Projects a pod like [`Project::project`] and keeps the object, for nodes on real machines.
     pub(crate) fn whole(obj: &Obj) -> Self {
         Self { whole: Some(Arc::new(obj.clone())), ..Self::project(obj) }
     }
@@ -125,8 +125,8 @@ impl Project for PodView {
             template: shared(template(pod)),
             deletion_grace: pod.metadata().deletion_grace_period_seconds(),
             gates: gates(pod),
-            scheduled: crate::seen::scheduled(pod),
-            seen: Mutex::new(Seen::read(pod).map(Box::new)),
+            scheduled: crate::recorded_status::scheduled(pod),
+            seen: Mutex::new(RecordedStatus::read(pod).map(Box::new)),
             whole: None,
         }
     }
@@ -177,7 +177,7 @@ fn container(container: Container<'_>) -> ContainerSpec {
     }
 }
 
-/// Upstream's texts of `GeneratePodReadyCondition`.
+/// Returns the message about failed readiness gates (upstream's `GeneratePodReadyCondition`).
 fn gates(pod: Pod<'_>) -> Option<Box<str>> {
     let mut messages = Vec::new();
     for gate in pod.spec().readiness_gates().iter() {
@@ -192,7 +192,7 @@ fn gates(pod: Pod<'_>) -> Option<Box<str>> {
     (!messages.is_empty()).then(|| messages.join(", ").into())
 }
 
-/// Sums in the units of [`Template::requests`].
+/// Sums requests in the units of [`Template::requests`].
 struct Units;
 
 impl Accounting for Units {
@@ -223,17 +223,17 @@ fn ports(pod: Pod<'_>) -> Box<[HostPort]> {
     ports.filter_map(host_port).collect()
 }
 
-const RECENT: usize = 1024;
+const MAX_RECENT_TEMPLATES: usize = 1024;
 static RECENT_TEMPLATES: Mutex<Vec<Option<Arc<Template>>>> = Mutex::new(Vec::new());
 
-/// The same template as that of a pod projected recently, if there was one.
+/// Returns a recently projected template equal to this one, or this one.
 fn shared(template: Template) -> Arc<Template> {
     use std::hash::BuildHasher;
     let hash = foldhash::fast::FixedState::default().hash_one(&template);
-    let at = usize::try_from(hash % RECENT as u64).unwrap_or(0);
+    let at = usize::try_from(hash % MAX_RECENT_TEMPLATES as u64).unwrap_or(0);
     let mut recent = RECENT_TEMPLATES.lock();
     if recent.is_empty() {
-        recent.resize(RECENT, None);
+        recent.resize(MAX_RECENT_TEMPLATES, None);
     }
     let Some(slot) = recent.get_mut(at) else { return Arc::new(template) };
     match slot {

@@ -1,4 +1,4 @@
-//! An API in memory, for nodes in virtual time: objects, watches, patches as the server applies them, graceful deletion of pods.
+//! A fake API in memory for nodes in virtual time: objects, watches, patches applied like the server's, graceful deletion of pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ type Key = (&'static str, Str, Str);
 struct State {
     revision: u64,
     objects: BTreeMap<Key, Obj>,
-    /// Revision, resource, whether it was there before, the state, whether it is gone.
+    /// Revision, resource, whether the object existed before, its state, whether it was deleted.
     log: Vec<(u64, &'static str, bool, Obj, bool)>,
     calls: BTreeMap<String, u64>,
     down: bool,
 }
 
-/// The API. Clones share it.
+/// A fake API. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Api {
     state: Arc<Mutex<State>>,
@@ -46,12 +46,12 @@ impl Api {
         Client::new(Arc::new(self.clone()))
     }
 
-    /// From now on every call fails with 503, or no longer.
+    /// Makes every call fail with 503 while `down`.
     pub(crate) fn down(&self, down: bool) {
         self.state.lock().down = down;
     }
 
-    /// How often a verb was called on a resource (`patch pods/status`).
+    /// Returns how often a verb was called on a resource (`patch pods/status`).
     pub(crate) fn calls(&self, what: &str) -> u64 {
         self.state.lock().calls.get(what).copied().unwrap_or(0)
     }
@@ -164,7 +164,7 @@ impl State {
     }
 }
 
-/// A node writes no status that an API server would refuse: it would try again for ever.
+/// Fails the test on a status that an API server would refuse, since a node would retry such a write for ever.
 fn judge(resource: &'static Resource, new: &mut Obj, old: &Obj) {
     if resource.plural == "pods" {
         oarlock_apis::core::pod_status::pair_addresses(new);
@@ -288,7 +288,7 @@ impl Watch for Stream {
     }
 }
 
-/// A pod of one container `main` on node `n1`, changed by `change` (a merge over the whole object).
+/// Returns a pod with one container `main` on node `n1`, changed by `change` (merged over the whole object).
 pub(crate) fn pod(name: &str, change: &Value) -> Value {
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -313,7 +313,7 @@ fn merge(into: &mut Value, change: &Value) {
     }
 }
 
-/// Annotations of the simulated runtime.
+/// Returns annotations for the simulated runtime.
 pub(crate) fn says(pairs: &[(&str, &str)]) -> Value {
     let pairs = pairs.iter().map(|(key, value)| (format!("{}{key}", crate::PREFIX), Value::from(*value)));
     json!({"metadata": {"annotations": pairs.collect::<serde_json::Map<_, _>>()}})

@@ -1,4 +1,4 @@
-//! Whole nodes in virtual time, over an API in memory.
+//! Tests of whole nodes in virtual time, over a fake API in memory.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ mod fleet;
 mod lifecycle;
 mod statics;
 
-/// A node `n1` over an API, registered.
+/// A registered node `n1` and its API.
 struct World {
     system: System,
     api: Api,

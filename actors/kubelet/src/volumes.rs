@@ -1,13 +1,12 @@
-//! The volumes of pods: made before their containers, kept current while they run, taken down after them.
+//! The volumes of pods: set up before their containers start, updated while they run, removed after they have ended.
 //!
-//! * `plan.rs` decides what a volume is to be, `payload.rs` what files are in it; both are pure.
-//! * [`Volumes::set_up`] makes it so. It may be called again at any time, and is, to refresh what projects API objects.
-//! * `mounts.rs` decides what of it a container sees where; sub-paths are bound by `subpath.rs`.
-//! * [`Volumes::tear_down`] needs nothing but the disk: what an earlier kubelet left behind goes the same way.
+//! * `plan.rs` decides how to make a volume, `payload.rs` which files it contains; both are pure.
+//! * [`Volumes::set_up`] executes the plans. It is idempotent, and also updates volumes that project API objects.
+//! * `mounts.rs` decides what a container mounts where; sub-paths are bound by `subpath.rs`.
+//! * [`Volumes::tear_down`] needs only the disk's state, so it also removes what an earlier kubelet left.
 //!
-//! The layout below the root directory is upstream's (`layout.rs`). Work on the file system runs on threads that may block, and one pod's
-//! work is done one after another in the order in which it was asked for, even if whoever asked for it no longer waits. So nothing is made
-//! after it was taken down.
+//! The layout below the root directory is upstream's (`layout.rs`). File system work runs on blocking threads. The work of one pod is serialized in the order
+//! of requests, even if a caller has stopped waiting, so that nothing is made again after its removal.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -43,33 +42,33 @@ mod usage;
 use layout::PodDir;
 pub(crate) use mounts::{ContainerMounts, HostsFile, Mount, Propagation};
 
-/// A volume that is there.
+/// A volume that has been set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Volume {
-    /// Where, on the node.
+    /// Path of the volume on the node.
     pub(crate) path: PathBuf,
-    /// No container may write to it.
+    /// Whether no container may write to the volume.
     pub(crate) read_only: bool,
-    /// Why it could not be brought up to date: the message of an event `FailedMount`. What was there before still is.
+    /// Why the volume could not be updated: the message of an event `FailedMount`. The previous content is still in place.
     pub(crate) stale: Option<String>,
-    /// The name under which it lies below the pod's directory: that of the PersistentVolume for claims.
+    /// Name of the volume's directory below the pod's; for claims the PersistentVolume's name.
     pub(crate) inner_name: Str,
 }
 
 /// A pod's volumes by name.
 pub(crate) type Mounted = BTreeMap<Str, Volume>;
 
-/// Volumes that could not be made.
+/// Volumes that could not be set up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Failed {
     /// Messages of the events `FailedMount`, one for each volume.
     pub(crate) messages: Vec<String>,
-    /// The names.
+    /// Names of the volumes.
     pub(crate) unmounted: Vec<Str>,
 }
 
 impl Failed {
-    /// The message of the event about the pod as a whole (`FailedMount`), when its start is given up for now.
+    /// Returns the message of the pod's event `FailedMount` after an attempt to start the pod has failed.
     pub(crate) fn summary(&self) -> String {
         let names: Vec<&str> = self.unmounted.iter().map(Str::as_str).collect();
         format!(
@@ -80,27 +79,26 @@ impl Failed {
     }
 }
 
-/// See the module text. One for a node; clones share it.
+/// Manager of the volumes of a node's pods. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Volumes {
     root: PathBuf,
     locks: Arc<Mutex<HashMap<Str, Lock>>>,
 }
 
-/// Whoever waits gets it in the order of asking.
+/// Lock of one pod's volumes; waiters get it in the order of requests.
 type Lock = Arc<tokio::sync::Mutex<()>>;
 
 impl Volumes {
-    /// The volumes of the node whose data lie in `root` (`--root-dir`).
+    /// Creates a manager of the volumes below `root` (`--root-dir`).
     pub(crate) fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), locks: Arc::default() }
     }
 
-    /// Makes the volumes that the containers of a pod mount, or brings them up to date; one that is there and cannot be brought up to
-    /// date serves on ([`Volume::stale`]).
+    /// Sets up or updates the volumes that a pod's containers mount. An existing volume that cannot be updated stays in use ([`Volume::stale`]).
     ///
     /// # Errors
-    /// What could not be made; everything else was.
+    /// When some volumes could not be set up; all others were.
     pub(crate) async fn set_up(
         &self,
         object: &Arc<Obj>,
@@ -110,7 +108,7 @@ impl Volumes {
         self.make(object, around, references, false).await
     }
 
-    /// As [`Volumes::set_up`], for a pod that may be about to go: what was taken down is not made again.
+    /// Updates volumes like [`Volumes::set_up`], for a pod that may be ending: removed volumes are not made again.
     ///
     /// # Errors
     /// As [`Volumes::set_up`].
@@ -160,7 +158,7 @@ impl Volumes {
         if failed.messages.is_empty() { Ok(mounted) } else { Err(failed) }
     }
 
-    /// Reads the files of variables that the environment of a container is made of.
+    /// Reads the files of variables that a container's environment refers to.
     pub(crate) async fn read(&self, object: &Arc<Obj>, container: Container<'_>, mounted: &Mounted, into: &mut Found) {
         for (volume, path) in environment::files(container) {
             let Some(at) = mounted.get(&volume).map(|volume| volume.path.clone()) else { continue };
@@ -171,10 +169,10 @@ impl Volumes {
         }
     }
 
-    /// Makes what a container mounts: its sub-paths, `/etc/hosts`, the file for its termination message.
+    /// Makes a container's own mounts: its sub-paths, `/etc/hosts`, the file for its termination message.
     ///
     /// # Errors
-    /// Why the container cannot be configured (`CreateContainerConfigError`).
+    /// When the container cannot be configured (`CreateContainerConfigError`).
     pub(crate) async fn container(
         &self,
         object: &Arc<Obj>,
@@ -195,33 +193,33 @@ impl Volumes {
         self.serially(uid, work).await?
     }
 
-    /// The message with which a pod is evicted (reason `Evicted`), if one of its emptyDir volumes holds more than its limit.
+    /// Returns the message of a pod's eviction (reason `Evicted`), if one of its emptyDir volumes exceeds its limit.
     pub(crate) async fn over_limit(&self, object: &Arc<Obj>, mounted: &Mounted) -> Option<String> {
         let limits = usage::limits(downward::pod(object));
         if limits.is_empty() {
             return None;
         }
         let mounted = mounted.clone();
-        // Not one after another with other work: a look at many files takes its time.
+        // Not serialized with other work of the pod, since measuring many files takes long.
         tokio::task::spawn_blocking(move || usage::over(&limits, &mounted)).await.ok().flatten()
     }
 
-    /// Unmounts and removes everything of a pod. Idempotent; its containers must have ended.
+    /// Unmounts and removes all volumes and directories of a pod. Idempotent; the pod's containers must have ended.
     ///
     /// # Errors
-    /// The system's text; to be tried again.
+    /// When the operating system refuses; the caller must try again.
     pub(crate) async fn tear_down(&self, uid: &str) -> Result<(), String> {
         let dir = self.pod_dir(uid);
         let removed = self.serially(uid, move || tear_down::tear_down(&dir)).await?;
-        // One that somebody waits for, or holds, is his.
+        // A lock that a caller holds or waits for must stay.
         self.locks.lock().retain(|known, lock| known != uid || Arc::strong_count(lock) > 1);
         removed
     }
 
-    /// The uids of pods that left something on the disk.
+    /// Returns the uids of the pods with leftovers on the disk.
     ///
     /// # Errors
-    /// The system's text.
+    /// When the disk cannot be read; the operating system's text.
     pub(crate) async fn on_disk(&self) -> Result<Vec<Str>, String> {
         let root = self.root.clone();
         tokio::task::spawn_blocking(move || tear_down::pods(&root)).await.map_err(|error| error.to_string())?
@@ -231,8 +229,8 @@ impl Volumes {
         PodDir::new(&self.root, uid)
     }
 
-    /// Runs work on a pod's files on a thread that may block, after all work that was asked for before. Who no longer waits before it has
-    /// begun has not asked; once begun it comes to its end.
+    /// Runs work on a pod's files on a blocking thread, after all earlier work of the pod. Work whose caller has stopped waiting is skipped if it has not
+    /// begun; once begun it runs to its end.
     async fn serially<T: Send + 'static>(
         &self,
         uid: &str,
@@ -259,7 +257,7 @@ impl Failed {
     }
 }
 
-/// What went wrong with a path, as Go tells it: `mkdir /a: permission denied`.
+/// Returns the text of a file system error in Go's form: `mkdir /a: permission denied`.
 fn because<'a>(verb: &'a str, path: &'a std::path::Path) -> impl Fn(std::io::Error) -> String + 'a {
     move |error| {
         let text = error.to_string();

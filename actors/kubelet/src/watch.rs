@@ -1,4 +1,4 @@
-//! Notices at once when something happens in a directory (inotify).
+//! Waits for changes in a directory (inotify).
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::io::unix::AsyncFd;
 
-/// Watches a directory.
+/// A watch of one directory.
 pub(crate) struct Watch {
     fd: AsyncFd<OwnedFd>,
 }
 
 impl Watch {
-    /// Must be called inside tokio.
+    /// Starts a watch. Must be called inside tokio.
     pub(crate) fn new(dir: &Path, what: WatchFlags) -> std::io::Result<Self> {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         inotify::add_watch(&fd, dir, what)?;
@@ -21,10 +21,10 @@ impl Watch {
         Ok(Self { fd })
     }
 
-    /// Waits for a change since the last one. Cancel safe.
+    /// Waits for a change since the last call. Cancel safe.
     pub(crate) async fn changed(&mut self) -> std::io::Result<()> {
         let mut ready = self.fd.readable_mut().await?;
-        // What happened is of no interest: the reader looks at the files.
+        // The events' content is irrelevant: the caller reads the files.
         let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(ready.get_inner(), &mut buffer);
         while events.next().is_ok() {}

@@ -1,4 +1,4 @@
-//! What pods cost on the node's side: the growth of the process over a hundred nodes of a hundred pods each, on an API that keeps nothing.
+//! Measures the memory of pods on the node's side: the growth of the process over a hundred nodes of a hundred pods each, on a fake API that stores nothing.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -18,9 +18,9 @@ use oarlock_testkit::wait::Progress;
 
 const NODES: u16 = 100;
 const PODS: usize = 100;
-/// The design's bound.
+/// Largest memory of a pod in bytes.
 const BYTES_A_POD: usize = 2 << 10;
-/// Watch, timers, futures, connections to actors: what a node takes without pods, at most.
+/// Largest memory of a node without pods in bytes: watch, timers, futures, connections to actors.
 const BYTES_A_NODE: usize = 32 << 10;
 
 struct Api {
@@ -31,7 +31,7 @@ fn object(resource: &'static Resource, json: String) -> Object {
     Object::from_json(resource.ty, json.into()).unwrap()
 }
 
-/// A pod as the replicaset controller and admission leave it.
+/// Returns a pod with the fields that the ReplicaSet controller and admission set.
 fn pod(resource: &'static Resource, node: &str, at: usize) -> Object {
     let uid =
         format!("{:08x}-0000-4000-8000-{at:012x}", node.len() * 31 + node.bytes().map(usize::from).sum::<usize>());
@@ -73,7 +73,7 @@ impl Transport for Api {
 
     async fn watch(&self, resource: &'static Resource, _: &str, options: ListOptions) -> Result<WatchStream, Status> {
         let node = options.field_selector.exact("spec.nodeName").unwrap_or("").to_owned();
-        // Of the Node itself nothing is heard.
+        // The watch of the Node itself sends nothing.
         let sent = if node.is_empty() { PODS } else { 0 };
         Ok(Box::new(Pods { resource, node, sent }))
     }
@@ -125,7 +125,7 @@ async fn a_pod_takes_less_than_two_kilobytes_on_its_node() {
             clock::sleep(Duration::from_millis(20)).await;
         }
     };
-    // What is paid once (types, templates, the allocator's own) is paid by the first nodes.
+    // One-time costs (types, templates, the allocator) are paid by the first nodes.
     for index in 0..NODES / 10 {
         fleet.add(client.clone(), NodeConfig::simulated(format!("first{index}"), index)).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Asks everybody what they have carried.
+//! Asks all members of the bus for their traffic statistics.
 
 mod table;
 
@@ -13,25 +13,25 @@ use crate::member::{INSPECT, MEMBERS};
 
 pub use table::table;
 
-/// Members that are asked at once.
-pub(crate) const AT_ONCE: usize = 64;
+/// The number of members that are asked concurrently.
+pub(crate) const CONCURRENT_ASKS: usize = 64;
 
-/// A member, as it tells of itself or as others do.
+/// The traffic of one member, as reported by the member, or why the member did not answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Who.
+    /// The member.
     pub member: Identity,
-    /// How long ago others heard it, as the one who heard it last tells.
+    /// The time since the member's last heartbeat, as reported by the member that received it last.
     pub heard: Duration,
-    /// What it tells, or why it does not.
+    /// The member's answer, or why there is none.
     pub answer: Result<InspectAnswer, AskError>,
 }
 
-/// Asks one member of each role who is there, and then everybody; each answer may take `budget`. Members that were heard within the last minute (nodes: six)
-/// are there, whether they answer or not.
+/// Asks one member of each role for its roster, and then all members; each answer may take `budget`. The reports include members that do not answer, if a
+/// heartbeat was received within the last minute (nodes: six minutes).
 ///
 /// # Errors
-/// When nobody told who is there, and for somebody that had another reason than that nobody of the role is there.
+/// When no roster was received, and at least one request for a roster failed for another reason than that the role has no member.
 pub async fn inspect(bus: &Bus, budget: Duration) -> Result<Vec<Report>, AskError> {
     let known = everybody(bus, budget).await?;
     let ask = |(member, heard): (Identity, Duration)| async move {
@@ -41,13 +41,14 @@ pub async fn inspect(bus: &Bus, budget: Duration) -> Result<Vec<Report>, AskErro
         };
         Report { member, heard, answer }
     };
-    Ok(stream::iter(known).map(ask).buffered(AT_ONCE).collect().await)
+    Ok(stream::iter(known).map(ask).buffered(CONCURRENT_ASKS).collect().await)
 }
 
-/// Everybody who was heard lately, and how long ago.
+/// Returns all members in the rosters, each with the time since its last heartbeat.
 pub(crate) async fn everybody(bus: &Bus, budget: Duration) -> Result<BTreeMap<Identity, Duration>, AskError> {
     let roles = Role::ALL.into_iter().filter(|role| !matches!(role, Role::Node | Role::Inspector));
-    let asked = stream::iter(roles).map(|role| members(bus, role, budget)).buffered(AT_ONCE).collect::<Vec<_>>().await;
+    let asked =
+        stream::iter(roles).map(|role| members(bus, role, budget)).buffered(CONCURRENT_ASKS).collect::<Vec<_>>().await;
     let mut known: BTreeMap<Identity, Duration> = BTreeMap::new();
     let mut failure = None;
     for answer in asked {
@@ -65,7 +66,7 @@ pub(crate) async fn everybody(bus: &Bus, budget: Duration) -> Result<BTreeMap<Id
     }
 }
 
-/// Whom some member of a role has heard.
+/// Asks one member of a role for its roster.
 async fn members(bus: &Bus, role: Role, budget: Duration) -> Result<Vec<(Identity, Duration)>, AskError> {
     let subject = Subject::service(role, MEMBERS).map_err(|error| AskError::Denied(error.to_string()))?;
     let answer: MembersAnswer = bus.ask(&subject, &MembersQuestion {}, budget).await?;

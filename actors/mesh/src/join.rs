@@ -1,4 +1,4 @@
-//! Joining the bus.
+//! Connects a process to the bus, as a member or as a client that only asks.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,13 +11,13 @@ use oarlock_runtime::{Gate, Phase, System, rng};
 use crate::member::attend;
 use crate::metrics;
 
-/// This process cannot join the bus.
+/// Why a process cannot join the bus.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// A file that the flags name cannot be read.
     #[error(transparent)]
     File(#[from] oarlock_config::Error),
-    /// With these flags no connection can ever be made.
+    /// The flags can never lead to a connection.
     #[error(transparent)]
     Options(#[from] BadOptions),
     /// The name cannot be part of a subject.
@@ -28,8 +28,8 @@ pub enum JoinError {
     Spawn(#[from] oarlock_runtime::Error),
 }
 
-/// Makes this process a member of the bus that the flags name; `None` where they name none. Does not wait for a connection: without one everything
-/// goes on as it would without a bus.
+/// Makes this process a member of the bus that the flags name; `None` if the flags name no bus. Does not wait for a connection: while the bus is not
+/// connected, the process works as without a bus.
 ///
 /// # Errors
 /// [`JoinError`].
@@ -42,13 +42,13 @@ pub async fn join(system: &System, flags: &NatsOptions, role: Role, name: &str) 
     Ok(bus)
 }
 
-/// As [`join`], for who only asks.
+/// Connects to the bus as [`join`] does, but sends no heartbeats and answers no questions. For clients that only ask.
 ///
 /// # Errors
 /// [`JoinError`].
 pub fn connect(system: &System, flags: &NatsOptions, role: Role, name: &str) -> Result<Option<Bus>, JoinError> {
     let Some(nats) = flags.read()? else { return Ok(None) };
-    // With authorities every server has to speak TLS, whatever its address says.
+    // With authorities the client requires TLS of every server, whatever the address's scheme.
     let open = nats.authorities.is_none().then(|| nats.servers.iter().find(|server| in_the_clear(server, "tls")));
     if let Some(server) = open.flatten() {
         tracing::warn!(
@@ -63,7 +63,7 @@ pub fn connect(system: &System, flags: &NatsOptions, role: Role, name: &str) -> 
     Ok(Some(Bus::connect(options, identity)?))
 }
 
-/// A name that no other process has: a DNS label that begins with role and host.
+/// Returns a name that no other process has: a DNS label of role, host and a random number.
 #[must_use]
 pub fn member_name(role: &str, host: &str) -> String {
     let label = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
@@ -71,7 +71,7 @@ pub fn member_name(role: &str, host: &str) -> String {
     format!("oarlock-{role}-{host}-{:08x}", rng::below(1 << 32))
 }
 
-/// Runs the tasks of the bus inside a gate, with which they end.
+/// Spawns the tasks of the bus inside a gate, so that the tasks end with the gate.
 struct GateSpawn(Gate);
 
 impl Spawn for GateSpawn {

@@ -1,15 +1,16 @@
-//! The crew's work in units, which of them this process may act for, and how its members ask one another.
+//! The units of work that processes share, the claims of this process to units, and the requests between processes over the bus.
 //!
-//! - [`Unit`]: what is assigned as a whole: a sixteenth of the keys of all partitioned controllers, a controller that runs in one place, ….
-//! - [`Placement`]: the units that this process holds, each under its epoch. With one process it holds them all, without a claim.
-//! - [`Permit`]: the right to one call outside of the API, where nothing compares epochs: a clock grants it.
-//! - [`join()`] makes this process a member of the bus; [`attend`] lets it say that it lives, hear who else does, and tell what it has carried.
-//! - [`Service`] answers asks: so many at once, each with its deadline and trace, and declines the others at once with their reason.
-//! - [`inspect`] asks everybody what they have carried, [`muster`] what runs in them.
+//! - [`Unit`]: work that is assigned as a whole, such as a sixteenth of the keys of all partitioned controllers, or a controller that runs in one process.
+//! - [`Placement`]: the units that this process holds, each with its epoch. A process that runs alone holds all units, without a claim.
+//! - [`Permit`]: the right to one call outside of the API (for instance to a cloud), where no epoch is compared. The right is limited by a clock.
+//! - [`join()`] makes this process a member of the bus; [`attend`] sends its heartbeats, receives those of others, and answers questions about its
+//!   traffic and actors.
+//! - [`Service`] answers requests (asks): a bounded number concurrently, each with its deadline and trace; further requests are declined at once.
+//! - [`inspect`] asks all members for their bus traffic, [`muster`] for their actors.
 //!
-//! Invariant: clocks and messages decide when a unit is tried to be moved, never whether its old holder may still write: every write for a
-//! unit is made under [`oarlock_client::Fence`], and compared with the unit's Assignment in the same commit. Only what is done outside of the API
-//! rests on a clock, and so moves later ([`Standing`]).
+//! Invariant: clocks and messages decide when a coordinator tries to move a unit, never whether the old holder may still write: every write for a
+//! unit is made under an [`oarlock_client::Fence`] and compared with the unit's Assignment in the same commit. Only calls outside of the API
+//! depend on a clock, so units with such calls move later ([`Standing`]).
 
 pub mod inspect;
 mod join;
@@ -31,5 +32,5 @@ pub use roster::BEAT;
 pub use service::{Asked, Service};
 pub use unit::{PARTITIONS, Scope, Unit};
 
-/// The rows of this crate.
+/// The actor kinds of this crate.
 pub static KINDS: [&oarlock_runtime::ActorKind; 2] = [&member::PRESENCE, &service::SERVICE];

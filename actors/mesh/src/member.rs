@@ -1,4 +1,4 @@
-//! This process among the members: it says that it lives, hears who else does, and tells what it has carried.
+//! The membership of this process on the bus: sends heartbeats, receives those of others, and answers questions about rosters, traffic and actors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use crate::muster::{self, ACTORS};
 use crate::roster::{Roster, period};
 use crate::service::{Asked, Service};
 
-/// The row of who speaks and hears.
+/// The actor kind that sends and receives heartbeats.
 pub(crate) static PRESENCE: ActorKind = ActorKind { name: "mesh.presence", phase: Phase::Crew, ..ActorKind::DEFAULT };
 
-/// Voices that may wait to be heard.
-const VOICES: usize = 4096;
-/// Questions that are answered at once.
-const QUESTIONS: usize = 16;
-/// The method that tells that a member is there.
+/// The most received heartbeats that wait.
+const MAX_WAITING_HEARTBEATS: usize = 4096;
+/// The number of questions that are answered concurrently.
+const CONCURRENT_QUESTIONS: usize = 16;
+/// The method by which a member confirms that it is present.
 const HERE: &str = "here";
-/// The method that tells what a member has carried.
+/// The method that returns a member's traffic statistics.
 pub(crate) const INSPECT: &str = "inspect";
-/// The service that tells who is there.
+/// The service method that returns a member's roster.
 pub(crate) const MEMBERS: &str = "members";
 
-/// Lets this process say that it lives, hear others where it may, and answer those who [`inspect`](mod@crate::inspect).
+/// Starts the actors that send this process's heartbeats, receive those of others if the role may, and answer [`inspect`](mod@crate::inspect).
 ///
 /// # Errors
 /// When an actor cannot be started.
@@ -42,7 +42,7 @@ async fn begin(system: &System, bus: &Bus) -> Result<(), JoinError> {
     let (roster, began) = (Arc::<Mutex<Roster>>::default(), clock::now());
     let (voice, table) = (bus.clone(), roster.clone());
     let key = bus.identity().to_string();
-    system.spawn_loop(&PRESENCE, key, move |ctx| speak_and_hear(ctx, voice.clone(), table.clone())).await?;
+    system.spawn_loop(&PRESENCE, key, move |ctx| exchange_heartbeats(ctx, voice.clone(), table.clone())).await?;
 
     let own = bus.clone();
     let inspect = move |_: wire::InspectQuestion, _| std::future::ready(Ok::<_, Decline>(carried(&own, began)));
@@ -51,7 +51,7 @@ async fn begin(system: &System, bus: &Bus) -> Result<(), JoinError> {
         let (system, of) = (actors_of.clone(), of.clone());
         async move { muster::page(&system, &of, question, asked.deadline).await }
     };
-    Service::new(Pattern::member(bus.identity()), QUESTIONS)
+    Service::new(Pattern::member(bus.identity()), CONCURRENT_QUESTIONS)
         .method(HERE, |_: wire::Here, _| std::future::ready(Ok::<_, Decline>(wire::Here {})))
         .method(INSPECT, inspect)
         .method(ACTORS, actors)
@@ -67,26 +67,26 @@ async fn begin(system: &System, bus: &Bus) -> Result<(), JoinError> {
             roster.hear(own.clone(), clock::now());
             std::future::ready(Ok::<_, Decline>(heard(&mut roster)))
         };
-        Service::new(service, QUESTIONS).method(MEMBERS, members).start(system, bus.clone()).await?;
+        Service::new(service, CONCURRENT_QUESTIONS).method(MEMBERS, members).start(system, bus.clone()).await?;
     }
     Ok(())
 }
 
-/// Asks a member whether it is there.
+/// Asks a member to confirm that it is present.
 ///
 /// # Errors
-/// [`AskError::NobodyThere`] when it is not; any other reason leaves it open.
+/// [`AskError::NobodyThere`] when the member is absent; after any other error the member may be present.
 pub async fn is_here(bus: &Bus, member: &Identity, budget: Duration) -> Result<(), AskError> {
     let subject = Subject::member(member, HERE).map_err(|error| AskError::Denied(error.to_string()))?;
     bus.ask::<_, wire::Here>(&subject, &wire::Here {}, budget).await.map(drop)
 }
 
-/// Speaks at once over every new connection and then in its rhythm; hears where its role may.
-async fn speak_and_hear(ctx: LoopCtx, bus: Bus, roster: Arc<Mutex<Roster>>) -> Result<(), Failure> {
+/// Sends a heartbeat over each new connection at once and then periodically; receives the heartbeats of others if the role may.
+async fn exchange_heartbeats(ctx: LoopCtx, bus: Bus, roster: Arc<Mutex<Roster>>) -> Result<(), Failure> {
     let (own, role) = (Subject::presence(bus.identity()), bus.identity().role());
     let mut hints = match role {
         Role::Node => None,
-        _ => Some(bus.listen(&Pattern::presence(), VOICES).await?),
+        _ => Some(bus.listen(&Pattern::presence(), MAX_WAITING_HEARTBEATS).await?),
     };
     let mut generation = 0;
     let mut due = clock::now();

@@ -1,4 +1,4 @@
-//! What Prometheus sees of the bus: what [`inspect`](mod@crate::inspect) tells, of this process.
+//! The Prometheus metrics of this process's bus traffic; the same figures as [`inspect`](mod@crate::inspect) reports.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// The connections of this process, as long as they are there.
+/// The bus connections of this process.
 #[derive(Debug, Default)]
 struct Buses(Mutex<Vec<WeakBus>>);
 
@@ -21,7 +21,7 @@ static BUSES: LazyLock<Arc<Buses>> = LazyLock::new(|| {
     buses
 });
 
-/// Shows what this one carries.
+/// Adds a bus connection to the metrics, until the connection is dropped.
 pub(crate) fn show(bus: &Bus) {
     BUSES.0.lock().push(bus.downgrade());
 }
@@ -41,7 +41,7 @@ impl Collector for Buses {
     }
 }
 
-/// What the members of each role in this process have carried together: a process may be a thousand nodes.
+/// The traffic of this process by role, summed over the role's members: one process may run a thousand nodes.
 #[derive(Debug, Default)]
 struct Carried {
     connected: BTreeMap<&'static str, u64>,
@@ -99,7 +99,7 @@ impl Carried {
 
 type Count = fn(&KindStats) -> u64;
 
-/// A metric, what it counts, the label that tells its columns apart, and these.
+/// A counter metric: name, help text, the label that distinguishes the columns, and the columns.
 type Counter = (&'static str, &'static str, &'static str, &'static [(&'static str, Count)]);
 
 const COUNTERS: [Counter; 3] = [

@@ -1,4 +1,4 @@
-//! Asks everybody which actors run in them.
+//! Asks all members of the bus for the actors in their processes, and answers that question.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use oarlock_bus::proto::mesh::v1::{ActorsAnswer, ActorsQuestion};
 use oarlock_bus::{AskError, Bus, Decline, Identity, Role, Subject};
 use oarlock_runtime::{ActorStatus, Instant, System, clock};
 
-use crate::inspect::{AT_ONCE, everybody};
+use crate::inspect::{CONCURRENT_ASKS, everybody};
 
-/// The method that tells which actors a member has.
+/// The method that returns a member's actors.
 pub(crate) const ACTORS: &str = "actors";
-/// Actors in one answer: what they show of their state may be long, and a message carries a megabyte.
-const PAGE: usize = 128;
-/// Actors of one member: a process has some hundred, and who tells of more and more is not believed.
-const MOST: usize = 4096;
-/// Of the state that an actor shows, in bytes; more is left out.
-const SHOWN: usize = 4096;
+/// The most actors in one answer: a message carries a megabyte, and the state of an actor may be long.
+const PAGE_ACTORS: usize = 128;
+/// The most actors that are accepted of one member; a process has some hundred. Bounds the pages that a faulty member can send.
+const MAX_ACTORS: usize = 4096;
+/// The longest state of an actor in an answer, in bytes of JSON; a longer state is replaced by a hint.
+const MAX_STATE_BYTES: usize = 4096;
 
-/// A member, and its actors or why it does not tell.
+/// A member of the bus with its actors, or why the member did not answer.
 #[derive(Clone, Debug)]
 pub struct Present {
-    /// Who.
+    /// The member.
     pub member: Identity,
-    /// How long ago others heard it.
+    /// The time since the member's last heartbeat.
     pub heard: Duration,
-    /// What runs in it.
+    /// The actors in the member's process.
     pub actors: Result<Vec<ActorStatus>, AskError>,
 }
 
-/// Asks everybody who was heard lately, but not this process itself; each answer may take `budget`.
+/// Asks all members with a recent heartbeat, except this process; each answer may take `budget`.
 ///
 /// # Errors
-/// When nobody tells who is there.
+/// When no roster of members was received.
 pub async fn muster(bus: &Bus, budget: Duration) -> Result<Vec<Present>, AskError> {
     let mut known = everybody(bus, budget).await?;
     known.remove(bus.identity());
@@ -40,7 +40,7 @@ pub async fn muster(bus: &Bus, budget: Duration) -> Result<Vec<Present>, AskErro
         let actors = pages(bus, &member, budget).await;
         Present { member, heard, actors }
     };
-    Ok(stream::iter(known).map(ask).buffered(AT_ONCE).collect().await)
+    Ok(stream::iter(known).map(ask).buffered(CONCURRENT_ASKS).collect().await)
 }
 
 async fn pages(bus: &Bus, member: &Identity, budget: Duration) -> Result<Vec<ActorStatus>, AskError> {
@@ -56,17 +56,17 @@ async fn pages(bus: &Bus, member: &Identity, budget: Duration) -> Result<Vec<Act
         if page_of == 0 || !page.more {
             return Ok(actors);
         }
-        if actors.len() > MOST {
-            return Err(AskError::Garbled(format!("more than {MOST} actors")));
+        if actors.len() > MAX_ACTORS {
+            return Err(AskError::Garbled(format!("more than {MAX_ACTORS} actors")));
         }
     }
 }
 
-/// Some of this process's actors: of a node, which may share its process with others, its own. Actors have half of the asker's time to show their
-/// state, so that one that hangs does not cost the answer of all.
+/// Returns one page of this process's actors; for a node, which may share its process with other nodes, only the node's own actors. Actors have half of
+/// the time until `deadline` to report their state, so that one actor that hangs does not prevent the answer.
 ///
 /// # Errors
-/// [`Decline::Failed`] when a status cannot be written down.
+/// [`Decline::Failed`] when a status cannot be encoded.
 pub(crate) async fn page(
     system: &System,
     of: &Identity,
@@ -78,16 +78,16 @@ pub(crate) async fn page(
         all.retain(|actor| actor.key.split('/').any(|part| part == of.name()));
     }
     let after = usize::try_from(question.after).unwrap_or(usize::MAX);
-    let more = all.len() > after.saturating_add(PAGE);
-    let actors = all.into_iter().skip(after).take(PAGE).map(|actor| told(actor).map(Into::into));
+    let more = all.len() > after.saturating_add(PAGE_ACTORS);
+    let actors = all.into_iter().skip(after).take(PAGE_ACTORS).map(|actor| encode(actor).map(Into::into));
     let actors = actors.collect::<Result<_, _>>().map_err(|error| Decline::Failed(error.to_string()))?;
     Ok(ActorsAnswer { actors, more })
 }
 
-/// An actor as a message carries it, without a state that is too long for it.
-fn told(mut actor: ActorStatus) -> serde_json::Result<Vec<u8>> {
+/// Encodes an actor's status for a message; a state that is too long is replaced by a hint.
+fn encode(mut actor: ActorStatus) -> serde_json::Result<Vec<u8>> {
     let length = actor.state.to_string().len();
-    if length > SHOWN {
+    if length > MAX_STATE_BYTES {
         actor.state = format!("{length} bytes, see /debug/actors of the process").into();
     }
     serde_json::to_vec(&actor)

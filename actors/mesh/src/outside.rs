@@ -1,12 +1,12 @@
-//! When a process may act outside of the API.
+//! Permits for calls outside of the API, such as calls to a cloud.
 //!
-//! A write is compared with its unit's epoch in the commit; what a cloud does is compared with nothing that we know of. So effects outside rest on clocks: a unit
-//! that has them goes to somebody else no sooner than its holder's Lease has run out in the eyes of the others, and its holder stops itself [`MARGIN`]
-//! earlier, by its own monotonic clock, counted from before it asked for the renewal. No call may last beyond that. Whoever slept looks at the clock before
-//! it calls; what was true when it fell asleep counts for nothing.
+//! An API write is compared with its unit's epoch in the commit; a cloud compares nothing. Calls outside of the API therefore depend on clocks. A unit with
+//! such calls moves to another process only after its holder's Lease has expired as seen by the others. The holder stops [`MARGIN`] earlier, by its own
+//! monotonic clock, counted from before the renewal request. No call may last longer. A process that was paused checks the clock before each call, so a
+//! permit from before the pause is not used after it.
 //!
-//! A Lease that ran out for a while is no bridge to the time before: somebody may have taken over, or may be about to, and this process has not seen it yet. So a
-//! claim that is older than the renewal is void, until the unit's Assignment was written again, which succeeds only if nobody else has.
+//! A renewal after the Lease had expired does not revive earlier claims: another process may have taken the unit, or be about to, unknown to this process.
+//! A claim older than that renewal is void until the unit's Assignment is rewritten, which succeeds only if no other process has written it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, Watched};
 use oarlock_seeded_bug::seeded_bug;
 
-/// So much earlier than its Lease may seem to run out a holder is done outside: clocks do not run quite alike, and others stop late.
+/// The time before the expiry of its Lease at which a holder's outside calls have ended. Covers clock drift and calls that end late at the other side.
 pub const MARGIN: Duration = Duration::from_secs(3);
-/// No call lasts longer: who ends in order waits for it.
+/// The longest outside call. An orderly shutdown waits for open calls.
 pub const LONGEST: Duration = Duration::from_secs(6);
-/// A call that would have less is not begun.
-const SHORTEST: Duration = Duration::from_secs(1);
+/// The shortest time that a call must have until its deadline; otherwise the call is not begun.
+const SHORTEST_CALL: Duration = Duration::from_secs(1);
 
-/// Until when a process may act outside.
+/// The time until which a process may make calls outside of the API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// Not at all: it has no Lease yet, or it ends.
+    /// No calls: the process has no Lease yet, or is shutting down.
     #[default]
     Nowhere,
-    /// Until then.
+    /// Calls that end by this time.
     Until(Instant),
-    /// Nobody else could act.
+    /// Any calls, because no other process could act.
     Alone,
 }
 
 impl Standing {
-    /// Of a Lease that stands so long, renewed by a request that was begun at `asked`.
+    /// The standing of a Lease with the duration `lasts`, renewed by a request that began at `asked`.
     #[must_use]
     pub fn renewed(asked: Instant, lasts: Duration) -> Self {
         Self::Until(asked + lasts.saturating_sub(MARGIN))
     }
 
-    /// When a call has to be over that begins `now`; none if it may not begin.
+    /// Returns the deadline of a call that begins `now`; `None` if no call may begin.
     #[must_use]
     pub fn deadline(self, now: Instant) -> Option<Instant> {
         let longest = now + LONGEST;
@@ -51,44 +51,44 @@ impl Standing {
             Self::Nowhere => None,
             Self::Alone => Some(longest),
             Self::Until(_) if seeded_bug!("cloud_acts_unrenewed") => Some(longest),
-            Self::Until(end) => (now + SHORTEST <= end).then(|| longest.min(end)),
+            Self::Until(end) => (now + SHORTEST_CALL <= end).then(|| longest.min(end)),
         }
     }
 }
 
-/// No call may begin now.
+/// Why no call outside of the API may begin now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPermit {
-    /// The unit is not held, or since another epoch than the work was begun at.
+    /// The unit is not held, or under another epoch than the one at which the work began.
     #[error("the unit is somebody else's")]
     NotHeld,
-    /// The Lease was not renewed in time, or the process ends.
+    /// The Lease was not renewed in time, or the process is shutting down.
     #[error("the Lease of this process does not stand long enough for a call")]
     NoStanding,
 }
 
-/// What a process may do outside, and what of it is going on.
+/// The standing of a process for outside calls, and its open calls.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
     standing: Standing,
-    /// Since this revision its Lease has stood without a gap; no claim is good that is older.
+    /// The revision since which the Lease has been valid without a gap. Older claims are void.
     since: Revision,
-    /// Calls that may still have effects, and until when.
+    /// The calls in flight with their deadlines.
     open: BTreeMap<u64, Instant>,
     calls: u64,
 }
 
 impl Outside {
-    /// What holds from now on; whether it is news.
+    /// Sets the standing; returns whether it has changed.
     pub(crate) fn stand(&mut self, standing: Standing) -> bool {
         let changed = self.standing != standing;
         self.standing = standing;
         changed
     }
 
-    /// The Lease was renewed at this revision, by a request that was begun at `asked` and is answered `now`.
+    /// Records a renewal of the Lease at `revision`, by a request that began at `asked` and was answered `now`.
     pub(crate) fn renewed(&mut self, (asked, now): (Instant, Instant), lasts: Duration, revision: Revision) {
-        // When the answer came, and not when it was asked for: in between somebody may have judged.
+        // The time of the answer counts, not of the request: the Lease may have expired for the other processes in between.
         let stood = matches!(self.standing, Standing::Until(end) if now <= end);
         if !stood && !seeded_bug!("cloud_claim_outlives_lease") {
             self.since = revision;
@@ -96,7 +96,7 @@ impl Outside {
         self.standing = Standing::renewed(asked, lasts);
     }
 
-    /// Whether this process's Lease stands, or needs not to.
+    /// Whether this process's Lease is valid, or the process needs none.
     pub(crate) fn stands(&self, now: Instant) -> bool {
         match self.standing {
             Standing::Nowhere => false,
@@ -105,12 +105,12 @@ impl Outside {
         }
     }
 
-    /// Since when no claim is good that is older.
+    /// Returns the revision up to which claims are void.
     pub(crate) fn since(&self) -> Revision {
         self.since
     }
 
-    /// When the last of the open calls is over at the latest.
+    /// Returns the latest deadline of the open calls.
     pub(crate) fn last(&self) -> Option<Instant> {
         self.open.values().max().copied()
     }
@@ -124,12 +124,12 @@ impl Outside {
     }
 }
 
-/// The right to one call outside. Dropped without [`Permit::over`] the call counts as going on until its deadline.
+/// The right to one call outside of the API. If dropped without [`Permit::over`], the call counts as in flight until its deadline.
 #[derive(Debug)]
 pub struct Permit {
-    /// For which unit and since which epoch: goes along, so that who is called can refuse what comes late. None where nobody else could act.
+    /// The unit and epoch of the call, to be passed along so that the called system can refuse late calls. `None` if no other process could act.
     pub fence: Option<Fence>,
-    /// When the call has to be over, at the other end too.
+    /// The time by which the call must have ended, at the called system too.
     pub deadline: Instant,
     open: Option<(Arc<Watched<Outside>>, u64)>,
 }
@@ -151,7 +151,7 @@ impl Permit {
         Ok(Self { fence, deadline, open: Some((outside.clone(), call)) })
     }
 
-    /// The other end has said what became of the call.
+    /// Records that the called system has answered.
     pub fn over(self) {
         if let Some((outside, call)) = &self.open {
             outside.modify(|outside| outside.open.remove(call).is_some());
@@ -183,7 +183,7 @@ mod tests {
             assert_eq!(deadline.is_some(), millis <= 11_000, "after {millis} ms");
             let Some(deadline) = deadline else { continue };
             assert!(deadline + MARGIN <= asked + LEASE && deadline <= now + LONGEST, "after {millis} ms");
-            assert!(deadline >= now + SHORTEST, "after {millis} ms");
+            assert!(deadline >= now + SHORTEST_CALL, "after {millis} ms");
         }
         assert_eq!(Standing::Nowhere.deadline(asked), None);
         assert_eq!(Standing::Alone.deadline(asked), Some(asked + LONGEST));
@@ -205,7 +205,7 @@ mod tests {
                 assert_eq!(placement.permit(&unit).unwrap().fence, claim, "it never ceased to stand");
                 clock::sleep(LEASE).await;
                 assert_eq!(placement.permit(&unit).unwrap_err(), NoPermit::NoStanding);
-                // Somebody else may hold the unit by now, whatever is known here.
+                // Another process may hold the unit by now, unknown to this process.
                 holder.renewed(clock::now(), LEASE, Revision(12));
                 assert_eq!(placement.permit(&unit).unwrap_err(), NoPermit::NotHeld);
                 assert!(holder.is_void(Revision(7)));
@@ -256,7 +256,7 @@ mod tests {
             holder.renewed(clock::now(), LEASE, Revision(8));
             holder.set(BTreeMap::from([(unit.clone(), Revision(9))]));
             fence::scope(placement.claim(&unit).unwrap().fence, async {
-                // Nobody knows what became of this one.
+                // The outcome of this call is unknown.
                 drop(placement.permit(&unit).unwrap());
                 let again = clock::now();
                 holder.cease().await;

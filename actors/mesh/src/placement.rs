@@ -1,4 +1,4 @@
-//! The units that this process holds.
+//! The placement of a process: the units that the process holds, with their epochs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use oarlock_runtime::{Follower, Instant, Watched, clock};
 use crate::outside::{NoPermit, Outside, Permit, Standing};
 use crate::unit::Unit;
 
-/// The right to act for a unit.
+/// The right of this process to act for a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What its writes are made under; none where nobody else could hold the unit.
+    /// The fence under which writes for the unit are made; `None` if no other process could hold the unit.
     pub fence: Option<Fence>,
 }
 
 impl Claim {
-    /// Since when it holds: whoever acts on it must have seen everything up to here.
+    /// Returns the revision at which the unit was assigned. A holder must have seen every change up to the epoch before it acts.
     #[must_use]
     pub fn epoch(&self) -> Revision {
         self.fence.as_ref().map_or(Revision::ZERO, |fence| fence.epoch)
@@ -28,17 +28,17 @@ impl Claim {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Held {
-    /// Nobody else could hold anything.
+    /// Every unit, because no other process could hold one.
     Everything,
-    /// These, each since its epoch.
+    /// These units, each with its epoch.
     Units(Units),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Units {
     mine: Arc<BTreeMap<Unit, Revision>>,
-    /// All that anybody holds, as far as it is known here.
-    anybodys: Arc<BTreeMap<Unit, Revision>>,
+    /// The units that any process holds, as far as this process knows.
+    held_by_any: Arc<BTreeMap<Unit, Revision>>,
 }
 
 impl Default for Held {
@@ -47,11 +47,11 @@ impl Default for Held {
     }
 }
 
-/// What this process may act for, as its actors see it. Clones see the same.
+/// The units for which this process may act, as read by its actors. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    /// `None`: everything, for good.
-    told: Option<Holder>,
+    /// The shared state; `None` if the process holds every unit for good.
+    shared: Option<Holder>,
 }
 
 impl Default for Placement {
@@ -60,7 +60,7 @@ impl Default for Placement {
     }
 }
 
-/// Says what this process holds.
+/// Sets the units that this process holds. The writing side of a [`Placement`].
 #[derive(Clone, Debug)]
 pub struct Holder {
     held: Arc<Watched<Held>>,
@@ -68,30 +68,30 @@ pub struct Holder {
 }
 
 impl Placement {
-    /// Of the only process there is: it holds every unit, and nobody has to be fenced off.
+    /// The placement of a process that runs alone: holds every unit, without fences.
     #[must_use]
     pub const fn everything() -> Self {
-        Self { told: None }
+        Self { shared: None }
     }
 
-    /// Whether this process holds everything, for good.
+    /// Whether this process holds every unit for good.
     #[must_use]
     pub const fn is_everything(&self) -> bool {
-        self.told.is_none()
+        self.shared.is_none()
     }
 
-    /// Of one process among several; it holds nothing yet.
+    /// The placement of one process among several, which holds no unit yet, with the [`Holder`] to set it.
     #[must_use]
     pub fn shared() -> (Holder, Self) {
         let holder = Holder { held: Arc::new(Watched::new(Held::default())), outside: Arc::default() };
-        (holder.clone(), Self { told: Some(holder) })
+        (holder.clone(), Self { shared: Some(holder) })
     }
 
-    /// The claim to a unit, if this process holds it.
+    /// Returns the claim to a unit, if this process holds the unit.
     #[must_use]
     pub fn claim(&self, unit: &Unit) -> Option<Claim> {
-        let Some(told) = &self.told else { return Some(Claim { fence: None }) };
-        told.held.with(|held| match held {
+        let Some(shared) = &self.shared else { return Some(Claim { fence: None }) };
+        shared.held.with(|held| match held {
             Held::Everything => Some(Claim { fence: None }),
             Held::Units(units) => {
                 let epoch = *units.mine.get(unit)?;
@@ -100,48 +100,48 @@ impl Placement {
         })
     }
 
-    /// Under which epoch somebody holds a unit, this process or another, as far as it is known here; none where nobody else could.
+    /// Returns the epoch under which any process holds a unit, as far as this process knows; `None` if the process holds every unit.
     #[must_use]
     pub fn epoch(&self, unit: &Unit) -> Option<Revision> {
-        self.told.as_ref()?.held.with(|held| match held {
+        self.shared.as_ref()?.held.with(|held| match held {
             Held::Everything => None,
-            Held::Units(units) => units.anybodys.get(unit).copied(),
+            Held::Units(units) => units.held_by_any.get(unit).copied(),
         })
     }
 
-    /// Whether this process is a member: its Lease was renewed in time and it does not leave, or nobody else could hold anything.
+    /// Whether this process is a valid member: its Lease was renewed in time and it is not shutting down, or no other process could hold a unit.
     #[must_use]
     pub fn stands(&self) -> bool {
-        self.told.as_ref().is_none_or(|told| told.outside.with(|outside| outside.stands(clock::now())))
+        self.shared.as_ref().is_none_or(|shared| shared.outside.with(|outside| outside.stands(clock::now())))
     }
 
-    /// Follows changes from now on.
+    /// Follows changes of the held units from now on.
     #[must_use]
     pub fn follow(&self) -> Changes {
-        Changes(self.told.as_ref().map(|told| told.held.follow()))
+        Changes(self.shared.as_ref().map(|shared| shared.held.follow()))
     }
 
-    /// The right to one call outside of the API, for the unit that the work is done for whose [scope](fence::scope) runs. Ask for it right before the call,
-    /// whatever was true a moment ago.
+    /// Returns the right to one call outside of the API for `unit`, under whose claim the current [scope](fence::scope) must run. Must be called right before
+    /// each outside call: an earlier permit or check proves nothing.
     ///
     /// # Errors
-    /// [`NoPermit`]: decide again later.
+    /// [`NoPermit`]: the caller must decide anew later.
     pub fn permit(&self, unit: &Unit) -> Result<Permit, NoPermit> {
         let claim = self.claim(unit).ok_or(NoPermit::NotHeld)?;
-        // What was decided under an earlier claim was decided on older caches.
+        // A decision under an earlier claim was made on older caches.
         if claim.fence != fence::current() {
             return Err(NoPermit::NotHeld);
         }
-        match &self.told {
+        match &self.shared {
             None => Ok(Permit::alone(clock::now())),
-            Some(told) => Permit::of(&told.outside, claim.fence, clock::now()),
+            Some(shared) => Permit::of(&shared.outside, claim.fence, clock::now()),
         }
     }
 
-    /// A write under `fence` was refused: the unit belongs to somebody else. Nothing is done for it from here on.
+    /// Drops the claim of `fence`, because a write under it was refused: another process holds the unit now.
     pub fn lost(&self, fence: &Fence) {
-        let Some(told) = &self.told else { return };
-        told.held.modify(|held| {
+        let Some(shared) = &self.shared else { return };
+        shared.held.modify(|held| {
             let Held::Units(units) = held else { return false };
             let stale =
                 |(unit, epoch): (&Unit, &Revision)| unit.as_str() == fence.unit.as_str() && *epoch == fence.epoch;
@@ -154,12 +154,12 @@ impl Placement {
     }
 }
 
-/// Tells when what is held has changed.
+/// Notifies of changes of the units that this process holds.
 #[derive(Debug)]
 pub struct Changes(Option<Follower<Held>>);
 
 impl Changes {
-    /// Waits for the next change; for ever where everything is held.
+    /// Waits for the next change; for ever if the process holds every unit.
     pub async fn next(&mut self) {
         match &mut self.0 {
             Some(held) => held.changed().await,
@@ -169,23 +169,23 @@ impl Changes {
 }
 
 impl Holder {
-    /// From now on these are held, each since its epoch.
+    /// Sets the held units, each with its epoch.
     pub fn set(&self, units: BTreeMap<Unit, Revision>) {
         self.set_among(units.clone(), units);
     }
 
-    /// As [`Holder::set`]; `anybodys` are all units that anybody holds, each since its epoch.
-    pub fn set_among(&self, mine: BTreeMap<Unit, Revision>, anybodys: BTreeMap<Unit, Revision>) {
-        self.replace(Held::Units(Units { mine: Arc::new(mine), anybodys: Arc::new(anybodys) }));
+    /// As [`Holder::set`]; `held_by_any` are the units that any process holds, each with its epoch.
+    pub fn set_among(&self, mine: BTreeMap<Unit, Revision>, held_by_any: BTreeMap<Unit, Revision>) {
+        self.replace(Held::Units(Units { mine: Arc::new(mine), held_by_any: Arc::new(held_by_any) }));
     }
 
-    /// From now on everything is: the server knows no Assignments, so nobody can be given any.
+    /// Sets every unit as held, because the server has no Assignments and so cannot assign units.
     pub fn set_everything(&self) {
         self.outside.modify(|outside| outside.stand(Standing::Alone));
         self.replace(Held::Everything);
     }
 
-    /// This process's Lease was renewed at this revision, by a request that was begun at `asked`, and stands so long.
+    /// Records that this process's Lease was renewed at `revision` for the duration `lasts`, by a request that began at `asked`.
     pub fn renewed(&self, asked: Instant, lasts: Duration, revision: Revision) {
         self.outside.modify(|outside| {
             outside.renewed((asked, clock::now()), lasts, revision);
@@ -193,17 +193,17 @@ impl Holder {
         });
     }
 
-    /// Whether a claim of this epoch is good for nothing outside any more, because the Lease has run out since. One writes the Assignment again, then.
+    /// Whether a claim of this epoch allows no outside calls any more, because the Lease has expired since. The holder must then rewrite the Assignment.
     #[must_use]
     pub fn is_void(&self, epoch: Revision) -> bool {
         self.outside.with(|outside| epoch <= outside.since())
     }
 
-    /// From now on no call outside begins; returns when those that have begun are over, at their deadlines at the latest.
+    /// Refuses further outside calls; returns when all open calls have ended, at their deadlines at the latest.
     pub async fn cease(&self) {
         self.outside.modify(|outside| outside.stand(Standing::Nowhere));
         let Some(last) = self.outside.with(Outside::last) else { return };
-        // Past its deadline nothing of a call goes on either.
+        // A timeout is no error: a call has no effects after its deadline.
         let _late = clock::timeout_at(last, self.outside.wait_for(|outside| outside.last().is_none())).await;
     }
 
@@ -236,7 +236,7 @@ mod tests {
         changes.next().await;
         let fence = placement.claim(&one).unwrap().fence.unwrap();
         assert_eq!(fence.to_string(), "controllers-1@7");
-        // What is refused is an old claim: the present one stands.
+        // The refused write was under an older claim; the current claim remains.
         placement.lost(&Fence { epoch: Revision(6), ..fence.clone() });
         assert!(placement.claim(&one).is_some());
         placement.lost(&fence);

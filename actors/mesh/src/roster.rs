@@ -1,4 +1,4 @@
-//! Who was heard, and when.
+//! The roster: the members of the bus from which a heartbeat was received recently.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use oarlock_bus::{Identity, Role};
 use oarlock_runtime::Instant;
 
-/// Members that are kept in mind; further ones are forgotten at once.
-const MOST: usize = 20_000;
+/// The most members that a roster holds; heartbeats of further members are ignored.
+const MAX_MEMBERS: usize = 20_000;
 
-/// How often members say that they live whose work others take over.
+/// The heartbeat period of members whose work other members take over.
 pub const BEAT: Duration = Duration::from_millis(250);
 
-/// How often a member says that it lives: nodes are many.
+/// Returns the heartbeat period of a role's members. Nodes have the longest, because they are many.
 pub(crate) const fn period(role: Role) -> Duration {
     match role {
         Role::Node => Duration::from_secs(30),
@@ -21,7 +21,7 @@ pub(crate) const fn period(role: Role) -> Duration {
     }
 }
 
-/// For how long a member is kept in mind that is silent.
+/// Returns the time after which a silent member of a role is removed from the roster.
 const fn memory(role: Role) -> Duration {
     match role {
         Role::Node => Duration::from_secs(360),
@@ -29,7 +29,7 @@ const fn memory(role: Role) -> Duration {
     }
 }
 
-/// Members that were heard lately.
+/// The members of the bus with the times of their last heartbeats.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     heard: BTreeMap<Identity, Instant>,
@@ -37,12 +37,12 @@ pub(crate) struct Roster {
 
 impl Roster {
     pub(crate) fn hear(&mut self, who: Identity, now: Instant) {
-        if self.heard.len() < MOST || self.heard.contains_key(&who) {
+        if self.heard.len() < MAX_MEMBERS || self.heard.contains_key(&who) {
             self.heard.insert(who, now);
         }
     }
 
-    /// Everybody, and how long ago they were heard.
+    /// Removes silent members; returns the others, each with the time since its last heartbeat.
     pub(crate) fn list(&mut self, now: Instant) -> Vec<(Identity, Duration)> {
         self.heard.retain(|who, at| now - *at < memory(who.role()));
         self.heard.iter().map(|(who, at)| (who.clone(), now - *at)).collect()

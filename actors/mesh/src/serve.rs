@@ -1,4 +1,4 @@
-//! The loop of a [`Service`].
+//! The loop of a [`Service`]: receives requests and gives each to its method.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use crate::placement::Placement;
 use crate::service::{At, Service};
 use crate::unit::Unit;
 
-/// When asks come faster than they are handled, this is when another try is worth its while.
+/// The pause that a declined sender is asked to make when the service is overloaded.
 const RETRY_AFTER: Duration = Duration::from_millis(25);
-/// For how long the asks of a unit's old epoch are told that it has moved.
-const LINGER: Duration = Duration::from_secs(5);
+/// The time for which requests at a lost unit's old epoch are declined rather than not received.
+const OLD_EPOCH_TIME: Duration = Duration::from_secs(5);
 
-/// What the loop of a unit does next.
+/// The next event of a unit service's loop.
 #[expect(clippy::large_enum_variant, reason = "one at a time, taken where it is made")]
 enum Turn {
     Placement,
     Ask(Ask),
-    Forget,
+    OldEpochEnded,
 }
 
 impl Service {
-    /// Answers until it is stopped; what waits then is told so, what is being handled comes to its end.
+    /// Answers requests until the actor is stopped. Waiting requests are then declined; requests in progress are finished.
     ///
     /// # Errors
-    /// When the table of subjects does not let this member answer there.
+    /// When the table of subjects does not allow this member to answer the service's subjects.
     pub(crate) async fn run(self: Arc<Self>, ctx: LoopCtx, bus: Bus) -> Result<(), Failure> {
         match &self.at {
             At::Pattern(pattern) => {
@@ -44,7 +44,7 @@ impl Service {
         Ok(())
     }
 
-    /// Answers at the epoch at which the unit is held, whenever it is.
+    /// Answers requests at the unit's epoch whenever this process holds the unit.
     async fn follow(
         &self,
         ctx: &LoopCtx,
@@ -60,7 +60,7 @@ impl Service {
             let epoch = epoch(placement, unit);
             if epoch != held.as_ref().map(|(epoch, _)| *epoch) {
                 if let Some((_, asks)) = held.take() {
-                    lost = Some((clock::after(LINGER), asks));
+                    lost = Some((clock::after(OLD_EPOCH_TIME), asks));
                 }
                 if let Some(epoch) = epoch {
                     held = Some((epoch, bus.serve(&Pattern::unit(role, unit.as_str(), epoch)?, self.waiting).await?));
@@ -73,19 +73,19 @@ impl Service {
                     () = changes.next() => Turn::Placement,
                     ask = next(held.as_mut().map(|(_, asks)| asks)) => Turn::Ask(ask),
                     ask = next(lost.as_mut().map(|(_, asks)| asks)) => Turn::Ask(ask),
-                    () = clock::sleep_until(until) => Turn::Forget,
+                    () = clock::sleep_until(until) => Turn::OldEpochEnded,
                 }
             };
             match ctx.or_stop(turn).await {
                 None => return Ok(()),
                 Some(Turn::Placement) => {}
                 Some(Turn::Ask(ask)) => self.handle(ctx, ask),
-                Some(Turn::Forget) => lost = None,
+                Some(Turn::OldEpochEnded) => lost = None,
             }
         }
     }
 
-    /// Hands an ask to its method as a task of its own, or says at once why not.
+    /// Runs a request's method as a task, or declines the request at once.
     fn handle(&self, ctx: &LoopCtx, ask: Ask) {
         if let At::Unit { unit, placement, .. } = &self.at {
             let current = epoch(placement, unit);
@@ -111,19 +111,19 @@ impl Service {
             handling.await;
             drop(permit);
         };
-        // Closed, it drops the ask, whose asker is told.
+        // A closed gate drops the request; the drop sends the sender a failure.
         if let Err(closed) = ctx.spawn_until("ask", deadline, work) {
             tracing::debug!(actor = ctx.name(), %closed, "ask not handled");
         }
     }
 }
 
-/// Since when the unit is held, where others could hold it.
+/// Returns the epoch of this process's claim to a unit; `None` without a fenced claim.
 fn epoch(placement: &Placement, unit: &Unit) -> Option<Revision> {
     placement.claim(unit)?.fence.map(|fence| fence.epoch)
 }
 
-/// The next ask, never where none can come.
+/// Waits for the next request; for ever if `asks` is `None` or has ended.
 async fn next(asks: Option<&mut Asks>) -> Ask {
     if let Some(asks) = asks
         && let Some(ask) = asks.next().await

@@ -1,4 +1,4 @@
-//! What a member answers: its methods, how many asks at once, and for whom.
+//! Services: the requests (asks) that a member answers, by subject and method, with a bound on concurrent requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,13 +16,13 @@ use tokio::sync::Semaphore;
 use crate::placement::Placement;
 use crate::unit::Unit;
 
-/// The row of who answers. It stops with the crew, whose work it hands out.
+/// The actor kind of services. A service stops together with the controllers and schedulers for which it answers.
 pub(crate) static SERVICE: ActorKind = ActorKind { name: "mesh.service", phase: Phase::Crew, ..ActorKind::DEFAULT };
 
 type Handling = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) type Method = Arc<dyn Fn(Ask) -> Handling + Send + Sync>;
 
-/// Answers the asks of a pattern, or of a unit while it is held.
+/// Answers the requests to the subjects of a pattern, or of a unit while this process holds the unit.
 pub struct Service {
     pub(crate) at: At,
     pub(crate) methods: BTreeMap<&'static str, Method>,
@@ -30,22 +30,22 @@ pub struct Service {
     pub(crate) waiting: usize,
 }
 
-/// For whom.
+/// The subjects that a service answers.
 pub(crate) enum At {
-    /// Always the same subjects.
+    /// The subjects that a pattern matches, always.
     Pattern(Pattern),
-    /// Those of a unit, at the epoch since which it is held.
+    /// The subjects of a unit at the epoch of this process's claim, while the unit is held.
     Unit { role: Role, unit: Unit, placement: Placement },
 }
 
-/// What a handler knows of an ask besides its body.
+/// The properties of a request besides its body, for a handler.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Who asks; vouched for only where the subject names it.
+    /// The sender; authenticated only if the subject contains the sender's name.
     pub sender: Identity,
-    /// Where it was sent to.
+    /// The subject to which the request was sent.
     pub subject: Subject,
-    /// When the asker gives up; the handler is dropped then.
+    /// The time at which the sender stops waiting; the handler is then dropped.
     pub deadline: Instant,
 }
 
@@ -62,13 +62,14 @@ impl fmt::Debug for Service {
 }
 
 impl Service {
-    /// Answers what a pattern selects: `permits` asks at once, every further one is declined as overloaded.
+    /// A service for the subjects of a pattern: handles `permits` requests concurrently, and declines further requests as overloaded.
     #[must_use]
     pub fn new(pattern: Pattern, permits: usize) -> Self {
         Self::at(At::Pattern(pattern), permits)
     }
 
-    /// Answers for a unit of a role while this process holds it, and at its epoch only; for a while after it was lost, asks at the old epoch are told so.
+    /// A service for a unit of a role: answers at the epoch of this process's claim, while the process holds the unit. For a while after the unit was lost,
+    /// requests at the old epoch are declined with [`Decline::WrongEpoch`].
     #[must_use]
     pub fn unit(role: Role, unit: Unit, placement: Placement, permits: usize) -> Self {
         Self::at(At::Unit { role, unit, placement }, permits)
@@ -76,11 +77,11 @@ impl Service {
 
     fn at(at: At, permits: usize) -> Self {
         let permits = permits.clamp(1, Semaphore::MAX_PERMITS);
-        // A queue only bridges the moment until the loop has its turn; work waits at its asker.
+        // The queue only covers the time until the loop runs; when the service is overloaded, requests wait at the sender.
         Self { at, methods: BTreeMap::new(), permits: Arc::new(Semaphore::new(permits)), waiting: permits.min(1024) }
     }
 
-    /// Answers a method (the last token of the subject) with what `handle` returns.
+    /// Adds a method (the last token of the subject), answered with the result of `handle`.
     #[must_use]
     pub fn method<Q, A, F, R>(mut self, name: &'static str, handle: F) -> Self
     where
@@ -111,7 +112,7 @@ impl Service {
         self
     }
 
-    /// Starts an actor that answers until it is stopped; its key is what it answers for.
+    /// Starts the service's actor, which answers until it is stopped. The actor's key is the pattern, or role and unit.
     ///
     /// # Errors
     /// As [`System::spawn_loop`].

@@ -1,36 +1,36 @@
-//! What is assigned as a whole.
+//! Units of work, and the mapping of object keys to units.
 
 use std::fmt;
 
 use oarlock_schema::Str;
 
-/// Into how many parts the keys of partitioned work are split. Fixed for good: every process must come to the same part.
+/// The number of parts into which the keys of partitioned work are split. Must never change: processes of all releases must map a key to the same part.
 pub const PARTITIONS: u16 = 16;
 
-/// A unit; its text is the name of its Assignment: `controllers-3`, `singleton-node-lifecycle-controller`.
+/// A unit of work, assigned as a whole. Its text is the name of its Assignment: `controllers-3`, `singleton-node-lifecycle-controller`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Unit(Str);
 
 impl Unit {
-    /// One part of partitioned work.
+    /// The unit of one part of partitioned work.
     #[must_use]
     pub fn part(of: &str, number: u16) -> Self {
         Self(format!("{of}-{number}").into())
     }
 
-    /// A unit of this name; a DNS label.
+    /// The unit of this name, which must be a DNS label.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self(name.into())
     }
 
-    /// Work that is done in one place.
+    /// The unit of work that only one process does at a time.
     #[must_use]
     pub fn singleton(name: &str) -> Self {
         Self(format!("singleton-{name}").into())
     }
 
-    /// The name of its Assignment.
+    /// Returns the name of the unit's Assignment.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
@@ -43,23 +43,23 @@ impl fmt::Display for Unit {
     }
 }
 
-/// To which units the keys of some work belong.
+/// The units of some work, and the mapping of object keys to them.
 #[derive(Clone, Debug)]
 pub enum Scope {
-    /// All to this one.
+    /// All keys belong to one unit.
     One(Unit),
-    /// Each to a part, by its hash.
+    /// Each key belongs to one of several units, by the key's hash.
     Parts(Vec<Unit>),
 }
 
 impl Scope {
-    /// Keys are split into [`PARTITIONS`] parts of `name`.
+    /// The scope of work `name` whose keys are split into [`PARTITIONS`] parts.
     #[must_use]
     pub fn parts(name: &str) -> Self {
         Self::Parts((0..PARTITIONS).map(|number| Unit::part(name, number)).collect())
     }
 
-    /// Every unit of it.
+    /// Returns the units of the scope.
     #[must_use]
     pub fn units(&self) -> &[Unit] {
         match self {
@@ -68,13 +68,13 @@ impl Scope {
         }
     }
 
-    /// The unit of the key `namespace/name`.
+    /// Returns the unit of the key `namespace/name`.
     #[must_use]
     pub fn unit(&self, namespace: &str, name: &str) -> Option<&Unit> {
         self.units().get(self.part(namespace, name))
     }
 
-    /// The position of that unit among [`Scope::units`].
+    /// Returns the position among [`Scope::units`] of the unit of the key `namespace/name`.
     #[must_use]
     pub fn part(&self, namespace: &str, name: &str) -> usize {
         let parts = u64::try_from(self.units().len().max(1)).unwrap_or(1);
@@ -82,7 +82,7 @@ impl Scope {
     }
 }
 
-/// FNV-1a of `namespace/name`, with the high bits folded in: the low ones alone spread badly. Every release must agree.
+/// Returns the FNV-1a hash of `namespace/name` with the high bits folded into the low bits, which alone are badly distributed. Must never change.
 fn hash(namespace: &str, name: &str) -> u64 {
     let bytes = namespace.bytes().chain([b'/']).chain(name.bytes());
     let hash = bytes
@@ -98,7 +98,7 @@ mod tests {
     fn parts_never_change_and_are_even() {
         let scope = Scope::parts("controllers");
         let part = |namespace: &str, name: &str| scope.unit(namespace, name).unwrap().to_string();
-        // A process of another release holds other units if these change.
+        // Processes of two releases with different hashes would reconcile the same keys.
         assert_eq!([part("default", "web"), part("", "node-1")], ["controllers-3", "controllers-10"]);
         let mut counts = std::collections::BTreeMap::<String, usize>::new();
         for number in 0..16_000 {

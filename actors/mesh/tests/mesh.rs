@@ -1,4 +1,4 @@
-//! Members that ask one another, in memory and by a clock that jumps.
+//! Tests of members that ask one another, over an in-memory bus and with virtual time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ fn echo() -> (Pattern, Subject) {
     (Pattern::service(Role::Scheduler, "echo").unwrap(), Subject::service(Role::Scheduler, "echo").unwrap())
 }
 
-/// Asks until somebody is there: an actor subscribes in its own time.
+/// Asks until a member answers, because an actor subscribes some time after its start.
 async fn until_there(bus: &Bus, subject: &Subject) -> Result<String, AskError> {
     loop {
         match ask(bus, subject, "").await {
@@ -100,7 +100,7 @@ async fn whoever_is_asked_longer_than_the_asker_waits_is_dropped_and_makes_room(
     assert!(ask(&asker, &other, "").await.is_err());
 }
 
-/// A scheduler that holds the arbiter's unit, or not, and another that asks.
+/// A scheduler that can hold the arbiter's unit, and another scheduler that asks.
 async fn arbiter(system: &System, exchange: &Exchange) -> (Holder, Bus) {
     let (holder, placement) = Placement::shared();
     let service = Service::unit(Role::Scheduler, Unit::named("arbiter"), placement, 8)
@@ -234,7 +234,7 @@ async fn everybody_who_was_heard_is_in_the_table_whether_they_answer_or_not() {
 
 static CREW: ActorKind = ActorKind { name: "test.crew", ..ActorKind::DEFAULT };
 
-/// Never comes back from its first message.
+/// An actor whose first message is never finished.
 struct Hanging;
 
 impl Actor for Hanging {

@@ -1,7 +1,8 @@
-//! The one member of a role that gives out its units.
+//! The coordinator: the one member of a role that assigns the role's units to members.
 //!
-//! Its own post is an Assignment like any other (`coordinator-<role>`), and what it writes is fenced by it: of two that believe to hold the post
-//! only one can write. The first member at work takes it when nobody at work holds it; who leaves gives out what it has itself until then.
+//! Coordination is itself a unit with an Assignment (`coordinator-<role>`), which fences the coordinator's writes: of two members that both believe
+//! to be the coordinator only one can write. The first working member, by name, takes the unit when no working member holds it. A coordinator that is
+//! shutting down keeps assigning units, its own too, until then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::settling::Settling;
 use crate::start::{Crew, stopped};
 use crate::view::{AssignmentView, LeaseView, NAMESPACE, is_leaving};
 
-/// The row of coordinators.
+/// The actor kind of coordinators.
 pub(crate) static COORDINATOR: ActorKind = ActorKind {
     name: "placement.coordinator",
     on_shutdown: OnShutdown::Finish,
@@ -31,18 +32,19 @@ pub(crate) static COORDINATOR: ActorKind = ActorKind {
     ..ActorKind::DEFAULT
 };
 
-/// A look around without any change, so that balance comes in steps.
-const LOOK: Duration = Duration::from_secs(1);
-/// How long a write may take to show.
-const SHOWN: Duration = Duration::from_secs(2);
-const CHANGES: usize = 1024;
-/// Assignments that are written at once.
-const AT_ONCE: usize = 8;
+/// The longest time between two plans, even without a change, because units are balanced in several steps.
+const MAX_PLAN_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest wait for the cache to show the coordinator's own writes.
+const OWN_WRITES_WAIT: Duration = Duration::from_secs(2);
+/// The most changed keys that wait for a subscriber.
+const MAX_PENDING_CHANGES: usize = 1024;
+/// The number of Assignments that are written concurrently.
+const CONCURRENT_WRITES: usize = 8;
 
-/// Coordinates while this member holds the post, until it is stopped.
+/// Assigns units while this member is the coordinator, until the actor is stopped.
 ///
 /// # Errors
-/// When the caches cannot be had; the actor is then restarted.
+/// When the informers cannot be started; the actor is then restarted.
 pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
     if !crew.is_served(&ctx).await {
         return stopped(&ctx).await;
@@ -51,10 +53,10 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
     if !crew.synced(&ctx).await {
         return Ok(());
     }
-    let (mut members, mut units) = (leases.subscribe(CHANGES), assignments.subscribe(CHANGES));
+    let (mut members, mut units) = (leases.subscribe(MAX_PENDING_CHANGES), assignments.subscribe(MAX_PENDING_CHANGES));
     let post = Unit::named(&format!("coordinator-{}", crew.role));
     let silent = crew.silent.clone();
-    let mut desk = Desk {
+    let mut coordinator = Coordinator {
         live: Liveness::new(crew.me.clone()),
         known: Revision::ZERO,
         settling: Settling::default(),
@@ -66,7 +68,7 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
     loop {
         ctx.heartbeat();
         let known = silent.get();
-        let wake = ctx.protected(desk.look(&known)).await;
+        let wake = ctx.protected(coordinator.look(&known)).await;
         let change = async {
             tokio::select! {
                 biased;
@@ -82,22 +84,23 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
     }
 }
 
-/// Who holds each unit, since which epoch.
+/// The holder of each unit, with the epoch of the Assignment.
 type Holders = BTreeMap<String, (Str, Revision)>;
 
-struct Desk {
+/// The state of one member's coordinator actor, whether or not the member is the coordinator now.
+struct Coordinator {
     crew: Arc<Crew>,
     leases: Arc<Cache<LeaseView>>,
     assignments: Arc<Cache<AssignmentView>>,
     live: Liveness,
-    /// Up to where the Leases are known that were judged last.
+    /// The revision of the Leases cache at the last judgement of the members.
     known: Revision,
     settling: Settling,
     post: Unit,
 }
 
-impl Desk {
-    /// Does what is to be done now; returns when to look again without a change.
+impl Coordinator {
+    /// Judges the members, and assigns units if this member is the coordinator. Returns when to run again without a change.
     async fn look(&mut self, silent: &BTreeSet<Str>) -> Instant {
         let now = clock::now();
         let held: Holders = self
@@ -107,7 +110,7 @@ impl Desk {
             .map(|unit| (unit.meta.name().to_owned(), (unit.value.holder.clone(), unit.meta.revision)))
             .collect();
         self.settling.see(held.iter().map(|(unit, (_, epoch))| (unit, *epoch)), now);
-        // Before they are read: as far as this they are known.
+        // Read before the list, so that the list shows at least this revision.
         self.known = self.leases.revision();
         let leases: BTreeMap<Str, Lease> = self.leases.list().iter().map(|lease| known(lease)).collect();
         if let Some(members) = self.live.judge(&leases, silent, now)
@@ -115,7 +118,7 @@ impl Desk {
         {
             tracing::info!(role = self.crew.role, %status, "coordination is tried again");
         }
-        let soon = now + LOOK;
+        let soon = now + MAX_PLAN_INTERVAL;
         self.live.next(&leases, now).map_or(soon, |ends| ends.min(soon))
     }
 
@@ -124,7 +127,7 @@ impl Desk {
         match held.get(post.as_str()) {
             Some((holder, epoch)) if *holder == self.crew.me => {
                 let fence = Fence { unit: post.as_str().into(), epoch: *epoch };
-                fence::scope(Some(fence), self.give_out(members, held, now)).await
+                fence::scope(Some(fence), self.assign_units(members, held, now)).await
             }
             Some((holder, _)) if members.get(holder) == Some(&State::Working) => Ok(()),
             Some((holder, epoch)) if may_wait(members, &self.held(post, holder, *epoch, now)) => Ok(()),
@@ -135,21 +138,21 @@ impl Desk {
                 }
                 tracing::info!(role = self.crew.role, member = self.crew.me.as_str(), "takes the coordinator's post");
                 let written = self.crew.assign(post.as_str(), &self.crew.me, vacant.map(|(_, epoch)| *epoch)).await?;
-                self.shown(written).await;
+                self.wait_until_shown(written).await;
                 Ok(())
             }
         }
     }
 
-    /// A unit's holder, and whether it has only just come there.
+    /// Describes a unit's present holder for the plan.
     fn held(&self, unit: &Unit, holder: &Str, epoch: Revision, now: Instant) -> Held {
         let settling = self.settling.has_just_come(unit.as_str(), now);
         let outside = self.crew.outside.contains(unit);
-        // It was given to a member, or that one has renewed its claim, and the Leases of that moment are not known here yet.
+        // The Assignment was written, or its claim renewed, at a revision that the cached Leases have not reached.
         Held { holder: holder.clone(), settling, outside, unseen: epoch > self.known }
     }
 
-    async fn give_out(&self, members: &BTreeMap<Str, State>, held: &Holders, now: Instant) -> Result<(), Status> {
+    async fn assign_units(&self, members: &BTreeMap<Str, State>, held: &Holders, now: Instant) -> Result<(), Status> {
         let assigned = self.crew.units.iter().filter_map(|unit| Some((unit, held.get(unit.as_str())?)));
         let holders =
             assigned.map(|(unit, (holder, epoch))| (unit.clone(), self.held(unit, holder, *epoch, now))).collect();
@@ -162,41 +165,41 @@ impl Desk {
                 (self.crew.assign(unit.as_str(), &to, from.map(|(_, epoch)| epoch)).await, unit)
             }
         };
-        let mut writes = stream::iter(moves.iter().map(write)).buffer_unordered(AT_ONCE);
+        let mut writes = stream::iter(moves.iter().map(write)).buffer_unordered(CONCURRENT_WRITES);
         let mut last = None;
         while let Some((written, unit)) = writes.next().await {
             match written {
                 Ok(written) => last = last.max(Some(written)),
                 Err(status) if status.is_conflict() && !status.is_stale_owner() => {
-                    tracing::info!(%unit, %status, "unit was moved by somebody else");
+                    tracing::info!(%unit, %status, "another process has moved the unit");
                 }
                 Err(status) => return Err(status),
             }
         }
         drop(writes);
         if let Some(last) = last {
-            self.shown(last).await;
+            self.wait_until_shown(last).await;
             return Ok(());
         }
-        self.bury(members).await
+        self.delete_expired_leases(members).await
     }
 
-    /// Whose time is long over, and who holds nothing any more, needs no Lease.
-    async fn bury(&self, members: &BTreeMap<Str, State>) -> Result<(), Status> {
-        for (name, _) in members.iter().filter(|(_, state)| **state == State::Gone) {
+    /// Deletes the expired Leases of members, which hold no unit any more.
+    async fn delete_expired_leases(&self, members: &BTreeMap<Str, State>) -> Result<(), Status> {
+        for (name, _) in members.iter().filter(|(_, state)| **state == State::Expired) {
             let Some(lease) = self.leases.get(&oarlock_informer::Key::new(NAMESPACE, name.clone())) else { continue };
             let options = DeleteOptions { resource_version: Some(lease.meta.revision), ..DeleteOptions::default() };
             match self.crew.client.delete(self.crew.leases, NAMESPACE, name, options).await {
                 Err(status) if !status.is_conflict() && !status.is_not_found() => return Err(status),
-                _ => tracing::info!(member = name.as_str(), "is gone"),
+                _ => tracing::info!(member = name.as_str(), "expired lease deleted"),
             }
         }
         Ok(())
     }
 
-    /// Waits until the cache shows a write of one's own, so that it is not made twice.
-    async fn shown(&self, written: Revision) {
-        if let Err(lagging) = self.assignments.at_least(written, clock::after(SHOWN)).await {
+    /// Waits until the cache shows the coordinator's own write, so that the next plan does not repeat it.
+    async fn wait_until_shown(&self, written: Revision) {
+        if let Err(lagging) = self.assignments.at_least(written, clock::after(OWN_WRITES_WAIT)).await {
             tracing::warn!(%lagging, "own assignments do not show");
         }
     }

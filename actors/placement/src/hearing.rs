@@ -1,9 +1,9 @@
-//! Who is silent on the bus, as heard from here.
+//! Decides from received heartbeats which members are silent on the bus.
 //!
-//! Silence moves work long before a Lease runs out, so it is not believed easily. Whoever does not hear itself hears nobody and suspects nobody: a
-//! process that slept, or whose connection is gone, first hears itself again, and then everybody has all the time again. Who is expected, because its
-//! Lease says that it speaks here, and was never heard over this connection has longer: it may be on its way back. Who does not say so is judged by its
-//! Lease alone.
+//! A silent member loses units long before its Lease expires, so false suspicion must be rare. A process that does not receive its own heartbeats
+//! suspects no member: after a pause of the process, or a lost connection, it must first receive a heartbeat of its own, and then every member's time
+//! starts again. A member gets more time if its Lease has the bus label but no heartbeat was received over this connection yet: the member may be
+//! reconnecting. A member whose Lease lacks the label is judged by its Lease alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,54 +12,56 @@ use oarlock_runtime::Instant;
 use oarlock_schema::Str;
 use oarlock_seeded_bug::seeded_bug;
 
-/// A member that was not heard for so long, a beat ([`oarlock_mesh::BEAT`]) and what it may be late, is asked: one that is no more is said not to be there.
-const LATE: Duration = Duration::from_millis(350);
-/// A member that was not heard for so long, four beats, is silent, whatever its connection says: it sleeps, or is cut off.
-const SILENCE: Duration = Duration::from_millis(1000);
-/// One that was never heard has so much more: those whose connection was lost try at least every two seconds to make another.
-const RETURN: Duration = Duration::from_millis(2000);
+/// The time without a heartbeat after which a member is asked whether it is present: one period ([`oarlock_mesh::BEAT`]) and some delay. If the
+/// process has ended, the bus answers that there is no responder.
+const ASK_AFTER: Duration = Duration::from_millis(350);
+/// The time without a heartbeat, four periods, after which a member counts as silent even if its connection exists: it is paused or partitioned.
+const SILENT_AFTER: Duration = Duration::from_millis(1000);
+/// The extra time of a member without any heartbeat over this connection: a member that lost its connection tries to reconnect at least every two seconds.
+const RECONNECT_TIME: Duration = Duration::from_millis(2000);
 
-/// See the module text.
+/// The heartbeats that this process has received over the present connection.
 #[derive(Debug)]
 pub(crate) struct Hearing {
     me: Str,
-    /// When this process last heard itself over the present connection.
+    /// When this process last received its own heartbeat over the present connection.
     own: Option<Instant>,
     others: BTreeMap<Str, Other>,
 }
 
+/// The heartbeats of another member.
 #[derive(Clone, Copy, Debug)]
 struct Other {
-    /// It was heard over the present connection.
+    /// Whether a heartbeat was received over the present connection.
     heard: bool,
-    /// When it was heard last, or counts as having been.
+    /// The time of the last heartbeat, or the time from which silence is counted.
     last: Instant,
     asked: bool,
-    /// The bus knows nobody of its name.
+    /// Whether the bus has answered that no process with the member's name is connected.
     absent: bool,
 }
 
 impl Hearing {
-    /// Of the member `me`.
+    /// The state of the member `me` before any heartbeat.
     pub(crate) fn new(me: Str) -> Self {
         Self { me, own: None, others: BTreeMap::new() }
     }
 
-    /// The connection is another one, or gone: nothing was heard over it yet.
+    /// Forgets all heartbeats, because the connection was lost or replaced.
     pub(crate) fn begin_anew(&mut self) {
         self.own = None;
         self.others.clear();
     }
 
-    /// These, and no others, should be heard.
+    /// Sets the members that should send heartbeats; all others are forgotten.
     pub(crate) fn expect(&mut self, members: &BTreeSet<Str>, now: Instant) {
         self.others.retain(|member, _| members.contains(member));
         for member in members.iter().filter(|member| **member != self.me) {
-            self.others.entry(member.clone()).or_insert_with(|| Other::from(false, now + RETURN));
+            self.others.entry(member.clone()).or_insert_with(|| Other::from(false, now + RECONNECT_TIME));
         }
     }
 
-    /// A member was heard.
+    /// Records a member's heartbeat.
     pub(crate) fn beat(&mut self, member: &str, now: Instant) {
         if member == self.me.as_str() {
             if !self.hears(now) {
@@ -71,12 +73,12 @@ impl Hearing {
         }
     }
 
-    /// Who is to be asked whether it is there; each once for each silence.
+    /// Returns the members to ask whether they are present; each once per silence.
     pub(crate) fn late(&mut self, now: Instant) -> Vec<Str> {
         if !self.hears(now) {
             return Vec::new();
         }
-        let late = self.others.iter_mut().filter(|(_, other)| !other.asked && now - other.last >= LATE);
+        let late = self.others.iter_mut().filter(|(_, other)| !other.asked && now - other.last >= ASK_AFTER);
         late.map(|(member, other)| {
             other.asked = true;
             member.clone()
@@ -84,40 +86,40 @@ impl Hearing {
         .collect()
     }
 
-    /// The bus said that nobody is there of this name.
+    /// Records the bus's answer that no process with the member's name is connected.
     pub(crate) fn absent(&mut self, member: &Str, now: Instant) {
-        // One that was heard meanwhile is there.
-        if let Some(other) = self.others.get_mut(member).filter(|other| now - other.last >= LATE) {
+        // A member whose heartbeat has arrived since the question is present.
+        if let Some(other) = self.others.get_mut(member).filter(|other| now - other.last >= ASK_AFTER) {
             other.absent = true;
         }
     }
 
-    /// Who is silent now.
+    /// Returns the members that are silent now.
     pub(crate) fn silent(&self, now: Instant) -> BTreeSet<Str> {
         if !self.hears(now) && !seeded_bug!("deaf_suspects_others") {
             return BTreeSet::new();
         }
         let believed = |other: &Other| !other.heard && seeded_bug!("unheard_believed");
-        let silent = |other: &Other| (other.absent || now - other.last >= SILENCE) && !believed(other);
+        let silent = |other: &Other| (other.absent || now - other.last >= SILENT_AFTER) && !believed(other);
         self.others.iter().filter(|(_, other)| silent(other)).map(|(member, _)| member.clone()).collect()
     }
 
-    /// How many others are heard; none by who does not hear itself.
+    /// The number of other members that are not silent; zero while this process does not receive its own heartbeats.
     pub(crate) fn others(&self, now: Instant) -> usize {
         let silent = self.silent(now);
         let heard = self.others.iter().filter(|(member, other)| other.heard && !silent.contains(*member));
         if self.hears(now) { heard.count() } else { 0 }
     }
 
-    /// When something may change although nobody is heard.
+    /// Returns the next time at which a member may become late or silent without a further heartbeat.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
-        let steps = |other: &Other| [other.last + LATE, other.last + SILENCE];
-        let own = self.own.map(|own| own + SILENCE);
+        let steps = |other: &Other| [other.last + ASK_AFTER, other.last + SILENT_AFTER];
+        let own = self.own.map(|own| own + SILENT_AFTER);
         self.others.values().flat_map(steps).chain(own).filter(|at| *at > now).min()
     }
 
     fn hears(&self, now: Instant) -> bool {
-        self.own.is_some_and(|own| now - own < SILENCE)
+        self.own.is_some_and(|own| now - own < SILENT_AFTER)
     }
 }
 
@@ -135,7 +137,7 @@ mod tests {
 
     const TICK: Duration = Duration::from_millis(50);
 
-    /// What is heard in `ticks`, and whether `b` is silent at the end.
+    /// Lets the members `who` send heartbeats for `ticks`; returns whether `b` is silent at the end.
     async fn listen(hearing: &mut Hearing, who: &[&str], ticks: u32) -> bool {
         for _ in 0..ticks {
             clock::sleep(TICK).await;
@@ -172,7 +174,7 @@ mod tests {
             assert!(hearing.late(clock::now()).is_empty());
             hearing.absent(&"b".into(), clock::now());
             assert!(hearing.silent(clock::now()).contains("b"));
-            // An answer that comes late says nothing about one that has been heard since.
+            // A late answer is ignored when a heartbeat of the member has arrived since.
             hearing.beat("b", clock::now());
             hearing.absent(&"b".into(), clock::now());
             assert!(hearing.silent(clock::now()).is_empty());

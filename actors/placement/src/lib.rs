@@ -1,13 +1,13 @@
-//! Who works for which unit, where several processes share the crew's work.
+//! Assigns units of work to the processes that share a role, such as several controller managers.
 //!
-//! - [`start()`] makes this process a [`member`]: it says so by a Lease in `kube-system`, renewed as long as it lives, marked when it leaves.
-//! - One member of each role is its [`coordinator`]: it gives units that nobody works for to members, one [`plan`] after the other, by writing
-//!   Assignments (`kubectl get assignments`). It is itself a unit, so what it writes is fenced.
-//! - Every member follows the Assignments: what names it is held by its [`Placement`](oarlock_mesh::Placement).
-//! - With a bus, members say four times a second that they live ([`presence`]), and who falls silent loses its units long before its Lease runs out.
+//! - [`start()`] makes this process a [`member`] of its role: the process renews a Lease in `kube-system`, and labels the Lease when it leaves.
+//! - One member of each role is the [`coordinator`]: it follows a [`plan`] to assign units without a working holder to members, by writing
+//!   Assignments (`kubectl get assignments`). Coordination is itself a unit, so the coordinator's writes are fenced.
+//! - Every member watches the Assignments; its [`Placement`](oarlock_mesh::Placement) holds the units that are assigned to it.
+//! - With a bus, members send four heartbeats a second ([`presence`]); a silent member loses its units long before its Lease expires.
 //!
-//! Safety does not rest on any of it: every write for a unit is compared with its Assignment in the same commit. A wrong guess about who lives
-//! costs a move. [`liveness`] and [`hearing`] guess by this process's own monotonic clock; no two clocks are compared.
+//! Safety does not depend on failure detection: every write for a unit is compared with the unit's Assignment in the same commit. A wrong guess
+//! about a member costs only a needless move. [`liveness`] and [`hearing`] use this process's own monotonic clock; no two clocks are compared.
 
 mod coordinator;
 mod hearing;
@@ -22,6 +22,6 @@ mod view;
 
 pub use start::{Error, Options, start};
 
-/// The rows of this crate.
+/// The actor kinds of this crate.
 pub static KINDS: [&oarlock_runtime::ActorKind; 4] =
     [&member::MEMBER, &coordinator::COORDINATOR, &start::FOLLOWER, &presence::PRESENCE];

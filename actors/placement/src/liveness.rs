@@ -1,8 +1,8 @@
-//! Who seems to live, as seen from here.
+//! Judges from Leases which members are alive.
 //!
-//! A Lease counts from the moment at which this process saw it change, on its own monotonic clock: no two clocks are compared, and a step of
-//! the wall clock moves nothing. Whoever cannot see its own Lease renewed sees nobody else's: it judges nobody until it can, and then everybody
-//! has all the time again.
+//! A Lease's duration counts from the moment at which this process saw the Lease change, by its own monotonic clock: no two clocks are compared, and
+//! a step of the wall clock has no effect. A process that does not see its own Lease renewed judges no member. When it sees a renewal again, every
+//! Lease's duration starts anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,18 +13,18 @@ use oarlock_schema::Str;
 
 use crate::plan::State;
 
-/// A member's Lease as it is now.
+/// The current state of a member's Lease.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
-    /// Its revision.
+    /// The Lease's revision.
     pub(crate) revision: Revision,
-    /// For how long it stands.
+    /// The Lease's duration (`leaseDurationSeconds`).
     pub(crate) lasts: Duration,
-    /// The member has said that it ends.
+    /// Whether the Lease has the label of a member that is shutting down.
     pub(crate) leaving: bool,
 }
 
-/// See the module text.
+/// The Leases of a role with the times at which this process saw them change.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     me: Str,
@@ -33,13 +33,12 @@ pub(crate) struct Liveness {
 }
 
 impl Liveness {
-    /// As seen from the member `me`.
+    /// The state of the member `me` before any Lease was seen.
     pub(crate) fn new(me: Str) -> Self {
         Self { me, seen: BTreeMap::new(), judges: false }
     }
 
-    /// What the members are at `now`, of whom these are `silent` on the bus; none while this process cannot tell. Members without a Lease do not
-    /// appear.
+    /// Returns the state of each member that has a Lease, of which `silent` are silent on the bus. `None` while this process's own Lease is not renewed.
     pub(crate) fn judge(
         &mut self,
         leases: &BTreeMap<Str, Lease>,
@@ -53,7 +52,7 @@ impl Liveness {
                 *seen = (lease.revision, now);
             }
         }
-        // Half of the time: who is cut off must stop judging before the others' Leases run out in its eyes.
+        // Half the duration: a partitioned process must stop judging before the others' Leases seem to expire.
         let renewed = leases.get(&self.me).is_some_and(|own| self.age(&self.me, now) < own.lasts / 2);
         if renewed && !self.judges {
             self.seen.values_mut().for_each(|(_, at)| *at = now);
@@ -61,7 +60,7 @@ impl Liveness {
         self.judges = renewed;
         let state = |(name, lease): (&Str, &Lease)| {
             let state = match lease.leaving {
-                _ if self.age(name, now) >= lease.lasts => State::Gone,
+                _ if self.age(name, now) >= lease.lasts => State::Expired,
                 true => State::Leaving,
                 false if silent.contains(name) => State::Silent,
                 false => State::Working,
@@ -71,7 +70,7 @@ impl Liveness {
         renewed.then(|| leases.iter().map(state).collect())
     }
 
-    /// When the next Lease runs out, unless it is renewed.
+    /// Returns the time at which the next Lease expires unless it is renewed.
     pub(crate) fn next(&self, leases: &BTreeMap<Str, Lease>, now: Instant) -> Option<Instant> {
         let ends = |(name, lease): (&Str, &Lease)| Some(self.seen.get(name)?.1 + lease.lasts);
         leases.iter().filter_map(ends).filter(|end| *end > now).min()
@@ -107,7 +106,7 @@ mod tests {
                 assert_eq!(all["b"], State::Working, "after {second} s");
                 clock::sleep(S).await;
             }
-            assert_eq!(live.judge(&leases(100, 1), &BTreeSet::new(), clock::now()).unwrap()["b"], State::Gone);
+            assert_eq!(live.judge(&leases(100, 1), &BTreeSet::new(), clock::now()).unwrap()["b"], State::Expired);
             assert_eq!(
                 live.judge(&leases(100, 2), &BTreeSet::new(), clock::now()).unwrap()["b"],
                 State::Working,
@@ -131,7 +130,7 @@ mod tests {
                 live.judge(&leases(1, 1), &BTreeSet::new(), clock::now()).is_none(),
                 "its own is not renewed either"
             );
-            // Its own comes first after the outage: the other has all its time.
+            // The process sees its own renewal first after the outage; the other's duration starts anew.
             assert_eq!(live.judge(&leases(2, 1), &BTreeSet::new(), clock::now()).unwrap()["b"], State::Working);
             clock::sleep(5 * S).await;
             assert_eq!(live.judge(&leases(3, 1), &BTreeSet::new(), clock::now()).unwrap()["b"], State::Working);

@@ -1,4 +1,4 @@
-//! This process as a member: a Lease that is renewed as long as it lives, marked when it leaves, and gone when it has left.
+//! The membership of this process: a Lease that is renewed, labelled when the process is shutting down, and then deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::start::{Crew, stopped};
 use crate::view::{BUS, LEAVING, NAMESPACE, ROLE};
 
-/// The row of members. They leave while their crew still works, so that somebody else takes over from a hand that is still there.
+/// The actor kind of members. A member gives up its units while its controllers still run, so that units move from a holder that still works.
 pub(crate) static MEMBER: ActorKind = ActorKind {
     name: "placement.member",
     on_shutdown: OnShutdown::Finish,
@@ -22,41 +22,41 @@ pub(crate) static MEMBER: ActorKind = ActorKind {
     ..ActorKind::DEFAULT
 };
 
-/// For how long a Lease stands (upstream's leader election: 15 s).
-pub(crate) const LASTS: Duration = Duration::from_secs(15);
-/// It is renewed so often.
-const RENEW: Duration = Duration::from_secs(4);
-/// After a failure.
-const RETRY: Duration = Duration::from_secs(1);
-/// A member that leaves waits so long for others to take over what it holds.
-const HAND_OVER: Duration = Duration::from_secs(3);
+/// The duration of a Lease (upstream's leader election: 15 s).
+pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// The time between two renewals.
+const RENEW_INTERVAL: Duration = Duration::from_secs(4);
+/// The pause after a failed renewal, and the deadline of the Lease's deletion.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// The longest wait of a member that is shutting down for others to take over its units.
+const HAND_OVER_WAIT: Duration = Duration::from_secs(3);
 
-/// Renews until it is stopped, then leaves.
+/// Renews the Lease until the actor is stopped, then hands over the units and deletes the Lease.
 ///
 /// # Errors
-/// When the caches cannot be had; the actor is then restarted.
+/// When the informers cannot be started; the actor is then restarted.
 pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, standing: Holder) -> Result<(), Failure> {
     if !crew.is_served(&ctx).await {
         return stopped(&ctx).await;
     }
     loop {
-        // From before it is asked for: the others see the renewal later than that.
+        // Taken before the request: the other members see the renewal later than this.
         let asked = clock::now();
         let renewed = ctx.protected(renew(&crew)).await;
         ctx.heartbeat();
         let pause = match renewed {
             Ok(revision) => {
-                standing.renewed(asked, LASTS, revision);
+                standing.renewed(asked, LEASE_DURATION, revision);
                 ctx.protected(reclaim(&crew, &standing)).await?;
-                rng::jitter(RENEW, 10)
+                rng::jitter(RENEW_INTERVAL, 10)
             }
             Err(status) => {
                 tracing::warn!(member = crew.me.as_str(), %status, "lease not renewed");
-                RETRY
+                RETRY_PAUSE
             }
         };
         if !ctx.sleep(pause).await {
-            // What is done outside is over before anybody is told to take over.
+            // Calls outside of the API must end before another member is asked to take over.
             ctx.protected(standing.cease()).await;
             return ctx.protected(leave(&crew)).await;
         }
@@ -65,10 +65,11 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, standing: Holder) -> Resu
 
 fn spec(crew: &Crew) -> Value {
     let now = MicroTime::from_unix_micros(clock::wall().as_microsecond()).to_string();
-    json!({"holderIdentity": crew.me.as_str(), "leaseDurationSeconds": LASTS.as_secs(), "renewTime": now})
+    json!({"holderIdentity": crew.me.as_str(), "leaseDurationSeconds": LEASE_DURATION.as_secs(), "renewTime": now})
 }
 
-/// Writes the Assignments again that reach outside and are older than this Lease without a gap: whoever wanted to take them over meanwhile has, or cannot any more.
+/// Rewrites the Assignments of units with outside effects that are older than the Lease's last gap. The write succeeds only if no other member has taken
+/// the unit since, and a coordinator's write that began earlier then fails with a conflict.
 async fn reclaim(crew: &Crew, standing: &Holder) -> Result<(), Failure> {
     let (_, assignments) = crew.caches().await?;
     for unit in &crew.outside {
@@ -84,7 +85,7 @@ async fn reclaim(crew: &Crew, standing: &Holder) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The revision at which the Lease was renewed.
+/// Renews the Lease, or creates it; returns the revision.
 async fn renew(crew: &Crew) -> Result<Revision, Status> {
     match patch(crew, &json!({"spec": spec(crew)})).await {
         Err(status) if status.is_not_found() => {}
@@ -110,10 +111,10 @@ async fn patch(crew: &Crew, body: &Value) -> Result<Revision, Status> {
     Ok(patched.revision)
 }
 
-/// Says that it ends, waits until nothing is its own any more if there is somebody to take it, and takes its Lease away.
+/// Labels the Lease as leaving, waits until other members (if any) have taken all units, and deletes the Lease.
 async fn leave(crew: &Crew) -> Result<(), Failure> {
     let (leases, assignments) = crew.caches().await?;
-    let deadline = clock::after(HAND_OVER);
+    let deadline = clock::after(HAND_OVER_WAIT);
     let said = json!({"metadata": {"labels": {LEAVING: "true"}}});
     let said = clock::timeout_at(deadline, patch(crew, &said)).await;
     let alone = leases.list().iter().all(|lease| lease.meta.name() == crew.me.as_str());
@@ -126,7 +127,7 @@ async fn leave(crew: &Crew) -> Result<(), Failure> {
         }
     }
     let gone = crew.client.delete(crew.leases, NAMESPACE, &crew.me, DeleteOptions::default());
-    if let Ok(Err(status)) = clock::timeout(RETRY, gone).await {
+    if let Ok(Err(status)) = clock::timeout(RETRY_PAUSE, gone).await {
         tracing::warn!(member = crew.me.as_str(), %status, "its lease stays until it runs out");
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What Prometheus sees of units.
+//! The Prometheus metric of held units.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -23,7 +23,7 @@ static HELD: LazyLock<Family<Labels, Gauge>> = LazyLock::new(|| {
     held
 });
 
-/// Of the units of a role these are held from now on.
+/// Sets the metric of each unit of a role: 1 if the unit is in `held`, else 0.
 pub(crate) fn held(role: &'static str, units: &[Unit], held: &BTreeMap<Unit, Revision>) {
     for unit in units {
         let labels = Labels { role, unit: unit.as_str().to_owned() };

@@ -1,4 +1,4 @@
-//! Which units go to whom: decided over what is known, without clocks or I/O.
+//! Plans which units move to which members, from the members' states and the present holders, without clocks or I/O.
 
 use std::collections::BTreeMap;
 
@@ -6,57 +6,59 @@ use oarlock_mesh::Unit;
 use oarlock_schema::Str;
 use oarlock_seeded_bug::seeded_bug;
 
-/// So many units at most are moved at a time for balance alone: each costs its new holder a look at all its keys.
-const PACE: usize = 4;
+/// The most units that one plan moves for balance alone: each makes its new holder reconcile all keys of the unit.
+const MAX_BALANCE_MOVES: usize = 4;
 
-/// What a member seems to be.
+/// The state of a member, as judged by this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// At work.
+    /// The Lease is valid and the member is not silent.
     Working,
-    /// About to end: its units go, and none come.
+    /// The member is shutting down: its units move away, and it gets none.
     Leaving,
-    /// Renewed in time, but silent on the bus: its units go, unless they have just come or reach outside, and none come.
+    /// The Lease is valid, but the member is silent on the bus: its units move away, except units that are settling or have outside effects, and it
+    /// gets none.
     Silent,
-    /// Not renewed in time.
-    Gone,
+    /// The Lease was not renewed in time.
+    Expired,
 }
 
-/// A unit's present holder.
+/// The present holder of a unit, and what restricts a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     /// The member.
     pub(crate) holder: Str,
-    /// It has come there only a moment ago, and stays for a while unless it must go.
+    /// Whether the unit was assigned to the holder only recently, so that it does not move for balance or silence alone.
     pub(crate) settling: bool,
-    /// What is done for it has effects outside of the API, where nothing is compared: only an orderly end or a Lease that has run out moves it.
+    /// Whether work for the unit has effects outside of the API, where no epoch is compared: only an orderly shutdown or an expired Lease moves the unit.
     pub(crate) outside: bool,
-    /// Its holder may have renewed its Lease before it was written, and that is not known yet.
+    /// Whether the Assignment is newer than the cached Leases, so that its holder may have renewed a Lease that looks expired.
     pub(crate) unseen: bool,
 }
 
-/// The moves to be made, in the order of units: what nobody works for goes to who has least, then loads are made even to one. Nothing is moved
-/// from a member at work but for balance, and never what reaches outside. Empty while nobody is at work.
+/// Returns the moves to make, each unit with its new holder. Units without a working holder go to the members with the fewest units; then loads
+/// are balanced until they differ by one unit at most. A unit leaves a working member only for balance, and never if the unit has outside effects.
+/// Empty while no member is working.
 pub(crate) fn plan(units: &[Unit], members: &BTreeMap<Str, State>, held: &BTreeMap<Unit, Held>) -> BTreeMap<Unit, Str> {
     let working = || members.iter().filter(|(_, state)| **state == State::Working).map(|(name, _)| name);
     let mut loads: BTreeMap<&Str, usize> = working().map(|name| (name, 0)).collect();
     let mut moves = BTreeMap::new();
-    let mut stranded = Vec::new();
+    let mut unassigned = Vec::new();
     for unit in units {
         match held.get(unit) {
             Some(held) if may_wait(members, held) => {}
             held => match held.and_then(|held| loads.get_mut(&held.holder)) {
                 Some(load) => *load += 1,
-                None => stranded.push(unit),
+                None => unassigned.push(unit),
             },
         }
     }
-    for unit in stranded {
+    for unit in unassigned {
         let Some((to, load)) = loads.iter_mut().min_by_key(|(name, load)| (**load, **name)) else { return moves };
         *load += 1;
         moves.insert(unit.clone(), (*to).clone());
     }
-    for _ in 0..PACE {
+    for _ in 0..MAX_BALANCE_MOVES {
         let most = loads.iter().max_by_key(|(name, load)| (**load, **name)).map(|(name, load)| (*name, *load));
         let least = loads.iter().min_by_key(|(name, load)| (**load, **name)).map(|(name, load)| (*name, *load));
         let (Some((from, most)), Some((to, least))) = (most, least) else { break };
@@ -72,8 +74,8 @@ pub(crate) fn plan(units: &[Unit], members: &BTreeMap<Str, State>, held: &BTreeM
     moves
 }
 
-/// A holder that is only silent keeps what has just come to it: whoever is heard now and then would otherwise set its units flying. It keeps what reaches
-/// outside too, where it may be at work unheard.
+/// Whether a unit stays with a holder that is not working. A silent member keeps units that were assigned to it recently; a flapping heartbeat would
+/// otherwise move units back and forth. It also keeps units with outside effects, because it may still be working.
 pub(crate) fn may_wait(members: &BTreeMap<Str, State>, held: &Held) -> bool {
     let damped = held.settling && !seeded_bug!("suspicion_undamped");
     let outside = held.outside && !seeded_bug!("cloud_moves_on_suspicion");
@@ -98,7 +100,7 @@ mod tests {
         states.iter().enumerate().map(|(at, state)| (format!("m{at}").into(), *state)).collect()
     }
 
-    /// Plans and makes the moves; how many there were.
+    /// Plans and makes the moves; returns their number.
     fn round(units: &[Unit], members: &BTreeMap<Str, State>, held: &mut BTreeMap<Unit, Held>) -> usize {
         let moves = plan(units, members, held);
         let count = moves.len();
@@ -126,7 +128,7 @@ mod tests {
         let (units, mut held) = (units(18), BTreeMap::new());
         round(&units, &members(&[State::Working; 3]), &mut held);
         assert_eq!(loads(&held).into_values().collect::<Vec<_>>(), [6, 6, 6]);
-        for end in [State::Gone, State::Leaving] {
+        for end in [State::Expired, State::Leaving] {
             let moves = plan(&units, &members(&[State::Working, end, State::Working]), &held);
             let theirs: Vec<_> = held.iter().filter(|(_, held)| held.holder.as_str() == "m1").map(|(u, _)| u).collect();
             assert_eq!(moves.keys().collect::<Vec<_>>(), theirs);
@@ -139,11 +141,11 @@ mod tests {
         round(&units, &members(&[State::Working]), &mut held);
         let two = members(&[State::Working, State::Working]);
         let mut rounds = 0;
-        while (1..=PACE).contains(&round(&units, &two, &mut held)) {
+        while (1..=MAX_BALANCE_MOVES).contains(&round(&units, &two, &mut held)) {
             rounds += 1;
         }
         assert_eq!((rounds, loads(&held).into_values().collect::<Vec<_>>()), (2, vec![8, 8]));
-        assert!(plan(&units, &members(&[State::Gone, State::Leaving]), &held).is_empty());
+        assert!(plan(&units, &members(&[State::Expired, State::Leaving]), &held).is_empty());
     }
 
     #[test]
@@ -151,7 +153,7 @@ mod tests {
         let held: BTreeMap<Unit, Held> =
             units(4).into_iter().map(|unit| (unit, Held { settling: true, ..held_by("m0".into()) })).collect();
         assert!(plan(&units(4), &members(&[State::Working; 2]), &held).is_empty());
-        assert_eq!(plan(&units(4), &members(&[State::Gone, State::Working]), &held).len(), 4);
+        assert_eq!(plan(&units(4), &members(&[State::Expired, State::Working]), &held).len(), 4);
     }
 
     #[test]
@@ -170,11 +172,11 @@ mod tests {
         let unit = Unit::named("cloud");
         let held = BTreeMap::from([(unit.clone(), Held { outside: true, ..held_by("m0".into()) })]);
         let moves = |state| plan(std::slice::from_ref(&unit), &members(&[state, State::Working]), &held).len();
-        assert_eq!([State::Working, State::Silent, State::Leaving, State::Gone].map(moves), [0, 0, 1, 1]);
-        // Nor does a judgement that rests on Leases from before it came there.
+        assert_eq!([State::Working, State::Silent, State::Leaving, State::Expired].map(moves), [0, 0, 1, 1]);
+        // Nor does a judgement move it that rests on Leases older than the Assignment.
         let unseen = BTreeMap::from([(unit.clone(), Held { unseen: true, ..held[&unit].clone() })]);
-        assert!(plan(std::slice::from_ref(&unit), &members(&[State::Gone, State::Working]), &unseen).is_empty());
-        // Three to one: what may go, goes.
+        assert!(plan(std::slice::from_ref(&unit), &members(&[State::Expired, State::Working]), &unseen).is_empty());
+        // Loads of four and zero: only units without outside effects move.
         let mut all = held.clone();
         all.extend(units(3).into_iter().map(|unit| (unit, held_by("m0".into()))));
         let names: Vec<Unit> = units(3).into_iter().chain([unit.clone()]).collect();
@@ -183,7 +185,7 @@ mod tests {
     }
 
     fn state() -> impl Strategy<Value = State> {
-        prop_oneof![Just(State::Working), Just(State::Leaving), Just(State::Silent), Just(State::Gone)]
+        prop_oneof![Just(State::Working), Just(State::Leaving), Just(State::Silent), Just(State::Expired)]
     }
 
     proptest! {
@@ -195,7 +197,7 @@ mod tests {
             let (units, members) = (units(20), members(&states));
             prop_assume!(states.contains(&State::Working));
             let mut held: BTreeMap<Unit, Held> = BTreeMap::new();
-            // Some have no holder yet, or one that nobody knows.
+            // Some units have no holder yet, or an unknown one.
             for (unit, holder) in units.iter().zip(&holders).filter(|(_, holder)| **holder != 7) {
                 held.insert(unit.clone(), held_by(format!("m{holder}").into()));
             }

@@ -1,5 +1,5 @@
-//! Hears the members of the role on the bus, asks for those who are late, and tells the coordinator who is silent. That this process itself speaks is
-//! the mesh's ([`oarlock_mesh::attend`]).
+//! Receives the heartbeats of the role's members on the bus, asks late members whether they are present, and reports silent members to the coordinator.
+//! [`oarlock_mesh::attend`] sends this process's own heartbeats.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -17,20 +17,21 @@ use crate::hearing::Hearing;
 use crate::start::{Crew, stopped};
 use crate::view::speaks;
 
-/// The row of who hears. It lives as long as its crew works.
+/// The actor kind of heartbeat listeners. Stops together with the role's controllers.
 pub(crate) static PRESENCE: ActorKind =
     ActorKind { name: "placement.presence", on_shutdown: OnShutdown::Finish, phase: Phase::Crew, ..ActorKind::DEFAULT };
 
-/// Voices that may wait to be heard: four a second of each member, for as long as this process may be busy.
-const VOICES: usize = 4096;
-/// Who is late has so long to answer. That nobody is there is known at once.
-const ANSWER: Duration = Duration::from_millis(500);
-const CHANGES: usize = 1024;
+/// The most received heartbeats that wait: each member sends four a second, and this process may be busy for a while.
+const MAX_WAITING_HEARTBEATS: usize = 4096;
+/// The time in which a late member must answer. The bus reports an absent member at once.
+const ANSWER_BUDGET: Duration = Duration::from_millis(500);
+/// The most changed keys that wait for a subscriber.
+const MAX_PENDING_CHANGES: usize = 1024;
 
-/// Hears until it is stopped; where there are no Assignments nobody needs to be heard. Whose Lease is gone is forgotten.
+/// Receives heartbeats until the actor is stopped, or none if the server has no Assignments. Members without a Lease are forgotten.
 ///
 /// # Errors
-/// When the caches cannot be had, and when the table of subjects does not let a member of this role hear the others.
+/// When the informers cannot be started, or the table of subjects does not allow this role to receive heartbeats.
 pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), Failure> {
     if !crew.is_served(&ctx).await {
         return stopped(&ctx).await;
@@ -39,21 +40,21 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), F
     if !crew.synced(&ctx).await {
         return Ok(());
     }
-    let mut members = leases.subscribe(CHANGES);
+    let mut members = leases.subscribe(MAX_PENDING_CHANGES);
     let role = bus.identity().role();
     let expected = || -> BTreeSet<Str> {
         let speaking = leases.list().into_iter().filter(|lease| speaks(&lease.meta));
         speaking.map(|lease| lease.meta.key.name.clone()).collect()
     };
-    let mut hints = bus.listen(&Pattern::presence_of(role), VOICES).await?;
+    let mut hints = bus.listen(&Pattern::presence_of(role), MAX_WAITING_HEARTBEATS).await?;
     let mut hearing = Hearing::new(crew.me.clone());
     let mut asked = FuturesUnordered::new();
-    let (mut state, mut in_company) = (bus.state(), false);
+    let (mut state, mut hears_others) = (bus.state(), false);
     loop {
         ctx.heartbeat();
         let now = clock::now();
         asked.extend(hearing.late(now).into_iter().map(|member| ask(&bus, member)));
-        tell(&crew, &hearing, &mut in_company);
+        report_silent(&crew, &hearing, &mut hears_others);
         let wake = hearing.next(now).unwrap_or_else(clock::never);
         let turn = async {
             tokio::select! {
@@ -88,6 +89,7 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), F
     }
 }
 
+/// The next event of the presence loop.
 enum Turn {
     Link(oarlock_bus::State),
     Heard(Heard),
@@ -96,23 +98,23 @@ enum Turn {
     Time,
 }
 
-/// Asks a member whether it is there; its name if nobody is.
+/// Asks a member whether it is present; returns the member's name if the bus knows no process with the name.
 fn ask(bus: &Bus, member: Str) -> impl Future<Output = Option<Str>> + use<> {
     let bus = bus.clone();
     async move {
         let identity = Identity::new(bus.identity().role(), member.as_str()).ok()?;
-        let answer = oarlock_mesh::is_here(&bus, &identity, ANSWER).await;
+        let answer = oarlock_mesh::is_here(&bus, &identity, ANSWER_BUDGET).await;
         (answer == Err(AskError::NobodyThere)).then_some(member)
     }
 }
 
-/// Tells the coordinator who is silent, and the log when that changes.
-fn tell(crew: &Crew, hearing: &Hearing, in_company: &mut bool) {
+/// Reports the silent members to the coordinator, and logs changes.
+fn report_silent(crew: &Crew, hearing: &Hearing, hears_others: &mut bool) {
     let now = clock::now();
     let others = hearing.others(now);
-    if (others > 0) != *in_company {
-        *in_company = !*in_company;
-        tracing::info!(role = crew.role, others, "{}", if *in_company { "hears the others" } else { "hears nobody" });
+    if (others > 0) != *hears_others {
+        *hears_others = !*hears_others;
+        tracing::info!(role = crew.role, others, "{}", if *hears_others { "hears the others" } else { "hears nobody" });
     }
     let silent = hearing.silent(now);
     crew.silent.modify(|known| {

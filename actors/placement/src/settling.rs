@@ -1,4 +1,4 @@
-//! Which units have come to their holders only a moment ago, as seen from here.
+//! Tracks which units were assigned to their holders only recently.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use oarlock_meta::Revision;
 use oarlock_runtime::Instant;
 
-/// A unit that has come to somebody stays so long, unless it must go.
-const SETTLE: Duration = Duration::from_secs(10);
+/// The time for which a newly assigned unit does not move, unless its holder has stopped.
+const SETTLE_TIME: Duration = Duration::from_secs(10);
 
-/// See the module text.
+/// The times at which this process saw units change their holder.
 #[derive(Debug, Default)]
 pub(crate) struct Settling {
-    /// When each unit was seen to come to its holder, at this epoch; none if it was there already.
+    /// For each unit its epoch, and when this process saw the epoch change; `None` if no earlier epoch was seen.
     came: BTreeMap<String, (Revision, Option<Instant>)>,
 }
 
 impl Settling {
-    /// These are the epochs at `now`. To be told at each change, also by who does not coordinate: what came long ago would else seem to
-    /// come when it is first asked for.
+    /// Records the units' epochs at `now`. Must be called at each change, also in members that are not the coordinator; otherwise an old assignment
+    /// would look recent when first seen.
     pub(crate) fn see<'a>(&mut self, epochs: impl IntoIterator<Item = (&'a String, Revision)>, now: Instant) {
         let before = std::mem::take(&mut self.came);
         let came = |unit: &String, epoch| match before.get(unit) {
@@ -28,9 +28,9 @@ impl Settling {
         self.came = epochs.into_iter().map(|(unit, epoch)| (unit.clone(), (epoch, came(unit, epoch)))).collect();
     }
 
-    /// Whether a unit has only just come to its holder. What was there when this began may have been there for long.
+    /// Whether a unit was assigned to its holder within the settle time. A unit of which no earlier epoch was seen counts as settled.
     pub(crate) fn has_just_come(&self, unit: &str, now: Instant) -> bool {
-        self.came.get(unit).and_then(|(_, came)| *came).is_some_and(|came| now - came < SETTLE)
+        self.came.get(unit).and_then(|(_, came)| *came).is_some_and(|came| now - came < SETTLE_TIME)
     }
 }
 
@@ -47,7 +47,7 @@ mod tests {
         assert!(!settling.has_just_come(&unit, clock::now()), "who knows since when it is there");
         settling.see([(&unit, Revision(2))], clock::now());
         assert!(settling.has_just_come(&unit, clock::now()));
-        clock::sleep(SETTLE).await;
+        clock::sleep(SETTLE_TIME).await;
         assert!(!settling.has_just_come(&unit, clock::now()), "nobody asked meanwhile");
         settling.see([(&unit, Revision(2))], clock::now());
         assert!(!settling.has_just_come(&unit, clock::now()), "it is where it was");

@@ -1,4 +1,4 @@
-//! Starts a member.
+//! Starts the placement of a process: its member, follower, presence and coordinator actors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,35 +17,36 @@ use serde_json::json;
 use crate::view::{AssignmentView, LeaseView, NAMESPACE, ROLE};
 use crate::{coordinator, member, metrics, presence};
 
-/// The row of who follows the Assignments.
+/// The actor kind of followers of the Assignments.
 pub(crate) static FOLLOWER: ActorKind =
     ActorKind { name: "placement.follower", phase: Phase::Informers, ..ActorKind::DEFAULT };
 
-/// While no API server answers.
-const RETRY: Duration = Duration::from_secs(1);
-/// How often one that waits for its caches says so.
-const PATIENCE: Duration = Duration::from_secs(10);
-const CHANGES: usize = 1024;
+/// The pause between two attempts to reach an API server.
+const DISCOVERY_RETRY: Duration = Duration::from_secs(1);
+/// The time between two warnings of an actor that waits for its caches.
+const SYNC_WARN_INTERVAL: Duration = Duration::from_secs(10);
+/// The most changed keys that wait for a subscriber.
+const MAX_PENDING_CHANGES: usize = 1024;
 
-/// What a process brings.
+/// The role, units and identity of a process that takes part in placement.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What it works on, as `controllers`; members of one role share its units.
+    /// The process's role, such as `controllers`; the members of one role share its units.
     pub role: &'static str,
-    /// The units of the role. All its members must know the same.
+    /// The units of the role; must be the same for all members.
     pub units: Vec<Unit>,
-    /// Those of them that are worked for outside of the API too: they wait until their holder has certainly stopped.
+    /// The units whose work has effects outside of the API: such a unit moves only when its holder has certainly stopped.
     pub outside: Vec<Unit>,
-    /// What the process is called: a [name](oarlock_mesh::member_name) that no other has.
+    /// The process's unique [name](oarlock_mesh::member_name).
     pub name: String,
-    /// Where members say that they live, under that name; without it only their Leases do.
+    /// The bus on which members exchange heartbeats; without a bus only Leases show which members are alive.
     pub bus: Option<Bus>,
 }
 
-/// A member could not be started.
+/// Why placement could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The schema lacks something.
+    /// The schema lacks a resource.
     #[error("schema")]
     Schema(#[from] Status),
     /// The runtime refused an actor.
@@ -53,7 +54,7 @@ pub enum Error {
     Spawn(#[from] oarlock_runtime::Error),
 }
 
-/// What its actors share.
+/// The state that the placement actors of a process share.
 pub(crate) struct Crew {
     pub(crate) client: Client,
     informers: SharedInformers,
@@ -61,7 +62,7 @@ pub(crate) struct Crew {
     pub(crate) me: Str,
     pub(crate) units: Vec<Unit>,
     pub(crate) outside: Vec<Unit>,
-    /// It says on the bus that it lives.
+    /// Whether this process sends heartbeats on the bus.
     pub(crate) speaks: bool,
     pub(crate) leases: &'static Resource,
     pub(crate) assignments: &'static Resource,
@@ -69,8 +70,9 @@ pub(crate) struct Crew {
     pub(crate) silent: Arc<Watched<Arc<BTreeSet<Str>>>>,
 }
 
-/// Makes this process a member; returns what it holds, nothing at first. `client` is the role's identity (`system:kube-controller-manager`, `system:kube-scheduler`). Where the server
-/// knows no Assignments (upstream's), the process holds everything, and there must be only one.
+/// Makes this process a member of its role and returns its placement, which holds no unit at first. `client` is the role's identity
+/// (`system:kube-controller-manager`, `system:kube-scheduler`). If the server has no Assignments (upstream's), the process holds every unit, and the role
+/// must have only one process.
 ///
 /// # Errors
 /// [`Error`].
@@ -112,10 +114,10 @@ async fn join(system: &System, client: Client, options: Options) -> Result<Place
 }
 
 impl Crew {
-    /// Whether the server knows Assignments; waits until one answers. `false` also when asked to stop.
+    /// Whether the server has the Assignment resource; waits until a server answers. `false` also when the actor is asked to stop.
     pub(crate) async fn is_served(&self, ctx: &LoopCtx) -> bool {
         loop {
-            // Discovery, which everybody may read: who may not read Assignments is told nothing about them.
+            // Discovery is readable by every user; a list of Assignments could be forbidden whether they exist or not.
             let path = format!("/apis/{}", self.assignments.group_version());
             match ctx.or_stop(self.client.raw(RawRequest::get(path, self.client.timeout()))).await {
                 None => return false,
@@ -124,16 +126,16 @@ impl Crew {
                 Some(Ok(RawReply { code, .. })) => tracing::info!(actor = ctx.name(), code, "waits for the API server"),
                 Some(Err(status)) => tracing::warn!(actor = ctx.name(), %status, "waits for the API server"),
             }
-            if !ctx.sleep(RETRY).await {
+            if !ctx.sleep(DISCOVERY_RETRY).await {
                 return false;
             }
         }
     }
 
-    /// Gives a unit to a member, if it is still held as of `epoch`.
+    /// Assigns a unit to a member if the Assignment is still at `epoch` (`None`: does not exist). Returns the new epoch.
     ///
     /// # Errors
-    /// 409 when it is not; else the server's Status.
+    /// 409 when the Assignment has changed; else the server's Status.
     pub(crate) async fn assign(&self, unit: &str, to: &str, epoch: Option<Revision>) -> Result<Revision, Status> {
         let resource = self.assignments;
         let now = MicroTime::from_unix_micros(clock::wall().as_microsecond()).to_string();
@@ -153,10 +155,10 @@ impl Crew {
         Ok(self.client.update(resource, object).await?.revision)
     }
 
-    /// The role's Leases, and all Assignments.
+    /// Returns the caches of the role's Leases and of all Assignments.
     ///
     /// # Errors
-    /// When the informers cannot be had.
+    /// When the informers cannot be started.
     pub(crate) async fn caches(
         &self,
     ) -> Result<(Arc<Cache<LeaseView>>, Arc<Cache<AssignmentView>>), oarlock_informer::Error> {
@@ -165,10 +167,10 @@ impl Crew {
         Ok((self.informers.select(of_role).await?, self.informers.all().await?))
     }
 
-    /// Waits for the caches; `false` when asked to stop.
+    /// Waits until the caches are synced; `false` when the actor is asked to stop first.
     pub(crate) async fn synced(&self, ctx: &LoopCtx) -> bool {
         loop {
-            match ctx.or_stop(self.informers.synced(clock::after(PATIENCE))).await {
+            match ctx.or_stop(self.informers.synced(clock::after(SYNC_WARN_INTERVAL))).await {
                 None => return false,
                 Some(Ok(())) => return true,
                 Some(Err(error)) => tracing::warn!(actor = ctx.name(), %error, "waits for its caches"),
@@ -178,13 +180,13 @@ impl Crew {
     }
 }
 
-/// Nothing is to be done until the end.
+/// Waits until the actor is asked to stop.
 pub(crate) async fn stopped(ctx: &LoopCtx) -> Result<(), Failure> {
     ctx.or_stop(std::future::pending::<()>()).await;
     Ok(())
 }
 
-/// Keeps what is held equal to what the Assignments say.
+/// Keeps the process's placement equal to the Assignments.
 async fn follow(ctx: LoopCtx, crew: Arc<Crew>, holder: Holder) -> Result<(), Failure> {
     if !crew.is_served(&ctx).await {
         if !ctx.is_stopping() {
@@ -194,23 +196,23 @@ async fn follow(ctx: LoopCtx, crew: Arc<Crew>, holder: Holder) -> Result<(), Fai
         return stopped(&ctx).await;
     }
     let (_, assignments) = crew.caches().await?;
-    let mut changes = assignments.subscribe(CHANGES);
+    let mut changes = assignments.subscribe(MAX_PENDING_CHANGES);
     if !crew.synced(&ctx).await {
         return Ok(());
     }
     loop {
         let of_role = |name: &str| crew.units.iter().find(|unit| unit.as_str() == name).cloned();
-        let (mut held, mut anybodys) = (BTreeMap::new(), BTreeMap::new());
+        let (mut held, mut held_by_any) = (BTreeMap::new(), BTreeMap::new());
         for assignment in assignments.list() {
             let Some(unit) = of_role(assignment.meta.name()) else { continue };
             if assignment.value.holder == crew.me {
                 held.insert(unit.clone(), assignment.meta.revision);
             }
-            anybodys.insert(unit, assignment.meta.revision);
+            held_by_any.insert(unit, assignment.meta.revision);
         }
         ctx.publish(&held.iter().map(|(unit, epoch)| (unit.as_str(), epoch.get())).collect::<BTreeMap<_, _>>());
         metrics::held(crew.role, &crew.units, &held);
-        holder.set_among(held, anybodys);
+        holder.set_among(held, held_by_any);
         match ctx.or_stop(changes.next()).await {
             None => return Ok(()),
             Some(Notice::Resync | Notice::Changes(_)) => {}

@@ -1,23 +1,23 @@
-//! What is read of Leases and Assignments.
+//! The projections of Leases and Assignments.
 
 use oarlock_informer::{ObjMeta, Project, ResourceName};
 use oarlock_schema::views::{coordination_v1, oarlock_v1};
 use oarlock_schema::{Obj, Str};
 
-/// Where members' Leases are.
+/// The namespace of members' Leases.
 pub(crate) const NAMESPACE: &str = "kube-system";
-/// The label of members' Leases: what they work on.
+/// The label of a member's Lease with the member's role.
 pub(crate) const ROLE: &str = "oarlock.dev/role";
-/// The label of a member that is about to end.
+/// The label of the Lease of a member that is shutting down.
 pub(crate) const LEAVING: &str = "oarlock.dev/leaving";
 
-/// The label of a member that says on the bus that it lives.
+/// The label of the Lease of a member that sends heartbeats on the bus.
 pub(crate) const BUS: &str = "oarlock.dev/bus";
 
-/// A member's Lease.
+/// The projection of a member's Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseView {
-    /// For how many seconds it stands without being renewed.
+    /// The Lease's duration in seconds.
     pub(crate) seconds: u64,
 }
 
@@ -31,12 +31,12 @@ impl Project for LeaseView {
     }
 }
 
-/// Whether a member has said that it ends.
+/// Whether the Lease is of a member that is shutting down.
 pub(crate) fn is_leaving(lease: &ObjMeta) -> bool {
     has(lease, LEAVING)
 }
 
-/// Whether a member is to be heard on the bus.
+/// Whether the Lease is of a member that sends heartbeats on the bus.
 pub(crate) fn speaks(lease: &ObjMeta) -> bool {
     has(lease, BUS)
 }
@@ -45,10 +45,10 @@ fn has(lease: &ObjMeta, label: &str) -> bool {
     lease.labels.iter().any(|(key, _)| key.as_str() == label)
 }
 
-/// Who works for a unit. Its epoch is the object's revision.
+/// The projection of an Assignment: the holder of a unit. The unit's epoch is the object's revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AssignmentView {
-    /// The member.
+    /// The name of the member that holds the unit.
     pub(crate) holder: Str,
 }
 

@@ -1,23 +1,23 @@
-//! A model of who may write, small enough to look at all of it: two coordinators, three processes, one unit whose work is to make one child, and
-//! everything that may be late. Every step that anybody can take is taken from every state that can be reached.
+//! An exhaustive model check of the fencing rules: two coordinators, three processes, one unit whose work is to create one child, and every message
+//! that may be delayed. The search takes every possible step from every reachable state.
 //!
-//! What must never happen is a second child: names are generated, so nothing but the claim keeps two owners apart. With the rules of
-//! `docs/adr/0005-assignments-and-fences.md` it does not happen; without any one of them the search finds how it does.
+//! A second child must never be created: child names are generated, so only the claim prevents two owners from both creating one. With the rules of
+//! `docs/adr/0005-assignments-and-fences.md` no reachable state has a second child; without any one of the rules the search finds a trace to one.
 #![allow(clippy::indexing_slicing, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::collections::HashSet;
 
 const PROCESSES: usize = 3;
 const COORDINATORS: usize = 2;
-/// Moves of the unit: there and back.
+/// The number of moves of the unit: to another process and back.
 const MOVES: u8 = 2;
 
-/// The rules, each of which may be left out.
+/// The fencing rules, each of which a search can leave out.
 #[derive(Clone, Copy)]
 struct Rules {
     /// A write is compared with the Assignment in its own commit.
     fence: Fence,
-    /// A new holder waits until its cache has come past the epoch.
+    /// A new holder waits until its cache has reached the epoch.
     catch_up: bool,
     /// A coordinator's write is compared with the Assignment that it has read.
     compare_moves: bool,
@@ -26,7 +26,7 @@ struct Rules {
 #[derive(Clone, Copy, PartialEq)]
 enum Fence {
     None,
-    /// Compared with what the server has read, which may be old.
+    /// Compared with the Assignment in the server's cache, which may be stale.
     Cached,
     Committed,
 }
@@ -35,21 +35,21 @@ const ALL: Rules = Rules { fence: Fence::Committed, catch_up: true, compare_move
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Process {
-    /// The Assignment as its cache has it: holder and epoch.
-    told: (u8, u8),
-    /// The children that its other cache shows, and the revision up to which it does.
+    /// The Assignment in the process's cache: holder and epoch.
+    assignment: (u8, u8),
+    /// The number of children in the process's other cache, and that cache's revision.
     seen: (u8, u8),
-    /// The epoch under which it works.
+    /// The epoch under which the process works for the unit.
     active: Option<u8>,
-    /// A create on its way, and under which claim. It knows what became of it when it has arrived.
+    /// The claim of a create request in flight. The process learns the result when the request arrives.
     sent: Option<u8>,
-    /// Nothing is decided before the cache has come here: its own last write.
+    /// The revision of the process's last write, which the cache must reach before the next decision.
     own: u8,
 }
 
-/// Who does what.
+/// One step: the number of the process or coordinator, and what it does.
 type Step = (usize, &'static str);
-/// Is told of each step that can be taken, and what it changes.
+/// A callback for each possible step, with the step's change of the state.
 type Take<'a> = dyn FnMut(usize, &'static str, &dyn Fn(&mut State)) + 'a;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -59,18 +59,18 @@ struct State {
     unit: (u8, u8),
     children: u8,
     moves: u8,
-    /// The epoch as the servers have read it, where that matters.
+    /// The epoch in the servers' cache, for `Fence::Cached`.
     served: u8,
-    /// A process has started anew; once is enough.
+    /// Whether a process has restarted; one restart suffices.
     restarted: bool,
     processes: [Process; PROCESSES],
-    /// Moves on their way: to whom, and what was read.
+    /// The move requests in flight: the new holder, and the epoch that the coordinator has read.
     orders: [Option<(u8, u8)>; COORDINATORS],
 }
 
 impl State {
     fn first() -> Self {
-        let told = Process { told: (0, 1), ..Process::default() };
+        let assignment = Process { assignment: (0, 1), ..Process::default() };
         Self {
             revision: 1,
             unit: (0, 1),
@@ -78,12 +78,12 @@ impl State {
             moves: 0,
             served: 1,
             restarted: false,
-            processes: [told; PROCESSES],
+            processes: [assignment; PROCESSES],
             orders: [None; COORDINATORS],
         }
     }
 
-    /// Every state that one step leads to.
+    /// Returns every state that one step leads to.
     fn next(&self, rules: Rules) -> Vec<(Step, Self)> {
         let mut all = Vec::new();
         let mut step = |who: usize, does: &'static str, change: &dyn Fn(&mut Self)| {
@@ -114,7 +114,7 @@ impl State {
                         s.orders[c] = None;
                         if !rules.compare_moves || s.unit.1 == read {
                             s.revision += 1;
-                            // Without the compare nobody tells one writing of the same from another.
+                            // Without the comparison two writes made from the same state get the same epoch.
                             s.unit = (to, if rules.compare_moves { s.revision } else { read + 1 });
                         }
                     };
@@ -129,16 +129,16 @@ impl State {
     }
 
     fn of_process(&self, p: usize, rules: Rules, step: &mut Take<'_>) {
-        let Process { told, seen, active, sent, own } = self.processes[p];
+        let Process { assignment, seen, active, sent, own } = self.processes[p];
         step(p, "the process hears of the Assignment", &|s| {
-            s.processes[p].told = s.unit;
+            s.processes[p].assignment = s.unit;
             if s.processes[p].active != Some(s.unit.1) || s.unit.0 != p as u8 {
                 s.processes[p].active = None;
             }
         });
         step(p, "the process's cache is told everything", &|s| s.processes[p].seen = (s.children, s.revision));
-        if active.is_none() && told.0 == p as u8 && (!rules.catch_up || seen.1 >= told.1) {
-            step(p, "the process takes up the unit", &|s| s.processes[p].active = Some(told.1));
+        if active.is_none() && assignment.0 == p as u8 && (!rules.catch_up || seen.1 >= assignment.1) {
+            step(p, "the process takes up the unit", &|s| s.processes[p].active = Some(assignment.1));
         }
         if let Some(epoch) = active
             && sent.is_none()
@@ -166,21 +166,21 @@ impl State {
             };
             step(p, "the process's create arrives", &arrives);
         }
-        // Whatever was on its way from it is on its way still, but nobody waits for it: it is as if it were another's.
+        // A restart does not cancel a request in flight; a request without a sender is equivalent to one of another process.
         if sent.is_none() && !self.restarted {
             let anew = |s: &mut Self| {
                 s.restarted = true;
-                s.processes[p] = Process { told: (u8::MAX, 0), ..Process::default() };
+                s.processes[p] = Process { assignment: (u8::MAX, 0), ..Process::default() };
             };
             step(p, "the process starts anew", &anew);
         }
     }
 }
 
-/// Looks at everything; how a second child came to be, or how many states there are.
+/// Searches all reachable states; returns their number, or the steps that lead to a second child.
 fn search(rules: Rules) -> Result<usize, Vec<Step>> {
     let mut seen = HashSet::from([State::first()]);
-    // In the order in which they were found; each with where it came from.
+    // In the order of discovery, each with the index of its predecessor and the step from there.
     let mut states = vec![(State::first(), 0, (0, ""))];
     let mut at = 0;
     while let Some((state, _, _)) = states.get(at).cloned() {

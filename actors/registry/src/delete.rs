@@ -1,5 +1,5 @@
-//! What a DELETE does to an object: remove it, mark it, or nothing (upstream: `rest.BeforeDelete` and the store's finalizer rules).
-//! A pure decision; the verb carries it out under compare-and-swap.
+//! The effect of a DELETE on an object: remove it, mark it as being deleted, or nothing (upstream: `rest.BeforeDelete` and the store's finalizer
+//! rules). The decision is pure; the verb carries it out under compare-and-swap.
 
 use std::collections::HashSet;
 
@@ -9,26 +9,26 @@ use oarlock_schema::{Obj, Str, Value};
 
 use crate::kind::{Grace, KindDef};
 
-/// What is to be done.
+/// The effect of a deletion request.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Plan {
     /// Remove the object now.
     Remove,
     /// Store this changed object (deletion timestamp, grace, finalizers).
     Mark(Box<Obj>),
-    /// The deletion is already under way and this one changes nothing.
+    /// The object is being deleted already and this request changes nothing.
     Pending,
 }
 
-/// Finalizer that orphans dependents.
+/// The finalizer that orphans dependents.
 pub const ORPHAN: &str = "orphan";
-/// Finalizer that waits for dependents.
+/// The finalizer that waits for dependents.
 pub const FOREGROUND: &str = "foregroundDeletion";
 
-/// Decides. `revision` is the stored object's, `now` the time as RFC 3339 seconds with its Unix seconds.
+/// Decides what a deletion request does. `revision` is the revision of the stored object.
 ///
 /// # Errors
-/// 403 for what may never be deleted, 409 when a precondition does not hold.
+/// 403 for an object that may never be deleted, 409 when a precondition does not hold.
 pub fn plan(kind: KindDef, obj: &Obj, revision: u64, ask: &DeleteOptions, now: Now) -> Result<Plan, Status> {
     if let Some(why) = kind.strategy.undeletable(obj) {
         return Err(Status::forbidden(&kind.resource.group_resource(), obj.name(), why));
@@ -40,7 +40,7 @@ pub fn plan(kind: KindDef, obj: &Obj, revision: u64, ask: &DeleteOptions, now: N
     let finalizers = deletion_finalizers(kind, obj, ask.propagation);
 
     if deleting {
-        // What the kind would give by default counts only once.
+        // The kind's default grace applies only to the first deletion.
         let grace = match (grace, ask.grace_period_seconds) {
             (Grace::NotGraceful, _) => Grace::NotGraceful,
             (_, Some(asked)) => Grace::Seconds(if asked < 0 { 1 } else { asked }),
@@ -73,7 +73,7 @@ pub fn plan(kind: KindDef, obj: &Obj, revision: u64, ask: &DeleteOptions, now: N
     Ok(Plan::Mark(Box::new(marked)))
 }
 
-/// The moment of a decision.
+/// The time of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     /// Unix seconds.
@@ -82,7 +82,7 @@ pub struct Now {
     pub format: fn(i64) -> String,
 }
 
-/// A deletion of an object that is already being deleted: it may only shorten the grace.
+/// Decides about an object that is already being deleted: a further deletion may only shorten the grace.
 fn plan_again(kind: KindDef, obj: &Obj, grace: Grace, finalizers: Option<Vec<Str>>, now: Now) -> Plan {
     let meta = obj.meta();
     let current = meta.deletion_grace_period_seconds().unwrap_or(0);
@@ -105,7 +105,7 @@ fn plan_again(kind: KindDef, obj: &Obj, grace: Grace, finalizers: Option<Vec<Str
     }
 }
 
-/// Whether an update leaves an object that must go: it is being deleted and nothing holds it any more.
+/// Whether an updated object must be removed: its deletion has begun, its grace is zero and no finalizer is left.
 #[must_use]
 pub fn is_finished(kind: KindDef, obj: &Obj) -> bool {
     let meta = obj.meta();
@@ -126,8 +126,8 @@ fn mark(obj: &mut Obj, seconds: i64, now: Now) {
     }
 }
 
-/// Finalizers after adding or removing what the propagation asks for; `None` when they stay (upstream
-/// `deletionFinalizersForGarbageCollection`). The request decides, else what the object already carries, else the kind.
+/// Returns the finalizers after adding or removing those of the propagation; `None` when they do not change (upstream
+/// `deletionFinalizersForGarbageCollection`). The propagation is the request's, else that of the object's finalizers, else the kind's default.
 fn deletion_finalizers(kind: KindDef, obj: &Obj, asked: Option<Propagation>) -> Option<Vec<Str>> {
     let default = kind.strategy.default_propagation()?;
     let current = obj.meta().finalizers();
@@ -158,13 +158,13 @@ fn set_finalizers(obj: &mut Obj, list: &[Str]) {
     }
 }
 
-/// Whether the object is the one that the caller means.
+/// Checks the preconditions of a deletion against the stored object.
 ///
 /// # Errors
-/// 409 when it is not.
+/// 409 when the uid or the resourceVersion differs.
 pub fn check_preconditions(kind: KindDef, obj: &Obj, revision: u64, ask: &DeleteOptions) -> Result<(), Status> {
     let resource = kind.resource;
-    // Two kinds check in their storage, all others before it: other words, and the kind in place of the resource.
+    // Upstream checks two kinds in their storage and all others before: the error has another text, and names the kind instead of the resource.
     let late = matches!(resource.plural, "namespaces" | "customresourcedefinitions");
     let about = if late { resource.group_resource() } else { GroupResource::new(resource.group, resource.kind) };
     let conflict = |text: String| Err(Status::conflict(&about, obj.name(), text));

@@ -1,4 +1,4 @@
-//! What reads decide on, taken from an object once, when it is written or loaded: labels, selectable fields, owners.
+//! Index entries: the labels, selectable fields and owners that reads filter by, taken from an object once, when it is written or loaded.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -12,37 +12,37 @@ use oarlock_schema::{Obj, RESOURCES, Resource, Shape, TypeRef, Value};
 use oarlock_storage::Key;
 use oarlock_store::{Entry, EntryParts, Fields, Indexer};
 
-/// Field labels whose place is not their name, as (resource, label, path).
+/// Field labels whose path differs from their name, as (resource, label, path).
 const RENAMED: &[(&str, &str, &[&str])] = &[
     ("events", "source", &["source", "component"]),
     ("events", "reportingComponent", &["reportingComponent"]),
     ("certificatesigningrequests", "spec.signerName", &["spec", "signerName"]),
     ("jobs", "status.successful", &["status", "succeeded"]),
-    // What the field was called once (upstream's `AddFieldLabelConversionsForPod`).
+    // The former name of the field (upstream's `AddFieldLabelConversionsForPod`).
     ("pods", "spec.host", &["spec", "nodeName"]),
 ];
 
-/// Field labels that read another field where the first one is empty, as (resource, label, path of the other field).
-const ELSE: &[(&str, &str, &[&str])] = &[("events", "source", &["reportingComponent"])];
+/// Field labels that fall back to another field when the first one is empty, as (resource, label, path of the other field).
+const FALLBACKS: &[(&str, &str, &[&str])] = &[("events", "source", &["reportingComponent"])];
 
 struct Row {
     resource: &'static Resource,
-    /// Labels without `metadata.name` and `metadata.namespace`, which the key tells.
+    /// The selectable field labels, without `metadata.name` and `metadata.namespace`, which the key contains.
     names: Arc<[CompactString]>,
     places: Vec<Place>,
-    /// What [`parts`] looks at.
+    /// The fields that [`parts`] reads.
     wanted: Wanted,
 }
 
-/// Where a field is, where to look when it is empty, and what it reads as when an object lacks it.
+/// The path of a selectable field, its fallback when empty, and its value when absent.
 struct Place {
     path: Vec<&'static str>,
     or: Option<&'static [&'static str]>,
     absent: &'static str,
 }
 
-/// What it looks at in objects of every kind.
-const METADATA: [&[&str]; 4] = [
+/// The metadata fields that are read from objects of every kind.
+const INDEXED_METADATA: [&[&str]; 4] = [
     &["metadata", "uid"],
     &["metadata", "labels"],
     &["metadata", "ownerReferences"],
@@ -51,8 +51,8 @@ const METADATA: [&[&str]; 4] = [
 
 type Rows = HashMap<&'static str, Row, foldhash::fast::FixedState>;
 
-/// By key prefix; the row in whose form the objects are stored. Where one prefix serves several rows (events, autoscalers) the schema data's
-/// storage version and group decide; a prefix with one row is stored as that row has it.
+/// By key prefix, the resource in whose form the objects are stored. Where one prefix serves several resources (events, autoscalers) the storage
+/// version and group of the schema data decide.
 static ROWS: LazyLock<Rows> = LazyLock::new(|| {
     let mut rows = Rows::default();
     for resource in RESOURCES {
@@ -72,8 +72,12 @@ fn row(resource: &'static Resource) -> Row {
     let labels =
         || resource.selectable.iter().copied().filter(|l| !matches!(*l, "metadata.name" | "metadata.namespace"));
     let places: Vec<_> = labels().map(|l| place(resource, l)).collect();
-    let paths: BTreeSet<&[&str]> =
-        places.iter().flat_map(|place| [Some(place.path.as_slice()), place.or]).flatten().chain(METADATA).collect();
+    let paths: BTreeSet<&[&str]> = places
+        .iter()
+        .flat_map(|place| [Some(place.path.as_slice()), place.or])
+        .flatten()
+        .chain(INDEXED_METADATA)
+        .collect();
     let wanted = Wanted::at(paths);
     Row { resource, names: labels().map(CompactString::new).collect(), places, wanted }
 }
@@ -91,12 +95,13 @@ fn place(resource: &Resource, label: &'static str) -> Place {
             _ => "",
         };
     }
-    let or = ELSE.iter().find(|(plural, name, _)| *plural == resource.plural && *name == label).map(|(.., path)| *path);
+    let or =
+        FALLBACKS.iter().find(|(plural, name, _)| *plural == resource.plural && *name == label).map(|(.., path)| *path);
     Place { path, or, absent }
 }
 
-/// The name under which index entries have a field label. Events of events.k8s.io are stored in the form of core/v1, so their labels are those of core/v1
-/// (upstream `AddFieldLabelConversionsForEvent`).
+/// Returns the name under which index entries hold a field label. Events of events.k8s.io are stored in the form of core/v1, so their labels are
+/// those of core/v1 (upstream `AddFieldLabelConversionsForEvent`).
 #[must_use]
 pub fn stored_label<'a>(resource: &Resource, label: &'a str) -> std::borrow::Cow<'a, str> {
     match (resource.group, label, label.strip_prefix("regarding.")) {
@@ -111,22 +116,22 @@ fn path(resource: &Resource, label: &'static str) -> Vec<&'static str> {
     renamed.map_or_else(|| label.split('.').collect(), |(_, _, path)| path.to_vec())
 }
 
-/// The resource row whose objects are stored under a key, in their stored version.
+/// Returns the resource whose objects are stored under a key prefix, in its stored version.
 #[must_use]
 pub fn stored_resource(key_prefix: &str) -> Option<&'static Resource> {
     ROWS.get(key_prefix).map(|row| row.resource)
 }
 
-/// The type in which a resource's objects are stored.
+/// Returns the type in which a resource's objects are stored.
 #[must_use]
 pub fn stored_type(resource: &Resource) -> TypeRef {
     crate::key::prefix(resource).and_then(stored_resource).map_or(resource.ty, |r| r.ty)
 }
 
-/// Decodes stored bytes, ours or upstream's.
+/// Decodes stored bytes, written by this server or by upstream's.
 ///
 /// # Errors
-/// When they are no object of that type.
+/// When the bytes are no object of that type.
 pub fn decode(bytes: &[u8], ty: TypeRef) -> Result<Obj, oarlock_codec::DecodeError> {
     if bytes.starts_with(PROTOBUF) {
         return oarlock_codec::protobuf::decode(bytes, ty).map(|decoded| decoded.value);
@@ -134,7 +139,7 @@ pub fn decode(bytes: &[u8], ty: TypeRef) -> Result<Obj, oarlock_codec::DecodeErr
     oarlock_codec::json::decode(bytes, ty, oarlock_codec::Mode::Lenient).map(|decoded| decoded.value)
 }
 
-/// The parts of an object in its stored version. `splice` is where the encoder left room for `resourceVersion`.
+/// Returns the index entry of an object in its stored version. `splice` is where the encoder left room for `resourceVersion`.
 #[must_use]
 pub fn parts(key: &Key, obj: &Obj, splice: Option<usize>) -> EntryParts {
     let meta = obj.meta();
@@ -170,10 +175,11 @@ fn text(value: Option<&Value>, absent: &'static str) -> CompactString {
     }
 }
 
-/// How upstream marks a value that is kept as protobuf.
+/// The prefix with which upstream marks a value stored as protobuf.
 const PROTOBUF: &[u8] = b"k8s\0";
 
-/// Makes entries of stored values, for the View's load and tail. What upstream has written becomes what we would have.
+/// Builds index entries from stored values, for the View's initial load and for new log records. Values that upstream wrote are converted to this
+/// server's form.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoredIndexer;
 
@@ -181,7 +187,7 @@ impl Indexer for StoredIndexer {
     fn entry(&self, key: &Key, value: &Bytes, revision: Revision) -> Entry {
         let foreign = |decoded: Result<Obj, oarlock_codec::DecodeError>, resource: &'static Resource| match decoded {
             Ok(mut obj) => {
-                // As upstream does when it reads: the stored version may be another (v1beta1), and lack what is default by now.
+                // As upstream does on reads: the stored version may be an older one (v1beta1), without fields that have defaults since.
                 obj.set_gvk(resource.gvk());
                 oarlock_apis::default(&mut obj);
                 let crate::stored::Encoded { value, parts } = crate::stored::encode(key, &mut obj);
@@ -223,7 +229,7 @@ impl Indexer for StoredIndexer {
 mod tests {
     use super::*;
 
-    /// An object of a row with something in every field that is looked at.
+    /// Returns an object of a resource with a value in every field that is indexed.
     fn full(row: &Row) -> Obj {
         let json = r#"{"metadata":{"name":"n","uid":"u","labels":{"a":"b"},"deletionTimestamp":"2026-01-02T03:04:05Z",
             "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"o","uid":"owner"}]}}"#;
@@ -237,7 +243,7 @@ mod tests {
             };
             match values.into_iter().find(fits) {
                 Some(value) => assert!(obj.set_at(path, value)),
-                // Upstream lets it be asked for, and never fills it.
+                // Upstream accepts this label in selectors, but never fills the field.
                 None => assert_eq!(path[..], ["status", "podIPs"]),
             }
         }
@@ -259,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Set where the resource has it, stored as it is stored, found under the label that a selector names.
+    /// Sets a field through the resource's type, stores it in the stored form, and finds it under the label of the selector.
     #[test]
     fn every_label_finds_what_is_set_through_every_group() {
         let mut seen = Vec::new();
@@ -317,8 +323,8 @@ mod tests {
             let encoded = oarlock_codec::json::encode(&obj);
             let written = parts(&key, &obj, encoded.splice);
             assert_eq!((written.uid.as_str(), written.labels.len(), written.owners.len()), ("u", 1, 1), "{prefix}");
-            let told = |(name, value): (&str, &str)| !value.is_empty() || name == "status.podIPs";
-            assert!(written.deletion && written.fields.iter().all(told), "{written:?}");
+            let is_set = |(name, value): (&str, &str)| !value.is_empty() || name == "status.podIPs";
+            assert!(written.deletion && written.fields.iter().all(is_set), "{written:?}");
             let loaded = StoredIndexer.parts(&key, &encoded.bytes.into());
             assert_eq!(format!("{loaded:?}"), format!("{written:?}"));
         }

@@ -1,4 +1,4 @@
-//! What a kind may decide for itself: a row of facts and a few hooks, everything else is the generic pipeline.
+//! The strategy of a kind: the few hooks with which a kind changes the generic pipeline.
 
 use std::collections::BTreeMap;
 
@@ -8,38 +8,38 @@ use oarlock_schema::{Obj, Resource, TypeRef};
 
 use crate::prepare;
 
-/// What a strategy knows of the request that writes.
+/// The part of a write request that a strategy may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The written resource, in the version that the request speaks.
     pub resource: &'static Resource,
     /// `""` for the object itself, else the subresource.
     pub endpoint: &'a str,
-    /// The present, RFC 3339 seconds.
+    /// The current time, RFC 3339 in seconds.
     pub now: &'a str,
-    /// Who asks.
+    /// The user who makes the request.
     pub user: Requester<'a>,
 }
 
-/// The user behind a request.
+/// The authenticated user of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Requester<'a> {
-    /// Name.
+    /// The user name.
     pub name: &'a str,
-    /// Unique id, empty where the authenticator knows none.
+    /// The unique id, empty if the authenticator gives none.
     pub uid: &'a str,
-    /// Groups.
+    /// The user's groups.
     pub groups: &'a [String],
-    /// What else the authenticator knows.
+    /// Further attributes from the authenticator.
     pub extra: &'a BTreeMap<String, Vec<String>>,
 }
 
-/// One kind as the registry serves it.
+/// One kind as the registry serves it: its resource and its strategy.
 #[derive(Clone, Copy)]
 pub struct KindDef {
-    /// The facts.
+    /// The schema data of the resource.
     pub resource: &'static Resource,
-    /// The hooks.
+    /// The hooks of the kind.
     pub strategy: &'static dyn Strategy,
 }
 
@@ -49,65 +49,66 @@ impl std::fmt::Debug for KindDef {
     }
 }
 
-/// Grace that a deletion gives an object.
+/// The grace period that a deletion gives an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Grace {
-    /// The kind knows no graceful deletion.
+    /// The kind has no graceful deletion.
     NotGraceful,
     /// Wait this many seconds (0 deletes at once).
     Seconds(i64),
 }
 
-/// The hooks of a kind. Every one has the default that the schema facts imply; most kinds override none.
+/// The hooks of a kind. Each has a default that follows from the schema data; most kinds override none.
 pub trait Strategy: Sync + Send {
-    /// Before validation of a new object: drops what clients may not set.
+    /// Prepares a new object for validation: drops the fields that clients may not set.
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
         prepare::reset_for_create(request.resource, obj);
     }
 
-    /// Before validation of a change through an endpoint: puts back what that endpoint may not change.
+    /// Prepares an update through an endpoint for validation: restores the fields that this endpoint may not change.
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
         prepare::reset_for_update(request, new, old);
     }
 
-    /// Errors besides those of the types' rules: what depends on the request, and what only an endpoint or this kind's server forbids.
-    /// `old` is absent when the object is new.
+    /// Adds errors beyond the rules of the types: rules that depend on the request, the endpoint or this kind. `old` is absent when the object is
+    /// new.
     fn validate(&self, _request: &Request<'_>, _new: &Obj, _old: Option<&Obj>, _errors: &mut ErrorList) {}
 
-    /// Whether a change counts for `metadata.generation`; asked only for resources that keep one.
+    /// Whether an update increments `metadata.generation`; called only for resources that have a generation.
     fn bumps_generation(&self, new: &Obj, old: &Obj) -> bool {
         prepare::desired_state_differs(new, old)
     }
 
-    /// What a deletion does with dependents when neither the request nor the object says so; `None` where they are never looked at.
+    /// Returns the propagation of a deletion when neither the request nor the object gives one; `None` for kinds whose dependents are never
+    /// considered.
     fn default_propagation(&self) -> Option<Propagation> {
         Some(Propagation::Background)
     }
 
-    /// Why an object may never be deleted, if so.
+    /// Returns the reason why an object may never be deleted, if there is one.
     fn undeletable(&self, _obj: &Obj) -> Option<&'static str> {
         None
     }
 
-    /// What callers are told who delete without a word about dependents.
+    /// Returns the warning for clients that delete without a propagation policy.
     fn default_propagation_warning(&self) -> Option<&'static str> {
         None
     }
 
-    /// Grace of a deletion that asks for `requested` seconds.
+    /// Returns the grace of a deletion that asks for `requested` seconds.
     fn grace(&self, _obj: &Obj, _requested: Option<i64>) -> Grace {
         Grace::NotGraceful
     }
 
-    /// Changes an object that starts its deletion (namespaces turn Terminating).
+    /// Changes an object when its deletion begins (namespaces become Terminating).
     fn begin_delete(&self, _obj: &mut Obj, _now: &str) {}
 
-    /// The first deletion always marks the object, without a grace period, and only a later one removes it (namespaces).
+    /// Whether the first deletion only marks the object, without a grace period, and a later one removes it (namespaces).
     fn marks_first(&self) -> bool {
         false
     }
 
-    /// Whether something besides `metadata.finalizers` still keeps a deleted object (namespaces: `spec.finalizers`).
+    /// Whether a finalizer outside of `metadata.finalizers` still holds a deleted object (namespaces: `spec.finalizers`).
     fn holds_deletion(&self, _obj: &Obj) -> bool {
         false
     }
@@ -124,13 +125,13 @@ pub trait Strategy: Sync + Send {
     }
 }
 
-/// The strategy of kinds that leave everything to the facts.
+/// The strategy of kinds that keep all defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct Generic;
 
 impl Strategy for Generic {}
 
-/// Kinds whose status is written without the metadata around it (upstream `ResetObjectMetaForStatus`).
+/// The strategy of kinds whose `status` endpoint changes no metadata (upstream `ResetObjectMetaForStatus`).
 #[derive(Clone, Copy, Debug)]
 pub struct StatusOnly;
 
@@ -144,7 +145,7 @@ impl Strategy for StatusOnly {
     }
 }
 
-/// Deleted without a word about dependents, these kinds leave them behind (upstream keeps it so for `v1` clients of old).
+/// The strategy of kinds whose dependents are orphaned when a deletion gives no propagation policy (upstream keeps this for old `v1` clients).
 #[derive(Clone, Copy, Debug)]
 pub struct Orphaning;
 
@@ -158,7 +159,7 @@ impl Strategy for Orphaning {
 pub(crate) mod tests {
     use super::*;
 
-    /// A request of nobody in particular to the object itself.
+    /// Returns a request of an anonymous user to the main endpoint.
     pub(crate) fn request(resource: &'static Resource) -> Request<'static> {
         static NOTHING: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let user = Requester { name: "", uid: "", groups: &[], extra: &NOTHING };

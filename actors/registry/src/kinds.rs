@@ -1,4 +1,4 @@
-//! Strategies of the kinds that decide something for themselves, one file each.
+//! The strategies of the kinds that override a default, one file each.
 
 pub mod apiextensions;
 pub mod apiregistration;

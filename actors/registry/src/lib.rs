@@ -1,9 +1,9 @@
-//! The kind table and the generic registry: what upstream calls strategies, once.
+//! The kind table and the generic registry; the strategies correspond to upstream's.
 //!
-//! [`table::kind`] gives a resource its row; [`prepare`] and [`delete`] are the rules that all kinds share; [`kinds`] holds what some kinds decide
-//! for themselves; [`index`] takes from an object what reads decide on; [`key`] says where it is kept and [`stored`]
-//! in which form.
+//! [`table::kind`] gives a resource its strategy; [`prepare`] and [`delete`] hold the rules that all kinds share, [`kinds`] the rules of single
+//! kinds; [`index`] extracts what reads filter by; [`key`] gives an object's storage key and [`stored`] its stored form.
 
+pub mod cold;
 pub mod delete;
 pub mod index;
 pub mod key;
@@ -12,11 +12,10 @@ pub mod kinds;
 mod older;
 pub mod prepare;
 pub mod reader;
-pub mod rest;
 pub mod stored;
 pub mod table;
 
-/// Objects that an empty cluster starts with: what a live v1.35.0 server answered (see data/NOTICE).
+/// The objects of an empty cluster, as answered by a live v1.35.0 server (see data/NOTICE).
 pub const BOOTSTRAP: &str = include_str!("../data/bootstrap.json");
 
 pub use kind::{Generic, Grace, KindDef, Strategy};

@@ -1,32 +1,32 @@
-//! Objects that upstream keeps in an older version than it serves, and whose form has changed since: CustomResourceDefinitions, as v1beta1
-//! (kubernetes `apiextensions-apiserver`, `pkg/apis/apiextensions/v1beta1`, whose conversion this follows in meaning).
+//! Conversion of objects that upstream stores in an older version with another form: CustomResourceDefinitions in v1beta1 (kubernetes
+//! `apiextensions-apiserver`, `pkg/apis/apiextensions/v1beta1`, whose conversion this follows in meaning).
 
 use bytes::Bytes;
 use oarlock_schema::Resource;
 use serde_json::{Map, Value};
 
-const OLD: &[u8] = b"\"apiextensions.k8s.io/v1beta1\"";
-const NEW: &str = "apiextensions.k8s.io/v1";
-/// The version stands at the front of a value, after the kind.
-const FRONT: usize = 128;
+const OLD_VERSION: &[u8] = b"\"apiextensions.k8s.io/v1beta1\"";
+const NEW_VERSION: &str = "apiextensions.k8s.io/v1";
+/// How many bytes are searched for the version, which follows the kind at the start of a value.
+const VERSION_SEARCH_BYTES: usize = 128;
 
-/// The value in the form that is served now; `None` when it is in that form already.
+/// Returns the value in the served form; `None` when it has that form already.
 pub(crate) fn renewed(resource: &Resource, value: &Bytes) -> Option<Bytes> {
     if resource.plural != "customresourcedefinitions" {
         return None;
     }
-    let front = value.get(..value.len().min(FRONT))?;
-    front.windows(OLD.len()).find(|text| *text == OLD)?;
+    let front = value.get(..value.len().min(VERSION_SEARCH_BYTES))?;
+    front.windows(OLD_VERSION.len()).find(|text| *text == OLD_VERSION)?;
     let mut whole: Value = serde_json::from_slice(value).ok()?;
     let object = whole.as_object_mut()?;
-    object.insert("apiVersion".to_owned(), NEW.into());
+    object.insert("apiVersion".to_owned(), NEW_VERSION.into());
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         renew(spec);
     }
     serde_json::to_vec(&whole).ok().map(Bytes::from)
 }
 
-/// What stood once for all versions now stands in each; what named the one version is gone.
+/// Moves the fields shared by all versions into each version, and removes the field of the single version.
 fn renew(spec: &mut Map<String, Value>) {
     let shared = [
         ("schema", spec.remove("validation")),

@@ -1,11 +1,11 @@
-//! Metadata and reset rules that every kind shares: what the server fills in, keeps and puts back on writes
-//! (upstream: `rest.BeforeCreate`, `rest.BeforeUpdate` and the strategies' reset fields).
+//! Metadata and reset rules that all kinds share: which fields the server fills in, keeps and restores on writes (upstream: `rest.BeforeCreate`,
+//! `rest.BeforeUpdate` and the strategies' reset fields).
 
 use oarlock_schema::{Obj, Resource, Struct, Value, canonical};
 
 use crate::kind::{KindDef, Request};
 
-/// Fills in system metadata of a new object and drops what clients may not set.
+/// Fills in the system metadata of a new object and drops the fields that clients may not set.
 pub fn before_create(kind: KindDef, request: &Request<'_>, uid: &str, obj: &mut Obj) {
     let resource = kind.resource;
     if let Some(mut meta) = obj.meta_mut() {
@@ -23,7 +23,7 @@ pub fn before_create(kind: KindDef, request: &Request<'_>, uid: &str, obj: &mut 
     kind.strategy.prepare_create(request, obj);
 }
 
-/// Puts back what the endpoint may not change, and counts the generation.
+/// Restores the fields that the endpoint may not change, and increments the generation.
 pub fn before_update(kind: KindDef, request: &Request<'_>, new: &mut Obj, old: &Obj) {
     keep_metadata(new, old);
     kind.strategy.prepare_update(request, new, old);
@@ -77,7 +77,7 @@ pub fn reset_for_create(resource: &Resource, obj: &mut Obj) {
     }
 }
 
-/// Puts back the paths that this endpoint may not change.
+/// Restores the paths that this endpoint may not change.
 pub fn reset_for_update(request: &Request<'_>, new: &mut Obj, old: &Obj) {
     for path in reset_paths(request.resource, request.endpoint) {
         match *path {
@@ -87,22 +87,21 @@ pub fn reset_for_update(request: &Request<'_>, new: &mut Obj, old: &Obj) {
     }
 }
 
-/// Puts back the metadata that writers of a status have no business with; who owns what stays told (upstream
-/// `ResetObjectMetaForStatus`).
+/// Restores the metadata that a `status` update may not change; managedFields are kept (upstream `ResetObjectMetaForStatus`).
 pub fn restore_metadata(new: &mut Obj, old: &Obj) {
     for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
         restore_at(new, old, &["metadata", field]);
     }
 }
 
-/// Puts whole fields back to what is stored.
+/// Restores whole fields from the stored object.
 pub fn restore(new: &mut Obj, old: &Obj, fields: &[&str]) {
     for field in fields {
         reset(new, field, Some(old));
     }
 }
 
-/// The paths that an endpoint puts back (schema data `reset`).
+/// Returns the paths that an endpoint resets (schema data `reset`).
 #[must_use]
 pub fn reset_paths(resource: &Resource, endpoint: &str) -> &'static [&'static str] {
     resource.reset.iter().find(|(name, _)| *name == endpoint).map_or(&[], |(_, paths)| paths)
@@ -116,7 +115,7 @@ fn reset(obj: &mut Obj, path: &str, old: Option<&Obj>) {
     }
 }
 
-/// Puts what stands at a path back to what is stored.
+/// Restores the value at a path from the stored object.
 pub fn restore_at(new: &mut Obj, old: &Obj, path: &[&str]) {
     match old.at(path) {
         Some(value) => {
@@ -148,7 +147,7 @@ pub fn remove_at(node: &mut Struct, path: &[&str]) {
     }
 }
 
-/// Whether anything but type, metadata and status differs.
+/// Whether any field other than type, metadata and status differs.
 #[must_use]
 pub fn desired_state_differs(new: &Obj, old: &Obj) -> bool {
     new.ty()

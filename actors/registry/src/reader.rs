@@ -1,4 +1,4 @@
-//! Reads of the current state for the server's own decisions (admission, authorization), straight from the View.
+//! Reads of the current state from the View, for the server's own decisions (admission, authorization).
 
 use std::sync::Arc;
 
@@ -7,47 +7,47 @@ use oarlock_store::{Entry, ReadError, View};
 
 use crate::{index, key};
 
-/// Reads objects of any kind in their stored version.
+/// Reads objects of any kind from the View, in their stored version.
 #[derive(Clone, Debug)]
 pub struct Reader {
     view: View,
 }
 
 impl Reader {
-    /// Reads from this View.
+    /// Creates a reader of this View.
     #[must_use]
     pub fn new(view: View) -> Self {
         Self { view }
     }
 
-    /// The View.
+    /// Returns the View.
     #[must_use]
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// The current entry of an object.
+    /// Returns the current entry of an object.
     #[must_use]
     pub fn entry(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Arc<Entry>> {
         self.view.get(&key::key(resource, namespace, name)?)
     }
 
-    /// An object whose body never rests, decoded. `None` also when the stored bytes do not decode, which is logged where they are loaded.
+    /// Returns a decoded object of a kind that is never cold. `None` also when the stored bytes do not decode, which is logged when they are loaded.
     #[must_use]
     pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Obj> {
         decode(resource, self.entry(resource, namespace, name)?.as_ref())
     }
 
-    /// As [`Reader::get`], for kinds whose bodies may rest ([`crate::rest`]).
+    /// Returns a decoded object of a kind that may be cold ([`crate::cold`]).
     ///
     /// # Errors
-    /// The log's.
+    /// Errors of reading the log.
     pub async fn fetch(&self, resource: &Resource, namespace: &str, name: &str) -> Result<Option<Obj>, ReadError> {
         let Some(key) = key::key(resource, namespace, name) else { return Ok(None) };
         Ok(self.view.get_ready(&key).await?.and_then(|entry| decode(resource, &entry)))
     }
 
-    /// All objects of a resource, or of one namespace of it.
+    /// Returns all objects of a resource, or of one namespace.
     #[must_use]
     pub fn list(&self, resource: &Resource, namespace: Option<&str>) -> Vec<Obj> {
         let Some(prefix) = key::prefix(resource) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The form in which objects are kept: canonical JSON of the stored version, without resourceVersion.
+//! The stored form of objects: canonical JSON of the stored version, without resourceVersion.
 
 use bytes::Bytes;
 use oarlock_schema::{Obj, canonical};
@@ -7,7 +7,7 @@ use oarlock_store::EntryParts;
 
 use crate::index;
 
-/// An object in its stored form, with what reads decide on.
+/// An object in its stored form, with its index entry.
 #[derive(Debug)]
 pub struct Encoded {
     /// Canonical JSON without resourceVersion.
@@ -16,7 +16,7 @@ pub struct Encoded {
     pub parts: EntryParts,
 }
 
-/// Brings an object of the stored version into its stored form; `obj` becomes canonical and loses its resourceVersion.
+/// Encodes an object of the stored version; `obj` becomes canonical and loses its resourceVersion.
 #[must_use]
 pub fn encode(key: &Key, obj: &mut Obj) -> Encoded {
     if let Some(mut meta) = obj.meta_mut() {

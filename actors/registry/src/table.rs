@@ -1,4 +1,4 @@
-//! The kind table: which strategy each served resource has. A resource that is not named here is [`Generic`].
+//! The kind table: the strategy of each served resource. Resources without a row are [`Generic`].
 
 use oarlock_schema::Resource;
 
@@ -43,11 +43,11 @@ const STRATEGIES: &[Row] = &[
 ];
 
 fn strategy(resource: &Resource) -> &'static dyn Strategy {
-    // The plural first: it tells nearly all apart by its length.
+    // The plural is compared first: its length alone tells nearly all resources apart.
     STRATEGIES.iter().find(|(g, p, _)| *p == resource.plural && *g == resource.group).map_or(&Generic, |(_, _, s)| *s)
 }
 
-/// The row of a resource.
+/// Returns the kind of a resource.
 #[must_use]
 pub fn kind(resource: &'static Resource) -> KindDef {
     KindDef { resource, strategy: strategy(resource) }

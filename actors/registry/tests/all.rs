@@ -1,4 +1,4 @@
-//! What a version says of a stored object, and what a deletion does.
+//! Tests of the version conversions of stored objects, and of deletions.
 
 #![cfg(test)]
 

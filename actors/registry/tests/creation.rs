@@ -1,4 +1,4 @@
-//! What a server fills in when an object is made.
+//! Fields that the server fills in when an object is created.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,6 @@ fn a_gated_pod_says_since_when_it_is_not_scheduled() {
     let [condition] = conditions else { panic!("{conditions:?}") };
     let text = |field: &str| condition.get(field).and_then(Value::as_str);
     assert_eq!((text("type"), text("reason")), (Some("PodScheduled"), Some("SchedulingGated")));
-    // An update of a condition without a time is refused, and so would be every later word on it.
+    // Later updates of a condition without a time would be refused.
     assert_eq!(text("lastTransitionTime"), Some("2026-01-01T00:00:00Z"));
 }

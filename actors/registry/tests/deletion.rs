@@ -1,4 +1,4 @@
-//! What a DELETE does, decided purely: removal, marking, finalizers, grace.
+//! The pure decision about a DELETE: removal, marking, finalizers, grace.
 
 use oarlock_client::{DeleteOptions, Propagation};
 use oarlock_meta::Time;

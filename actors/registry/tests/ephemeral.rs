@@ -1,4 +1,4 @@
-//! `pods/ephemeralcontainers`: containers are added and nothing else changes (texts as a live v1.35.0 server gave them, without its differences).
+//! `pods/ephemeralcontainers`: only adding containers is allowed (texts as a live v1.35.0 server gave them, without its differences).
 
 use oarlock_meta::ErrorList;
 use oarlock_registry::kind::{Request, Requester};
@@ -14,7 +14,7 @@ fn pod(metadata: &str, spec: &str) -> Obj {
     oarlock_registry::index::decode(json.as_bytes(), resource("", "v1", "pods").unwrap().ty).unwrap()
 }
 
-/// What becomes of a change, and what is wrong with it.
+/// Returns the object after an update, and the validation errors.
 fn change(mut new: Obj, old: &Obj) -> (Obj, Vec<String>) {
     let kind = kind(resource("", "v1", "pods").unwrap());
     let extra = BTreeMap::new();

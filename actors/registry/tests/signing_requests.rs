@@ -1,4 +1,4 @@
-//! What a signer may answer.
+//! What a signer may write to a CertificateSigningRequest.
 
 use base64::Engine as _;
 use oarlock_meta::ErrorList;

@@ -1,4 +1,4 @@
-//! What an actor is: a value that can start any number of incarnations of itself, one after another.
+//! The [`Actor`] trait: a value that can start any number of incarnations of one actor, one after another.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -11,22 +11,21 @@ use crate::error::Failure;
 
 /// An actor that handles messages, one at a time.
 ///
-/// The implementing value is the *factory*: it holds what every incarnation is made of (configuration, handles, clients)
-/// and is never changed; [`Actor::start`] makes the state of one incarnation. All functions run under supervision: a
-/// panic, an error or a lack of progress ends the incarnation, and the actor's row says what follows.
+/// The implementing value is the *factory*: it holds what every incarnation is built from (configuration, handles, clients) and is never changed;
+/// [`Actor::start`] makes the state of one incarnation. All functions run under supervision: a panic, an error or a lack of progress ends the
+/// incarnation, and the actor's kind ([`ActorKind`](crate::ActorKind)) decides what follows.
 ///
 /// Implement the functions as `async fn`; their futures must be `Send`.
 pub trait Actor: Send + Sync + 'static {
-    /// What it is sent; usually an enum, verbs in the imperative.
+    /// The messages the actor handles; usually an enum with imperative verbs as variants.
     type Message: Send + 'static;
-    /// What one incarnation knows. Dropped before the next incarnation starts.
+    /// The state of one incarnation. Dropped before the next incarnation starts.
     type State: Send + 'static;
 
-    /// Makes the state of a new incarnation. Messages that arrive meanwhile wait.
+    /// Makes the state of a new incarnation. Messages that arrive during the start are queued.
     fn start(&self, ctx: &Ctx<Self::Message>) -> impl Future<Output = Result<Self::State, Failure>> + Send;
 
-    /// Handles one message. No other runs until it returns, so what takes long goes into a gated task
-    /// ([`Ctx::spawn`]).
+    /// Handles one message. The next message is handled only after this call returns, so long work belongs in a gated task ([`Ctx::spawn`]).
     fn handle(
         &self,
         state: &mut Self::State,
@@ -34,28 +33,28 @@ pub trait Actor: Send + Sync + 'static {
         ctx: &Ctx<Self::Message>,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Runs when the incarnation stops because it was asked to, not when it failed or was killed.
+    /// Runs when the incarnation is asked to stop, but not when it failed or was killed.
     fn stop(&self, state: Self::State, ctx: &Ctx<Self::Message>) -> impl Future<Output = Result<(), Failure>> + Send {
         let _ = (state, ctx);
         async { Ok(()) }
     }
 
-    /// What `/debug/actors` shows of the state. Called between two messages, and only when somebody looks.
+    /// Returns the part of the state that `/debug/actors` shows. Called between two messages, and only on request.
     fn observe(&self, state: &Self::State) -> Value {
         let _ = state;
         Value::Null
     }
 }
 
-/// What follows the start of an incarnation.
+/// What an incarnation does after its start.
 pub(crate) enum Flow {
-    /// Messages are handled until somebody says stop.
+    /// Messages are handled until the actor is asked to stop.
     Serve,
-    /// The work is done; the incarnation stops.
+    /// The work is finished; the incarnation stops.
     Done,
 }
 
-/// What an incarnation runs: an [`Actor`], or one long loop.
+/// The code an incarnation runs: an [`Actor`], or one long loop.
 pub(crate) trait Body: Send + Sync + 'static {
     type Message: Send + 'static;
     type State: Send + 'static;
@@ -72,7 +71,7 @@ pub(crate) trait Body: Send + Sync + 'static {
     fn observe(&self, state: &Self::State) -> Option<Value>;
 }
 
-/// The body of an [`Actor`].
+/// The [`Body`] of an [`Actor`].
 pub(crate) struct Served<A>(pub(crate) A);
 
 impl<A: Actor> Body for Served<A> {
@@ -105,7 +104,7 @@ impl<A: Actor> Body for Served<A> {
     }
 }
 
-/// The body of an actor that is one long loop. Not generic, so that the machinery of an actor is compiled once for all loops.
+/// The [`Body`] of an actor that is one long loop. Not generic, so that the machinery of an actor is compiled once for all loops.
 pub(crate) struct Looped {
     run: Box<Loop>,
 }

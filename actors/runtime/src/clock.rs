@@ -1,11 +1,10 @@
-//! Time, the only way the project reads it: monotonic instants for deadlines, wall time for what users see.
+//! Time: monotonic instants for deadlines, wall time for users. The project reads clocks only through this module.
 //!
-//! Library code calls the functions here without any plumbing. In production they read the machine's clocks.
-//! In a [`Universe`](crate::Universe) the monotonic clock is tokio's paused one, which jumps to the next timer
-//! when nothing can run, and the wall clock is a seeded base plus the virtual time that has passed.
+//! In production the functions read the machine's clocks. In a [`Universe`](crate::Universe) the monotonic clock is tokio's paused one, which jumps
+//! to the next timer when nothing can run, and the wall clock is a seeded base plus the elapsed virtual time.
 //!
-//! Invariant: within one process (or one universe) [`now`] never goes back; [`wall`] may, when somebody sets the machine's clock (in a universe: [`set`]),
-//! and so no decision about ordering or expiry of a wait uses it.
+//! Invariant: within one process (or one universe) [`now`] never goes back. [`wall`] may, when the machine's clock is set (in a universe: [`set`]),
+//! so no decision about order or deadlines uses it.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -15,24 +14,24 @@ use std::time::Duration;
 use futures::TryFutureExt;
 use jiff::{SignedDuration, Timestamp};
 
-/// Longer than any wait in the project, short enough that adding it to an instant cannot overflow.
+/// An upper bound of every wait in the project, small enough that adding it to an instant cannot overflow.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 thread_local! {
     static CLOCK: Cell<Clock> = const { Cell::new(Clock::real()) };
 }
 
-/// A point in monotonic time, for deadlines and for measuring how long things took; nanosecond resolution.
+/// A point in monotonic time, for deadlines and durations; nanosecond resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(tokio::time::Instant);
 
 impl Instant {
-    /// How long ago this instant was; zero when it lies in the future.
+    /// Returns the time since this instant; zero when it lies in the future.
     pub fn elapsed(self) -> Duration {
         now() - self
     }
 
-    /// What is left until this instant; zero when it has passed.
+    /// Returns the time until this instant; zero when it has passed.
     pub fn remaining(self) -> Duration {
         self - now()
     }
@@ -46,7 +45,7 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// Later by `rhs`; what would overflow becomes a time no process lives to see.
+    /// Adds `rhs`, shortened to 30 years so that the sum cannot overflow.
     fn add(self, rhs: Duration) -> Self {
         Self(self.0.checked_add(rhs.min(FOREVER)).unwrap_or(self.0))
     }
@@ -61,7 +60,7 @@ impl AddAssign<Duration> for Instant {
 impl Sub<Instant> for Instant {
     type Output = Duration;
 
-    /// The time from `rhs` to `self`; zero when `rhs` is the later one.
+    /// Returns the time from `rhs` to `self`; zero when `rhs` is the later one.
     fn sub(self, rhs: Instant) -> Duration {
         self.0.saturating_duration_since(rhs.0)
     }
@@ -79,34 +78,34 @@ impl From<tokio::time::Instant> for Instant {
     }
 }
 
-/// A deadline passed before the future was ready.
+/// The error of a deadline that passed before the future was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("deadline exceeded")]
 pub struct Elapsed;
 
-/// Which wall clock a thread reads; the monotonic clock follows the tokio runtime.
+/// The wall clock of a thread. The monotonic clock follows the tokio runtime.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     base: Option<(Timestamp, Instant)>,
 }
 
 impl Clock {
-    /// The machine's clock.
+    /// Returns the machine's clock.
     pub const fn real() -> Self {
         Self { base: None }
     }
 
-    /// A wall clock that reads `wall` now and advances with the runtime's monotonic clock only.
+    /// Returns a wall clock that reads `wall` now and advances with the runtime's monotonic clock only.
     pub fn starting_at(wall: Timestamp) -> Self {
         Self { base: Some((wall, now())) }
     }
 
-    /// The monotonic time.
+    /// Returns the monotonic time.
     pub fn now(&self) -> Instant {
         now()
     }
 
-    /// The wall time, UTC, nanosecond resolution.
+    /// Returns the wall time, UTC, nanosecond resolution.
     pub fn wall(&self) -> Timestamp {
         match self.base {
             None => Timestamp::now(),
@@ -114,35 +113,35 @@ impl Clock {
         }
     }
 
-    /// Makes this the clock of the current thread; returns the one it had before.
+    /// Makes this the clock of the current thread; returns the previous one.
     pub fn install(self) -> Self {
         CLOCK.replace(self)
     }
 }
 
-/// The monotonic time. Costs about 25 ns.
+/// Returns the monotonic time. Costs about 25 ns.
 pub fn now() -> Instant {
     Instant(tokio::time::Instant::now())
 }
 
-/// The wall time, UTC: for object timestamps, certificates and logs, never for deadlines.
+/// Returns the wall time, UTC: for object timestamps, certificates and logs, never for deadlines.
 pub fn wall() -> Timestamp {
     CLOCK.get().wall()
 }
 
-/// Sets the wall clock of this universe on by so many seconds, or back, as somebody may do with a machine's. Outside a universe nothing is changed.
+/// Moves the wall clock of this universe by so many seconds, as an operator may set a machine's clock. No effect outside a universe.
 pub fn set(by: i64) {
     let set = |base: Timestamp| base.checked_add(SignedDuration::from_secs(by)).unwrap_or(base);
     let base = CLOCK.get().base.map(|(base, start)| (set(base), start));
     Clock { base }.install();
 }
 
-/// The instant `duration` from now: a deadline.
+/// Returns the deadline `duration` from now.
 pub fn after(duration: Duration) -> Instant {
     now() + duration
 }
 
-/// A deadline that no process lives to see. Only for waits that something else ends.
+/// Returns a deadline that is never reached in practice. Only for waits that another event ends.
 pub fn never() -> Instant {
     now() + FOREVER
 }
@@ -160,7 +159,7 @@ pub async fn sleep_until(deadline: Instant) {
 /// Runs `future` until `duration` after this call, then drops it.
 ///
 /// # Errors
-/// [`Elapsed`] when it was not ready in time. A future that is ready at its first poll wins over a zero duration.
+/// [`Elapsed`] when `future` was not ready in time. A future that is ready at its first poll wins over a zero duration.
 pub fn timeout<F: Future>(duration: Duration, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
     timeout_at(after(duration), future)
 }
@@ -168,14 +167,14 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> impl Future<Output =
 /// Runs `future` until `deadline`, then drops it.
 ///
 /// # Errors
-/// [`Elapsed`] when it was not ready in time.
-// No `async fn`: it would hold `future` twice, as what it was given and as what it waits for.
+/// [`Elapsed`] when `future` was not ready in time.
+// No `async fn`: it would hold `future` twice, as its argument and as the awaited value.
 pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
     tokio::time::timeout_at(deadline.0, future).map_err(|_| Elapsed)
 }
 
-/// Ticks at a fixed period; the first tick comes one period after the call. A tick that could not be taken in time
-/// delays the following ones, so that ticks never come in bursts.
+/// Ticks at a fixed period; the first tick comes one period after the call. A late tick delays the following ones, so that ticks never come in
+/// bursts.
 pub fn interval(period: Duration) -> Interval {
     let period = period.max(Duration::from_millis(1));
     let mut inner = tokio::time::interval_at((now() + period).0, period);
@@ -183,7 +182,7 @@ pub fn interval(period: Duration) -> Interval {
     Interval { inner }
 }
 
-/// A fixed rhythm, see [`interval`].
+/// A timer with a fixed period, see [`interval`].
 #[derive(Debug)]
 pub struct Interval {
     inner: tokio::time::Interval,

@@ -1,4 +1,4 @@
-//! What an actor's functions can reach: its own name and handle, the means to show life, tasks and children.
+//! The context an actor's functions receive: name, handle, heartbeats, tasks and children of one incarnation.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -52,56 +52,54 @@ impl<M> Ctx<M> {
         &self.run
     }
 
-    /// The row of the actor.
+    /// Returns the actor's kind, with its policy.
     pub fn kind(&self) -> &'static ActorKind {
         self.typed.slot.kind
     }
 
-    /// The actor's key among those of its kind.
+    /// Returns the actor's key, unique within its kind.
     pub fn key(&self) -> &str {
         &self.typed.slot.key
     }
 
-    /// The actor's address: `kind/key`.
+    /// Returns the actor's address: `kind/key`.
     pub fn name(&self) -> &str {
         &self.typed.slot.name
     }
 
-    /// Which incarnation this is; 1 is the first.
+    /// Returns the number of this incarnation; 1 is the first.
     pub fn incarnation(&self) -> u32 {
         self.run.number
     }
 
-    /// The actor's own handle; it outlives the incarnation.
+    /// Returns the actor's own handle, which outlives the incarnation.
     pub fn me(&self) -> Handle<M> {
         Handle { typed: self.typed.clone() }
     }
 
-    /// The system the actor lives in.
+    /// Returns the system that the actor belongs to.
     pub fn system(&self) -> &System {
         &self.system
     }
 
-    /// Messages that wait behind the one in hand. A handler that batches acts when it reads zero.
+    /// Returns the number of queued messages, without the one being handled. A handler that batches acts when this is zero.
     pub fn queued(&self) -> usize {
         self.typed.slot.mailbox.depth()
     }
 
-    /// A sign of life, for work that takes longer than the row's progress deadline.
+    /// Reports progress, for work that takes longer than the kind's progress limit.
     pub fn heartbeat(&self) {
         self.typed.slot.progress.beat();
     }
 
-    /// Waits for somebody else without the time counting against this actor's progress deadline. For a wait that may be
-    /// long by right: the next connection, the next event of a watch, a timer. What is waited for needs its own deadline
-    /// or its own supervisor.
+    /// Waits for `future` without the time counting against this actor's progress limit. Meant for waits that may rightly be long: the next
+    /// connection, the next event of a watch, a timer. The awaited work needs its own deadline or its own supervisor.
     pub async fn protected<F: Future>(&self, future: F) -> F::Output {
         let _zone = self.typed.slot.progress.zone();
         future.await
     }
 
-    /// Sleeps for `duration` without it counting against the progress deadline. Returns early, with `false`, when the
-    /// incarnation is asked to stop.
+    /// Sleeps for `duration`, which does not count against the progress limit. Returns early, with `false`, when the incarnation is asked to stop.
     pub async fn sleep(&self, duration: Duration) -> bool {
         let _zone = self.typed.slot.progress.zone();
         tokio::select! {
@@ -111,8 +109,8 @@ impl<M> Ctx<M> {
         }
     }
 
-    /// Runs `future` until it is ready or the incarnation is asked to stop, then `None`. The time does not count against
-    /// the progress deadline. The way a loop waits for its next event.
+    /// Runs `future` until it is ready, or returns `None` when the incarnation is asked to stop. The time does not count against the progress limit.
+    /// Loops wait for their next event with this function.
     pub async fn or_stop<F: Future>(&self, future: F) -> Option<F::Output> {
         let _zone = self.typed.slot.progress.zone();
         tokio::select! {
@@ -132,19 +130,19 @@ impl<M> Ctx<M> {
         self.run.token.cancelled().await;
     }
 
-    /// A token that is cancelled when the incarnation is asked to stop or has failed.
+    /// Returns a token that is cancelled when the incarnation is asked to stop or has failed.
     pub fn token(&self) -> CancellationToken {
         self.run.token.child_token()
     }
 
-    /// Shows `state` in `/debug/actors` from now on. For loops; an [`Actor`] is asked when somebody looks.
+    /// Shows `state` in `/debug/actors` from now on. For loops; an [`Actor`] is asked through [`Actor::observe`].
     pub fn publish<S: Serialize>(&self, state: &S) {
         let value = serde_json::to_value(state).unwrap_or_else(|error| serde_json::json!({"error": error.to_string()}));
         *self.typed.slot.observed.lock() = Some(Arc::new(value));
     }
 
-    /// The gate of the incarnation's tasks. It closes when the incarnation is over, and the next incarnation starts
-    /// only when it is empty.
+    /// Returns the gate of the incarnation's tasks. The gate closes when the incarnation terminates, and the next incarnation starts only when the
+    /// gate is empty.
     pub fn gate(&self) -> &Gate {
         self.run.gate.get_or_init(|| {
             let gate = Gate::new(self.typed.slot.name.clone());
@@ -156,7 +154,7 @@ impl<M> Ctx<M> {
     /// Runs `future` as a gated task that belongs to this incarnation.
     ///
     /// # Errors
-    /// [`Closed`] when the incarnation is over.
+    /// [`Closed`] when the incarnation has terminated.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -165,10 +163,10 @@ impl<M> Ctx<M> {
         self.gate().spawn(name, future)
     }
 
-    /// As [`Ctx::spawn`], with a deadline.
+    /// Runs `future` as [`Ctx::spawn`] does, with a deadline.
     ///
     /// # Errors
-    /// [`Closed`] when the incarnation is over.
+    /// [`Closed`] when the incarnation has terminated.
     pub fn spawn_until<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -178,15 +176,15 @@ impl<M> Ctx<M> {
         self.gate().spawn_until(name, deadline, future)
     }
 
-    /// Runs `future` with a deadline. The time counts as one wait in a protected zone.
+    /// Runs `future` with a deadline. The time does not count against the progress limit.
     ///
     /// # Errors
-    /// [`Elapsed`] when it was not ready in time.
+    /// [`Elapsed`] when `future` was not ready in time.
     pub async fn timeout<F: Future>(&self, duration: Duration, future: F) -> Result<F::Output, Elapsed> {
         self.protected(clock::timeout(duration, future)).await
     }
 
-    /// Spawns a child: it is stopped when this incarnation is over, before the next one starts, and what its row
+    /// Spawns a child actor. The child is stopped when this incarnation terminates, before the next one starts; a failure that the child's kind
     /// escalates fails this incarnation.
     ///
     /// # Errors
@@ -200,7 +198,7 @@ impl<M> Ctx<M> {
         self.system.launch(kind, key.into(), Served(actor), Some(self.parent())).await
     }
 
-    /// Spawns a child that is one long loop, see [`System::spawn_loop`] and [`Ctx::child`].
+    /// Spawns a child actor that is one long loop, see [`System::spawn_loop`] and [`Ctx::child`].
     ///
     /// # Errors
     /// As [`System::spawn`].

@@ -1,8 +1,8 @@
-//! Gates: short-lived work that somebody owns.
+//! Gates: owners of short-lived tasks.
 //!
-//! A gate counts who is inside. Closing it lets nobody else in, tells everybody inside to finish, waits, and names and
-//! aborts who is late. Requests, connections, watches and reconciles are gated tasks; a panic in one becomes an error of
-//! that task and is counted, it never takes a thread or another task along.
+//! A gate counts the tasks inside. Closing a gate refuses new tasks, asks those inside to finish, waits, and names and aborts the late ones.
+//! Requests, connections, watches and reconciles are gated tasks. A panic in a task becomes an error of that task and is counted; no thread and no
+//! other task is affected.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -29,10 +29,10 @@ use crate::progress::Spot;
 use crate::trace;
 use crate::watchdog::Spin;
 
-/// How long a closing gate waits for the tasks it aborted: abortion takes effect at a task's next await.
+/// How long a closing gate waits for the tasks it aborted; an abort takes effect at a task's next await.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
 
-/// See the module text. Clones share the gate.
+/// An owner of short-lived tasks that can be closed. Clones share the gate.
 #[derive(Clone, Debug)]
 pub struct Gate {
     inner: Arc<Inner>,
@@ -62,39 +62,39 @@ struct Holder {
     spot: Option<Arc<Spot>>,
 }
 
-/// The gate is closed: nobody enters any more.
+/// The gate is closed and refuses new tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("gate is closed")]
 pub struct Closed;
 
-/// Who was still inside when the grace of a closing gate ran out; they were aborted.
+/// The tasks that were still inside when the grace of a closing gate ran out; they were aborted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("gate {gate}: {} late: {}", holders.len(), holders.join(", "))]
 pub struct Late {
     /// The gate's name.
     pub gate: String,
-    /// The names of the late, longest inside first.
+    /// The names of the late tasks, longest inside first.
     pub holders: Vec<String>,
-    /// Whether some did not end even when aborted.
+    /// Whether some tasks did not end even after the abort.
     pub stuck: bool,
 }
 
 /// A task ended without a result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
-    /// It panicked, saying this.
+    /// The task panicked with this message.
     #[error("task panicked: {0}")]
     Panicked(String),
-    /// Its deadline passed.
+    /// The task's deadline passed.
     #[error("task met its deadline")]
     Deadline,
-    /// It was aborted: by [`Task::abort`], or by its gate for being late.
+    /// The task was aborted: by [`Task::abort`], or by its gate for being late.
     #[error("task was aborted")]
     Aborted,
 }
 
 impl Gate {
-    /// An open gate. `name` appears in logs and in [`Late`].
+    /// Creates an open gate. `name` appears in logs and in [`Late`].
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -107,15 +107,15 @@ impl Gate {
         }
     }
 
-    /// The gate's name.
+    /// Returns the gate's name.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Enters the gate; it cannot close in peace until the pass is dropped.
+    /// Enters the gate: a closing gate waits until the returned pass is dropped.
     ///
     /// # Errors
-    /// [`Closed`] from the moment the gate began to close.
+    /// [`Closed`] as soon as the gate has begun to close.
     pub fn enter(&self, name: &'static str) -> Result<Pass, Closed> {
         self.admit(name, None)
     }
@@ -132,10 +132,10 @@ impl Gate {
         Ok(Pass { gate: self.clone(), id })
     }
 
-    /// Runs `future` as a task inside the gate, in the current span. It should end soon after [`Gate::cancelled`].
+    /// Runs `future` as a task inside the gate, in the current span. The task should end soon after [`Gate::cancelled`].
     ///
     /// # Errors
-    /// [`Closed`] from the moment the gate began to close.
+    /// [`Closed`] as soon as the gate has begun to close.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -144,7 +144,7 @@ impl Gate {
         self.start(name, tracing::Span::current(), Box::pin(async move { Ok(future.await) }))
     }
 
-    /// As [`Gate::spawn`], outside every span: for what outlives the request that caused it.
+    /// Runs `future` as [`Gate::spawn`] does, but outside every span: for tasks that outlive the request that caused them.
     pub(crate) fn spawn_detached<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -153,10 +153,10 @@ impl Gate {
         self.start(name, tracing::Span::none(), Box::pin(async move { Ok(future.await) }))
     }
 
-    /// As [`Gate::spawn`]; at `deadline` the task is dropped where it stands and ends with [`TaskError::Deadline`].
+    /// Runs `future` as [`Gate::spawn`] does; at `deadline` the task is dropped and ends with [`TaskError::Deadline`].
     ///
     /// # Errors
-    /// [`Closed`] from the moment the gate began to close.
+    /// [`Closed`] as soon as the gate has begun to close.
     pub fn spawn_until<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -167,8 +167,8 @@ impl Gate {
         self.start(name, tracing::Span::current(), Box::pin(bounded))
     }
 
-    /// Runs a task that some library spawns and forgets, as one of this gate's: it is dropped where it stands when the gate begins to close.
-    /// A gate that is closed already runs nothing, and says so in the log.
+    /// Runs a task of a library that spawns detached tasks as a task of this gate: the task is dropped when the gate begins to close. A closed gate
+    /// runs nothing and logs the refusal.
     pub fn attach(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let token = self.token();
         let task = async move {
@@ -215,22 +215,22 @@ impl Gate {
         TaskError::Panicked(message)
     }
 
-    /// Completes when the gate begins to close: whoever is inside should finish.
+    /// Completes when the gate begins to close; the tasks inside should then finish.
     pub async fn cancelled(&self) {
         self.inner.token.cancelled().await;
     }
 
-    /// A token that is cancelled when the gate begins to close.
+    /// Returns a token that is cancelled when the gate begins to close.
     pub fn token(&self) -> CancellationToken {
         self.inner.token.clone()
     }
 
-    /// How many are inside.
+    /// Returns the number of tasks and passes inside.
     pub fn inside(&self) -> usize {
         self.inner.table.lock().holders.len()
     }
 
-    /// How many tasks of this gate have panicked since it was made.
+    /// Returns how many tasks of this gate have panicked.
     pub fn panics(&self) -> u64 {
         self.inner.panics.load(Ordering::Relaxed)
     }
@@ -240,11 +240,11 @@ impl Gate {
         self.inner.table.lock().closed
     }
 
-    /// Closes the gate: lets nobody in, tells those inside to finish, waits for them up to `grace`; whoever is late is
-    /// aborted. Returns how long it took. May be called again, and from several places at once.
+    /// Closes the gate: refuses new tasks, asks those inside to finish, waits up to `grace`, then aborts the late ones. Returns how long closing
+    /// took. May be called again, and from several tasks at once.
     ///
     /// # Errors
-    /// [`Late`], naming those that had to be aborted.
+    /// [`Late`] with the names of the aborted tasks.
     pub async fn close(&self, grace: Duration) -> Result<Duration, Late> {
         let began = clock::now();
         self.inner.table.lock().closed = true;
@@ -275,8 +275,8 @@ impl Gate {
         }
     }
 
-    /// The gated tasks that the watchdog has seen in the same poll in several looks, and in how many. Such a spin may never end the process, because requests
-    /// are gated tasks.
+    /// Returns the gated tasks that several checks of the watchdog have seen in the same poll, with the number of checks. Such a spin may never end
+    /// the process, because requests are gated tasks.
     pub(crate) fn look(&self) -> Vec<Spin> {
         let on_spin = if seeded_bug!("request_ends_the_process") { OnSpin::Abort } else { OnSpin::Report };
         let table = self.inner.table.lock();
@@ -286,7 +286,7 @@ impl Gate {
     }
 }
 
-/// Somebody is inside a gate. Dropping it leaves.
+/// The right to be inside a gate. Dropping the pass leaves the gate.
 #[derive(Debug)]
 pub struct Pass {
     gate: Gate,
@@ -303,7 +303,7 @@ impl Drop for Pass {
     }
 }
 
-/// A gated task. Awaiting it gives its result; dropping it lets it run on, inside its gate.
+/// A gated task. Awaiting the task gives its result; dropping it detaches the task, which stays inside its gate.
 #[derive(Debug)]
 pub struct Task<T> {
     join: JoinHandle<Result<T, TaskError>>,

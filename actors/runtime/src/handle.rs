@@ -1,4 +1,4 @@
-//! Handles: cheap clones that outlive incarnations.
+//! Handles: cheap clones that send messages to an actor and stay valid across restarts.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::mailbox::{Envelope, Ticket};
 use crate::slot::{Life, Slot};
 use crate::supervisor;
 
-/// Sends messages to an actor, whichever incarnation is running. One machine word; clone it freely.
+/// Sends messages to an actor, whichever incarnation is running. One machine word; cheap to clone.
 pub struct Handle<M> {
     pub(crate) typed: Arc<Typed<M>>,
 }
 
-/// The handle of an actor that is one long loop: it takes no messages.
+/// The handle of an actor that is one long loop and takes no messages.
 pub type LoopHandle = Handle<Infallible>;
 
 /// An actor's slot together with the port of its current incarnation.
@@ -40,16 +40,16 @@ impl<M> std::fmt::Debug for Handle<M> {
 }
 
 impl<M: Send + 'static> Handle<M> {
-    /// Puts a message into the mailbox now or not at all.
+    /// Puts a message into the mailbox without waiting.
     ///
     /// # Errors
-    /// `Overloaded` when the mailbox is full, `Stopped` when there is no incarnation to take it (in a back-off too).
+    /// `Overloaded` when the mailbox is full, `Stopped` when no incarnation accepts messages (also during a back-off).
     pub fn try_send(&self, message: M) -> Result<(), SendError> {
         self.try_reserve()?.send(message)
     }
 
-    /// Puts a message into the mailbox, waiting for room or for the next incarnation until `deadline`. Delivery is at
-    /// most once: what waits in the mailbox of an incarnation that dies is dropped.
+    /// Puts a message into the mailbox; waits until `deadline` for room or for the next incarnation. Delivery is at most once: messages queued at an
+    /// incarnation that fails are dropped.
     ///
     /// # Errors
     /// `Overloaded` when there was no room, `Stopped` when there was no incarnation until `deadline` or the actor has
@@ -59,11 +59,11 @@ impl<M: Send + 'static> Handle<M> {
         self.deliver(permit, message, deadline).await
     }
 
-    /// Sends a message that carries a [`Reply`], and waits for the answer. `deadline` covers all of it.
+    /// Sends a message that carries a [`Reply`], and waits for the answer. `deadline` covers both.
     ///
     /// # Errors
-    /// `Overloaded`: never delivered. `Stopped`: never delivered, or died with its incarnation, or was let go without
-    /// an answer. `Timeout`: delivered, no answer yet. After the last two the outcome is unknown.
+    /// `Overloaded`: never delivered. `Stopped`: never delivered, or lost with its incarnation, or dropped without an answer. `Timeout`: delivered,
+    /// not answered yet. After the last two the outcome is unknown.
     pub async fn ask<T>(&self, message: impl FnOnce(Reply<T>) -> M, deadline: Instant) -> Result<T, SendError> {
         let permit = self.permit(deadline).await?;
         let (sender, receiver) = oneshot::channel();
@@ -75,7 +75,7 @@ impl<M: Send + 'static> Handle<M> {
         }
     }
 
-    /// Takes a place in the mailbox now, for a message that is made later.
+    /// Reserves a place in the mailbox without waiting, for a message that is made later.
     ///
     /// # Errors
     /// `Overloaded` when the mailbox is full, `Stopped` when the actor has ended.
@@ -87,10 +87,10 @@ impl<M: Send + 'static> Handle<M> {
         }
     }
 
-    /// Takes a place in the mailbox, waiting for one until `deadline`. First come, first served.
+    /// Reserves a place in the mailbox; waits for one until `deadline`. First come, first served.
     ///
     /// # Errors
-    /// `Overloaded` when there was no room until `deadline`, `Stopped` when the actor has ended.
+    /// `Overloaded` when the mailbox was full until `deadline`, `Stopped` when the actor has ended.
     pub async fn reserve(&self, deadline: Instant) -> Result<Permit<M>, SendError> {
         let permit = self.permit(deadline).await?;
         Ok(Permit { handle: self.clone(), permit })
@@ -125,7 +125,7 @@ impl<M: Send + 'static> Handle<M> {
         }
     }
 
-    /// Hands the message to the current incarnation; gives it back when there is none or it takes none any more.
+    /// Hands the message to the current incarnation; returns the message when no incarnation accepts it.
     fn put(&self, permit: OwnedSemaphorePermit, message: M) -> Result<(), Option<(OwnedSemaphorePermit, M)>> {
         let port = self.typed.port.load();
         let Some(port) = port.as_ref() else { return Err(Some((permit, message))) };
@@ -142,27 +142,27 @@ impl<M: Send + 'static> Handle<M> {
 }
 
 impl<M> Handle<M> {
-    /// The actor's address in logs and in `/debug/actors`: `kind/key`.
+    /// Returns the actor's address in logs and in `/debug/actors`: `kind/key`.
     pub fn name(&self) -> &str {
         &self.typed.slot.name
     }
 
-    /// The actor's key among those of its kind.
+    /// Returns the actor's key, unique within its kind.
     pub fn key(&self) -> &str {
         &self.typed.slot.key
     }
 
-    /// Where the actor is in its life.
+    /// Returns the state of the actor's life cycle.
     pub fn life(&self) -> Life {
         self.typed.slot.life()
     }
 
-    /// Messages that wait; never more than the row's mailbox bound.
+    /// Returns the number of queued messages, at most the kind's mailbox bound.
     pub fn queued(&self) -> usize {
         self.typed.slot.mailbox.depth()
     }
 
-    /// Asks the actor to stop for good, as its row's `on_shutdown` says; nothing restarts it. Returns at once.
+    /// Asks the actor to stop for good, as its kind's `on_shutdown` says; the actor is not restarted. Returns at once.
     pub fn stop(&self) {
         supervisor::ask_to_stop(&self.typed.slot);
     }
@@ -170,7 +170,7 @@ impl<M> Handle<M> {
     /// Waits until an incarnation has started.
     ///
     /// # Errors
-    /// `Stopped` when the actor stops or has ended, `Timeout` when no incarnation was running at `deadline`.
+    /// `Stopped` when the actor is stopping or has ended, `Timeout` when no incarnation was running at `deadline`.
     pub async fn running(&self, deadline: Instant) -> Result<(), SendError> {
         let there = self.typed.slot.until(|life| life == Life::Running || life >= Life::Stopping);
         match clock::timeout_at(deadline, there).await {
@@ -180,10 +180,10 @@ impl<M> Handle<M> {
         }
     }
 
-    /// Waits until the actor has ended; returns its last error, if its end was a failure.
+    /// Waits until the actor has ended; returns the failure that ended it, if there was one.
     ///
     /// # Errors
-    /// `Timeout` when it had not ended at `deadline`.
+    /// `Timeout` when the actor had not ended at `deadline`.
     pub async fn ended(&self, deadline: Instant) -> Result<Option<String>, SendError> {
         match clock::timeout_at(deadline, self.typed.slot.until(|life| life == Life::Ended)).await {
             Ok(_) => Ok(self.typed.slot.end_error.lock().clone()),
@@ -192,42 +192,42 @@ impl<M> Handle<M> {
     }
 }
 
-/// A place in an actor's mailbox. Dropping it gives the place back.
+/// A reserved place in an actor's mailbox. Dropping the permit releases the place.
 pub struct Permit<M> {
     handle: Handle<M>,
     permit: OwnedSemaphorePermit,
 }
 
 impl<M: Send + 'static> Permit<M> {
-    /// Puts the message into the place.
+    /// Puts the message into the reserved place.
     ///
     /// # Errors
-    /// `Stopped` when there is no incarnation to take it.
+    /// `Stopped` when no incarnation accepts messages.
     pub fn send(self, message: M) -> Result<(), SendError> {
         self.handle.put(self.permit, message).map_err(|_| SendError::Stopped)
     }
 }
 
-/// Where an actor puts the answer to an ask. Dropped without an answer, the asker gets `Stopped`.
+/// The sender of an answer to an ask. If dropped without an answer, the asker gets `Stopped`.
 #[derive(Debug)]
 pub struct Reply<T> {
     sender: oneshot::Sender<T>,
 }
 
 impl<T> Reply<T> {
-    /// A reply and what waits for it, for answers that travel without a handle.
+    /// Returns a reply and its receiver, for answers that are not sent through a handle.
     pub fn channel() -> (Self, oneshot::Receiver<T>) {
         let (sender, receiver) = oneshot::channel();
         (Self { sender }, receiver)
     }
 
-    /// Answers. An asker that has gone away is no error.
+    /// Sends the answer. An asker that has stopped waiting is no error.
     pub fn send(self, answer: T) {
         // the asker may have met its deadline
         let _ = self.sender.send(answer);
     }
 
-    /// Whether the asker has gone away, so that costly work for it can be left undone.
+    /// Whether the asker has stopped waiting, so that costly work for the answer can be skipped.
     pub fn abandoned(&self) -> bool {
         self.sender.is_closed()
     }

@@ -1,6 +1,6 @@
-//! The glue to ractor: one incarnation is one ractor actor, linked to the system's supervisor.
+//! The adapter to ractor: each incarnation is one ractor actor, linked to the system's supervisor.
 //!
-//! `start` runs in ractor's post_start, because what fails in pre_start goes to the spawner and not to the supervisor.
+//! The actor's `start` runs in ractor's `post_start`, because a failure in `pre_start` is returned to the spawner and not reported to the supervisor.
 
 use std::any::TypeId;
 use std::convert::Infallible;
@@ -63,7 +63,7 @@ impl<B: Body> Launch for Launcher<B> {
     }
 
     fn observe(&self) -> Option<oneshot::Receiver<()>> {
-        // A loop takes no messages, so it would never answer, and the questions would pile up; it publishes by itself.
+        // A loop takes no messages and would never answer, so requests would pile up. A loop publishes its state with `Ctx::publish` instead.
         if TypeId::of::<B::Message>() == TypeId::of::<Infallible>() {
             return None;
         }
@@ -74,30 +74,30 @@ impl<B: Body> Launch for Launcher<B> {
     }
 }
 
-/// One incarnation.
+/// One incarnation of an actor, as a ractor actor.
 struct Incarnation<B: Body> {
     body: Arc<B>,
     ctx: Ctx<B::Message>,
 }
 
-/// An incarnation's state. The fields are dropped in this order, so `gone` tells that the state is no more.
+/// An incarnation's state. Fields are dropped in declaration order, so the notice is sent after the state is dropped.
 struct Live<S> {
     state: Option<S>,
-    _gone: Gone,
+    _notice: DropNotice,
 }
 
-/// Tells by being dropped.
-struct Gone(Arc<Run>);
+/// Cancels [`Run::dropped`] when dropped.
+struct DropNotice(Arc<Run>);
 
-impl Drop for Gone {
+impl Drop for DropNotice {
     fn drop(&mut self) {
-        self.0.gone.cancel();
+        self.0.dropped.cancel();
     }
 }
 
 impl<B: Body> Incarnation<B> {
-    /// Runs one piece of the actor's own code: as work that must show life, on a watched spot, with its error or panic
-    /// noted as the reason of the incarnation's end.
+    /// Runs one function of the actor under supervision: as work that must report progress, as polls the watchdog sees, with an error or panic
+    /// recorded as the reason of the incarnation's end.
     async fn step<T, F>(&self, work: Pin<&mut F>) -> Result<T, ActorProcessingErr>
     where
         F: Future<Output = Result<T, Failure>>,
@@ -130,7 +130,7 @@ impl<B: Body> ractor::Actor for Incarnation<B> {
         self.ctx.system().enlist(me.get_id(), typed.slot.clone(), run.clone());
         typed.slot.set_current(run.clone(), me.get_cell());
         typed.port.store(Some(Arc::new(me)));
-        Ok(Live { state: None, _gone: Gone(run.clone()) })
+        Ok(Live { state: None, _notice: DropNotice(run.clone()) })
     }
 
     async fn post_start(&self, me: ActorRef<Self::Msg>, live: &mut Self::State) -> Result<(), ActorProcessingErr> {
@@ -157,7 +157,7 @@ impl<B: Body> ractor::Actor for Incarnation<B> {
                 if let Some(value) = self.body.observe(state) {
                     *slot.observed.lock() = Some(Arc::new(value));
                 }
-                // who looked may have gone away
+                // the caller may have met its deadline
                 let _ = done.send(());
                 return Ok(());
             }

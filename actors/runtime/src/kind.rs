@@ -1,28 +1,28 @@
-//! One declared row per kind of long-lived thing: what happens when it fails, and when the process stops.
+//! The declared policy of each kind of actor: what follows a failure, and how the actor stops at shutdown.
 //!
-//! Domain crates declare rows as statics, `pub static COMMITTER: ActorKind = ActorKind { name: "store.committer",
-//! phase: Phase::Storage, ..ActorKind::DEFAULT };`, and list them in a `KINDS` slice; [`check`] holds the rules every
-//! list of rows must keep, and each executable tests the union of its lists.
+//! Domain crates declare kinds as statics, `pub static COMMITTER: ActorKind = ActorKind { name: "store.committer", phase: Phase::Storage,
+//! ..ActorKind::DEFAULT };`, and list them in a `KINDS` slice. [`check`] holds the rules that every list of kinds must keep; each executable tests
+//! the union of its lists.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The row of one kind of actor. Rows are statics: an actor's policy never changes while it lives.
+/// The policy of one kind of actor. Kinds are statics: an actor's policy never changes while the actor lives.
 #[derive(Debug)]
 pub struct ActorKind {
-    /// `<domain>.<actor>`, lower case, unique in the process: "store.committer". It names logs, metrics and addresses.
+    /// `<domain>.<actor>`, lower case, unique in the process: "store.committer". Used in logs, metrics and addresses.
     pub name: &'static str,
     /// What follows when an incarnation panics, fails, fails to start or makes no progress.
     pub on_failure: OnFailure,
-    /// What becomes of queued messages when the actor is asked to stop.
+    /// What happens to queued messages when the actor is asked to stop.
     pub on_shutdown: OnShutdown,
-    /// When in the shutdown of the process it is asked to stop.
+    /// The phase of the process's shutdown in which the actor is asked to stop.
     pub phase: Phase,
-    /// How many messages may wait. At least 1.
+    /// The bound of the mailbox, in messages. At least 1.
     pub mailbox: usize,
-    /// How long a start, a message, a stop or a loop may go without a heartbeat outside a protected zone before the
+    /// How long a start, a message, a stop or a loop may run without a heartbeat, outside [`Ctx::protected`](crate::Ctx::protected), before the
     /// incarnation counts as stuck and is killed.
     pub progress: Duration,
     /// What the watchdog does when the actor never yields.
@@ -30,8 +30,8 @@ pub struct ActorKind {
 }
 
 impl ActorKind {
-    /// What most actors want: restart with back-off, at most 5 times in a minute, then escalate; drain on stop; a
-    /// mailbox of 256; 30 s between heartbeats; a spin is only reported. It lacks a name, so every row must give its own.
+    /// The policy of most actors: restart with back-off, at most 5 times in a minute, then escalate; drain on stop; a mailbox of 256; 30 s between
+    /// heartbeats; a spin is only reported. The name is empty and must be set.
     pub const DEFAULT: Self = Self {
         name: "",
         on_failure: OnFailure::Restart {
@@ -48,13 +48,13 @@ impl ActorKind {
     };
 }
 
-/// What the watchdog does about an actor that never yields. The actor cannot be killed; only the whole process can be ended.
+/// What the watchdog does about an actor that never yields. Such an actor cannot be killed; only the whole process can be ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnSpin {
-    /// The log and a metric name the actor, and the process goes on.
+    /// Names the actor in the log and in a metric; the process continues.
     Report,
-    /// The process is aborted, so that whoever supervises it starts it again. Only for actors of processes whose work others can take over, and without
-    /// effect in processes that serve an API ([`System::serves`](crate::System::serves)).
+    /// Aborts the process, so that its service manager restarts it. Only for processes whose work another process can take over, and without effect
+    /// in processes that serve an API ([`System::serves`](crate::System::serves)).
     Abort,
 }
 
@@ -65,7 +65,7 @@ pub enum OnFailure {
     Restart {
         /// The pause before the next incarnation.
         backoff: Backoff,
-        /// Failures inside the window that are still answered by a restart.
+        /// How many failures inside the window are answered by a restart.
         max: u32,
         /// Length of the sliding window.
         within: Duration,
@@ -78,24 +78,24 @@ pub enum OnFailure {
     StopProcess,
 }
 
-/// What follows a failure that no restart answers any more.
+/// What follows a failure after the restarts of the window are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhausted {
-    /// As [`OnFailure::Escalate`].
+    /// Fails the parent, as [`OnFailure::Escalate`].
     Escalate,
-    /// As [`OnFailure::StopProcess`].
+    /// Stops the process, as [`OnFailure::StopProcess`].
     StopProcess,
-    /// The actor ends; its handles answer `Stopped` from then on, its status keeps the error.
+    /// Ends the actor: its handles answer `Stopped` from then on, its status keeps the error.
     GiveUp,
 }
 
-/// An exponential pause: `first`, twice that, and so on up to `max`, each shortened by up to 20 % so that actors that
-/// failed together do not return together.
+/// An exponential back-off: `first`, doubled after each failure up to `max`, each shortened by up to 20 % so that actors that failed together do not
+/// restart together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// The pause after the first failure in the window.
     pub first: Duration,
-    /// No pause is longer.
+    /// The upper bound of the pause.
     pub max: Duration,
 }
 
@@ -103,41 +103,41 @@ impl Backoff {
     /// 100 ms doubling to 10 s.
     pub const DEFAULT: Self = Self { first: Duration::from_millis(100), max: Duration::from_secs(10) };
 
-    /// The pause after `failures` failures in the window (1 is the first), before jitter.
+    /// Returns the pause after `failures` failures in the window (1 is the first), before jitter.
     pub fn pause(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(20);
         self.first.saturating_mul(1 << doublings).min(self.max)
     }
 }
 
-/// What becomes of the messages that wait when the actor is asked to stop.
+/// What happens to queued messages when the actor is asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnShutdown {
-    /// Handle everything that waits, refuse what comes, then stop.
+    /// Handle all queued messages, refuse new ones, then stop.
     Drain,
-    /// Finish the message in hand, then stop; asks that wait get `Stopped`.
+    /// Finish the current message, then stop; queued asks get `Stopped`.
     Finish,
-    /// Cancel the message in hand at its next await; `stop` does not run.
+    /// Cancel the current message at its next await; `stop` does not run.
     Kill,
 }
 
-/// The order in which a process stops: each phase ends, or its grace runs out, before the next one begins.
+/// The phases of a process's shutdown, in order. Each phase ends, or its grace runs out, before the next one begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Phase {
-    /// Those that tell others of the end, while everything still works.
+    /// Actors that announce the shutdown to other processes, while everything still works.
     Announce,
-    /// Those that act on their own: controllers, schedulers, kubelets. They still can give back leases through the API.
+    /// Actors that work on their own: controllers, schedulers, kubelets. They can still release leases through the API.
     Crew,
-    /// Informers and other readers the crew depends on.
+    /// Informers and other readers that the crew depends on.
     Informers,
     /// Listeners, connections and requests.
     Ingress,
     /// The request pipeline's own actors: admission, authentication, flow control, audit.
     Pipeline,
-    /// Committer, View, compactor: everything acknowledged becomes durable before this phase ends.
+    /// Committer, View, compactor: all acknowledged writes become durable before this phase ends.
     Storage,
-    /// Exporters of traces, metrics and logs: last, so that they can tell of all the others.
+    /// Exporters of traces, metrics and logs. Last, so that the other phases are exported too.
     Telemetry,
 }
 
@@ -146,7 +146,7 @@ impl Phase {
     pub const ALL: [Self; 7] =
         [Self::Announce, Self::Crew, Self::Informers, Self::Ingress, Self::Pipeline, Self::Storage, Self::Telemetry];
 
-    /// How long a phase may take unless the process was configured otherwise.
+    /// Returns how long a phase may take by default.
     pub const fn grace(self) -> Duration {
         match self {
             Self::Announce | Self::Crew | Self::Ingress | Self::Storage => Duration::from_secs(10),
@@ -154,7 +154,7 @@ impl Phase {
         }
     }
 
-    /// The phase's name in logs and reports.
+    /// Returns the phase's name in logs and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Announce => "announce",
@@ -168,32 +168,32 @@ impl Phase {
     }
 }
 
-/// A row that breaks a rule, see [`check`].
+/// An [`ActorKind`] that breaks a rule, see [`check`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The name is not `<domain>.<actor>` in lower case letters, digits, '-' and '.'.
     #[error("actor kind {0:?} is not named <domain>.<actor>")]
     Name(&'static str),
-    /// Two rows share a name.
+    /// Two kinds share a name.
     #[error("actor kind {0:?} is declared twice")]
     Twice(&'static str),
-    /// The mailbox holds nothing, or more than a semaphore can count.
+    /// The mailbox bound is zero, or more than a semaphore can count.
     #[error("actor kind {name:?} has a mailbox of {mailbox}")]
     Mailbox {
-        /// The row's name.
+        /// The kind's name.
         name: &'static str,
-        /// The bound it asks for.
+        /// The bound.
         mailbox: usize,
     },
-    /// A progress deadline of zero would kill every incarnation.
+    /// The progress limit is zero, which would kill every incarnation.
     #[error("actor kind {0:?} has no time to make progress")]
     Progress(&'static str),
 }
 
-/// Checks the rules of one row.
+/// Checks the rules of one kind.
 ///
 /// # Errors
-/// The first rule the row breaks.
+/// The first rule that the kind breaks.
 pub fn check_row(kind: &'static ActorKind) -> Result<(), Error> {
     let word = |part: &str| {
         !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -210,10 +210,10 @@ pub fn check_row(kind: &'static ActorKind) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the rules of all rows of a process: each row's own, and that no name is used twice.
+/// Checks the rules of all kinds of a process: each kind's own rules, and that no name is used twice.
 ///
 /// # Errors
-/// The first rule a row breaks.
+/// The first rule that a kind breaks.
 pub fn check(kinds: impl IntoIterator<Item = &'static ActorKind>) -> Result<(), Error> {
     let mut names = BTreeSet::new();
     for kind in kinds {

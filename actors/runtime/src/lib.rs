@@ -1,10 +1,9 @@
-//! Supervised actors: every long-lived service of Oarlock is one, every request, watch and reconcile is a task that one
-//! of them owns.
+//! Supervised actors. Every long-lived service of Oarlock is an actor; every request, watch and reconcile is a task that an actor owns.
 //!
-//! This crate stands on ractor and adds what a control plane needs: a declared policy per kind of actor ([`ActorKind`]),
-//! bounded mailboxes, handles that outlive incarnations ([`Handle`]), supervision by progress, gated tasks ([`Gate`]),
-//! shutdown in phases ([`shutdown`]), one clock and one source of randomness ([`clock`], [`rng`]), statuses for operators
-//! ([`ActorStatus`]), and virtual time for tests (`Universe`, feature `sim`). `docs/semantics.md` says what holds.
+//! This crate builds on ractor and adds what a control plane needs: a declared policy per kind of actor ([`ActorKind`]), bounded mailboxes, handles
+//! that stay valid across restarts ([`Handle`]), supervision by progress, gated tasks ([`Gate`]), shutdown in phases ([`shutdown`]), one clock and
+//! one source of randomness ([`clock`], [`rng`]), statuses for operators ([`ActorStatus`]), and virtual time for tests (`Universe`, feature `sim`).
+//! An *incarnation* is one run of an actor between two restarts. `docs/semantics.md` lists the guarantees.
 //!
 //! ```
 //! use oarlock_runtime::{Actor, ActorKind, Ctx, Failure, Options, Phase, Reply, System, clock};

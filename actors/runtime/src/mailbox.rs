@@ -1,7 +1,7 @@
 //! Bounded mailboxes: a permit travels with each message from the sender to the moment the handler takes it.
 //!
-//! ractor's own queues are unbounded, so the bound lives here: a semaphore per actor, shared by all its incarnations.
-//! A permit is given back when the handler begins, or when the message is dropped with its incarnation.
+//! ractor's queues are unbounded, so each actor has a semaphore, shared by all its incarnations. A permit is released when the handler begins, or
+//! when the message is dropped with its incarnation.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::clock::{self, Instant};
 use crate::slot::Slot;
 
-/// What ractor's queue of an incarnation holds.
+/// An element of ractor's queue of an incarnation.
 pub(crate) enum Envelope<M> {
-    /// Somebody's message, with its place in the queue and the span it was sent in.
+    /// A message, with its place in the queue and the span of its sender.
     Message { body: M, ticket: Ticket, span: tracing::Span },
-    /// The runtime asks for the actor's observable state; at most one waits per actor.
+    /// A request for the actor's observable state; at most one per actor is queued.
     Observe(oneshot::Sender<()>),
 }
 
-/// The bound of one actor's queue and what waits in it.
+/// The bound of one actor's queue and the send times of its queued messages.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     pub(crate) permits: Arc<Semaphore>,
@@ -35,17 +35,17 @@ impl Mailbox {
         Self { permits: Arc::new(Semaphore::new(bound)), bound, waiting: Mutex::default(), peak: AtomicUsize::new(0) }
     }
 
-    /// Messages that wait now, never more than the bound.
+    /// Returns the number of queued messages, at most the bound.
     pub(crate) fn depth(&self) -> usize {
         self.waiting.lock().len()
     }
 
-    /// The most that ever waited.
+    /// Returns the largest number of messages that were ever queued.
     pub(crate) fn peak(&self) -> usize {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// When the longest waiting message was sent.
+    /// Returns when the oldest queued message was sent.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.waiting.lock().front().copied()
     }
@@ -62,7 +62,7 @@ impl Mailbox {
     }
 }
 
-/// A message's place in the queue. Dropping it makes room for another.
+/// A message's place in the queue. Dropping the ticket releases the place.
 pub(crate) struct Ticket {
     slot: Arc<Slot>,
     permit: Option<OwnedSemaphorePermit>,

@@ -1,4 +1,4 @@
-//! What an operator sees of the actors: `/debug/actors`, `kubectl get actors`.
+//! The status of each actor, as `/debug/actors` and `kubectl get actors` show it.
 
 use std::sync::atomic::Ordering;
 
@@ -9,39 +9,39 @@ use crate::clock;
 use crate::kind::Phase;
 use crate::slot::{Life, Slot};
 
-/// One actor at one moment.
+/// The status of one actor at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActorStatus {
-    /// The row's name: "store.committer".
+    /// The kind's name: "store.committer".
     pub kind: String,
-    /// The actor's key among those of its kind.
+    /// The actor's key, unique within its kind.
     pub key: String,
-    /// The host the actor lives on.
+    /// The host that runs the actor.
     pub host: String,
-    /// When it is stopped at shutdown.
+    /// The shutdown phase in which the actor is stopped.
     pub phase: Phase,
-    /// Where it is in its life.
+    /// The state of the actor's life cycle.
     pub life: Life,
-    /// How many incarnations there were; 1 is the first.
+    /// The number of the latest incarnation; 1 is the first.
     pub incarnation: u32,
-    /// How many of them were restarts after a failure.
+    /// How many incarnations were restarts after a failure.
     pub restarts: u32,
-    /// Messages handled by all incarnations.
+    /// How many messages all incarnations have handled.
     pub handled: u64,
-    /// Messages that wait.
+    /// How many messages are queued.
     pub queue_depth: usize,
-    /// The most that ever waited.
+    /// The largest number of messages that were ever queued.
     pub queue_peak: usize,
-    /// The most that may wait.
+    /// The bound of the mailbox, in messages.
     pub mailbox: usize,
-    /// For how long the oldest of them has waited, in milliseconds.
+    /// For how long the oldest queued message has waited, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub oldest_message_ms: Option<u64>,
-    /// Why the last incarnation that failed did so.
+    /// The error of the last incarnation that failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub last_error: Option<String>,
-    /// What the actor shows of its state.
+    /// The state that the actor last published.
     #[serde(skip_serializing_if = "Value::is_null", default)]
     pub state: Value,
 }

@@ -1,4 +1,4 @@
-//! What follows when an incarnation is over: the pure decision, apart from the supervisor that acts on it.
+//! The restart policy: a pure decision of what follows when an incarnation terminates. The supervisor carries it out.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,25 +6,25 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::kind::{ActorKind, Exhausted, OnFailure};
 
-/// Why an incarnation is over.
+/// Why an incarnation terminated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It was asked to stop, or its loop came to an end.
+    /// The incarnation was asked to stop, or its loop returned.
     Clean,
-    /// It returned an error, from start, from a message, from its loop or from stop.
+    /// The start, a message, the loop or the stop returned an error.
     Failed(String),
-    /// It panicked.
+    /// The actor's code panicked.
     Panicked(String),
-    /// It made no progress for this long and was killed.
+    /// The incarnation made no progress for this long and was killed.
     Stuck(Duration),
-    /// It was killed from outside: by shutdown, or by its row's `OnShutdown::Kill`.
+    /// The incarnation was killed by the shutdown or by its kind's `OnShutdown::Kill`.
     Killed,
-    /// A child's failure came up to it.
+    /// A child's failure was escalated to this incarnation.
     Child(String),
 }
 
 impl Exit {
-    /// The text kept as the actor's last error; none for an exit that is no failure.
+    /// Returns the text kept as the actor's last error; `None` for an exit that is no failure.
     pub(crate) fn error(&self) -> Option<String> {
         match self {
             Self::Clean | Self::Killed => None,
@@ -35,7 +35,7 @@ impl Exit {
         }
     }
 
-    /// The exit's name in traces.
+    /// Returns the exit's name in traces.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Clean => "clean",
@@ -48,7 +48,7 @@ impl Exit {
     }
 }
 
-/// What the supervisor has to do.
+/// What the supervisor has to do after a termination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The actor has ended.
@@ -61,13 +61,13 @@ pub(crate) enum Verdict {
     StopProcess,
 }
 
-/// The failures of an actor that still count against its window.
+/// The times of an actor's failures within the window of its restart policy.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     failures: VecDeque<Instant>,
 }
 
-/// Decides what follows `exit` at `now`. `asked` tells that the actor was told to stop: then nothing is restarted.
+/// Decides what follows `exit` at `now`. `asked` is true when the actor was asked to stop; then the actor is not restarted.
 pub(crate) fn decide(kind: &ActorKind, history: &mut History, exit: &Exit, asked: bool, now: Instant) -> Verdict {
     if asked || matches!(exit, Exit::Clean | Exit::Killed) {
         return Verdict::End;

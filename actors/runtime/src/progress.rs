@@ -1,8 +1,8 @@
-//! Is it still alive? Two questions with two answers.
+//! Detection of stuck actors, by heartbeats and by polls.
 //!
-//! [`Progress`] counts heartbeats: whoever works without one for too long, outside a protected zone, is stuck and gets
-//! killed at its next await. [`Spot`] tells whether a future is being polled right now: whoever does not come back from
-//! one poll never reaches an await, cannot be killed, and is a matter for the watchdog thread.
+//! [`Progress`] counts heartbeats: an actor that works without one for too long, outside a protected zone, is stuck and is killed at its next await.
+//! [`Spot`] shows whether a future is being polled now: a future that does not return from one poll never reaches an await and cannot be killed, so
+//! the watchdog thread reports it.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Instant;
 
-/// An actor's signs of life.
+/// The heartbeats of one actor.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     beats: AtomicU64,
@@ -29,26 +29,26 @@ struct Seen {
 }
 
 impl Progress {
-    /// One sign of life.
+    /// Records one heartbeat.
     pub(crate) fn beat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Work begins; it counts as work until the guard is dropped.
+    /// Marks the beginning of work, which ends when the guard is dropped.
     pub(crate) fn work(&self) -> Working<'_> {
         self.beat();
         self.busy.store(true, Ordering::Relaxed);
         Working(self)
     }
 
-    /// Time from here to the drop of the guard is somebody else's: it is not held against the actor.
+    /// Begins a protected zone: until the guard is dropped, time does not count against the progress limit.
     pub(crate) fn zone(&self) -> Zone<'_> {
         self.zones.fetch_add(1, Ordering::Relaxed);
         Zone(self)
     }
 
-    /// A look at `now`: for how long has there been work and no sign of life? The first look that sees a new sign starts
-    /// the count, so an answer is never too long, and too short by at most the time between two looks.
+    /// Returns for how long, as of `now`, the actor has worked without a heartbeat. The count starts at the first call that sees a new heartbeat, so
+    /// the result is never too long, and too short by at most the time between two calls.
     pub(crate) fn quiet(&self, now: Instant) -> Duration {
         let mut seen = self.seen.lock();
         if !self.busy.load(Ordering::Relaxed) || self.zones.load(Ordering::Relaxed) > 0 {
@@ -65,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// Forgets an incarnation, so that the next one starts fresh whatever the last one left.
+    /// Resets the record, so that the next incarnation starts afresh.
     pub(crate) fn reset(&self) {
         self.busy.store(false, Ordering::Relaxed);
         self.zones.store(0, Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl Progress {
     }
 }
 
-/// See [`Progress::work`].
+/// The guard of [`Progress::work`].
 #[derive(Debug)]
 pub(crate) struct Working<'a>(&'a Progress);
 
@@ -84,7 +84,7 @@ impl Drop for Working<'_> {
     }
 }
 
-/// See [`Progress::zone`].
+/// The guard of [`Progress::zone`].
 #[derive(Debug)]
 pub(crate) struct Zone<'a>(&'a Progress);
 
@@ -95,7 +95,7 @@ impl Drop for Zone<'_> {
     }
 }
 
-/// Counts a future's polls: odd while one is running.
+/// Counts the polls of a future. The count is odd while a poll is running.
 #[derive(Debug, Default)]
 pub(crate) struct Spot {
     polls: AtomicU32,
@@ -104,7 +104,7 @@ pub(crate) struct Spot {
 }
 
 impl Spot {
-    /// Runs `future`, counting its polls. It comes pinned, so that no layer of wrapping keeps a second copy of it.
+    /// Runs `future` and counts its polls. The future is passed pinned, so that no wrapper keeps a second copy.
     pub(crate) fn watch<F: Future>(&self, mut future: Pin<&mut F>) -> impl Future<Output = F::Output> {
         poll_fn(move |context| {
             let _polling = Polling::begin(self);
@@ -112,7 +112,7 @@ impl Spot {
         })
     }
 
-    /// One look of the watchdog: how many looks in a row, before this one, saw the very same poll running?
+    /// Performs one check of the watchdog: returns how many earlier checks in a row saw the same poll running.
     pub(crate) fn look(&self) -> u32 {
         let polls = self.polls.load(Ordering::Relaxed);
         if polls.is_multiple_of(2) || self.seen.swap(polls, Ordering::Relaxed) != polls {

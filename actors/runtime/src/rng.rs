@@ -1,8 +1,8 @@
-//! Randomness, the only way the project draws it.
+//! Randomness. The project draws random numbers only through this module.
 //!
-//! In production every bit comes from the operating system (`getrandom`); the small draws go through a buffer per
-//! thread, secrets do not. In a [`Universe`](crate::Universe) the thread's generator is seeded, so a run can be
-//! replayed. A process that cannot get randomness must not hand out tokens or uids, and so it aborts.
+//! In production every bit comes from the operating system (`getrandom`); small draws go through a buffer per thread, secrets do not. In a
+//! [`Universe`](crate::Universe) the thread's generator is seeded, so a run can be replayed. A process that cannot get randomness aborts, because it
+//! must not issue tokens or uids.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -28,22 +28,22 @@ enum Source {
         buffer: [u8; BUFFER],
         used: usize,
     },
-    /// SplitMix64 (Steele, Lea, Flood 2014): passes BigCrush, and one word of state makes a seed a seed.
+    /// SplitMix64 (Steele, Lea, Flood 2014): passes BigCrush, and its whole state is one word.
     Seeded(u64),
 }
 
 impl Rng {
-    /// The operating system's generator, behind a buffer of 512 bytes.
+    /// Creates the operating system's generator with a buffer of 512 bytes.
     pub const fn system() -> Self {
         Self { source: Source::System { buffer: [0; BUFFER], used: BUFFER } }
     }
 
-    /// A generator whose draws depend on `seed` alone.
+    /// Creates a generator whose draws depend on `seed` alone.
     pub const fn seeded(seed: u64) -> Self {
         Self { source: Source::Seeded(seed) }
     }
 
-    /// 64 random bits.
+    /// Draws 64 random bits.
     pub fn u64(&mut self) -> u64 {
         match &mut self.source {
             Source::Seeded(state) => {
@@ -65,7 +65,7 @@ impl Rng {
         }
     }
 
-    /// A number below `bound`, each equally likely; 0 when `bound` is 0.
+    /// Draws a number below `bound`, each equally likely; 0 when `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         // Multiply and shift (Lemire 2019), rejecting the few values that would favour small results.
         let threshold = bound.wrapping_neg().checked_rem(bound).unwrap_or(0);
@@ -77,12 +77,12 @@ impl Rng {
         }
     }
 
-    /// True with probability `numerator / denominator`.
+    /// Returns true with probability `numerator / denominator`.
     pub fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
         self.below(denominator) < numerator
     }
 
-    /// Fills `bytes`. From the system this never goes through the buffer, so it is fit for keys and tokens.
+    /// Fills `bytes`. The system's generator bypasses its buffer here, so the bytes are fit for keys and tokens.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         match self.source {
             Source::System { .. } => from_system(bytes),
@@ -95,20 +95,20 @@ impl Rng {
         }
     }
 
-    /// A random (version 4) UUID.
+    /// Draws a random (version 4) UUID.
     pub fn uuid(&mut self) -> Uuid {
         let (high, low) = (self.u64(), self.u64());
         uuid::Builder::from_random_bytes((u128::from(high) << 64 | u128::from(low)).to_be_bytes()).into_uuid()
     }
 
-    /// `duration` made shorter by up to `percent` percent, so that many timers set together do not fire together.
+    /// Shortens `duration` by up to `percent` percent, so that timers set together do not fire together.
     pub fn jitter(&mut self, duration: Duration, percent: u32) -> Duration {
         let span = duration.as_nanos().saturating_mul(u128::from(percent.min(100))) / 100;
         let span = u64::try_from(span).unwrap_or(u64::MAX);
         duration.saturating_sub(Duration::from_nanos(self.below(span.saturating_add(1))))
     }
 
-    /// One of `items`, each equally likely; `None` of none.
+    /// Picks one of `items`, each equally likely; `None` when `items` is empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(usize::try_from(self.below(items.len() as u64)).ok()?)
     }
@@ -121,7 +121,7 @@ impl Rng {
         }
     }
 
-    /// A generator of its own, seeded by a draw from this one; the system's generator stays the system's.
+    /// Returns a new generator, seeded by a draw from this one; a fork of the system's generator is the system's again.
     pub fn fork(&mut self) -> Self {
         match self.source {
             Source::System { .. } => Self::system(),
@@ -129,7 +129,7 @@ impl Rng {
         }
     }
 
-    /// Makes this the generator of the current thread; returns the one it had before.
+    /// Makes this the generator of the current thread; returns the previous one.
     pub fn install(self) -> Self {
         LOCAL.replace(self)
     }
@@ -147,12 +147,12 @@ pub fn with<T>(draw: impl FnOnce(&mut Rng) -> T) -> T {
     LOCAL.with_borrow_mut(draw)
 }
 
-/// 64 random bits from the current thread's generator.
+/// Draws 64 random bits from the current thread's generator.
 pub fn u64() -> u64 {
     with(Rng::u64)
 }
 
-/// A number below `bound` from the current thread's generator; 0 when `bound` is 0.
+/// Draws a number below `bound` from the current thread's generator; 0 when `bound` is 0.
 pub fn below(bound: u64) -> u64 {
     with(|rng| rng.below(bound))
 }
@@ -162,12 +162,12 @@ pub fn fill(bytes: &mut [u8]) {
     with(|rng| rng.fill(bytes));
 }
 
-/// A random (version 4) UUID from the current thread's generator.
+/// Draws a random (version 4) UUID from the current thread's generator.
 pub fn uuid() -> Uuid {
     with(Rng::uuid)
 }
 
-/// `duration` made shorter by up to `percent` percent.
+/// Shortens `duration` by up to `percent` percent, with the current thread's generator.
 pub fn jitter(duration: Duration, percent: u32) -> Duration {
     with(|rng| rng.jitter(duration, percent))
 }

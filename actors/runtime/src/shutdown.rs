@@ -1,4 +1,4 @@
-//! The end of a process: phase by phase, in one function.
+//! The shutdown of a process, phase by phase.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::kind::Phase;
 use crate::supervisor::{KILL_GRACE, stop_all};
 use crate::system::{Fatal, System};
 
-/// How a shutdown went.
+/// The result of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The phases in their order.
@@ -19,12 +19,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// How long all phases took.
+    /// Returns how long all phases took.
     pub fn took(&self) -> Duration {
         self.phases.iter().map(|phase| phase.took).sum()
     }
 
-    /// The names of all that were late.
+    /// Returns the names of all actors and gated tasks that were late.
     pub fn late(&self) -> impl Iterator<Item = &str> {
         self.phases.iter().flat_map(|phase| phase.late.iter().map(String::as_str))
     }
@@ -43,22 +43,22 @@ impl std::fmt::Display for Report {
     }
 }
 
-/// How one phase went.
+/// The result of one phase of a shutdown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PhaseReport {
     /// The phase.
     pub phase: Phase,
-    /// How many actors and gates it stopped.
+    /// How many actors and gates were stopped.
     pub stopped: usize,
-    /// How long that took.
+    /// How long stopping took.
     pub took: Duration,
-    /// Who did not stop within the grace and was killed or aborted.
+    /// The actors and gated tasks that did not stop within the grace and were killed or aborted.
     pub late: Vec<String>,
 }
 
-/// How long each phase may take when a failure stops the process: what waits for the failed part waits in vain, and whoever starts the process
-/// again shall not have to.
-const FAILED: Duration = Duration::from_secs(2);
+/// How long each phase may take when a failure stops the process. Short, because work that depends on the failed actor cannot finish, and the process
+/// should be restarted soon.
+const GRACE_AFTER_FAILURE: Duration = Duration::from_secs(2);
 
 /// How long each phase may take.
 #[derive(Clone, Copy, Debug)]
@@ -71,13 +71,13 @@ impl Default for Graces {
 }
 
 impl Graces {
-    /// The same for every phase.
+    /// Returns the same grace for every phase.
     #[must_use]
     pub fn all(grace: Duration) -> Self {
         Self(Phase::ALL.map(|phase| (phase, grace)))
     }
 
-    /// Another one for this phase.
+    /// Replaces the grace of one phase.
     #[must_use]
     pub fn with(self, phase: Phase, grace: Duration) -> Self {
         Self(self.0.map(|row| if row.0 == phase { (phase, grace) } else { row }))
@@ -88,8 +88,8 @@ impl Graces {
     }
 }
 
-/// Stops everything: for each phase in order, refuses new actors, tells the phase's actors and gates to stop, waits for
-/// its grace, kills and names who is late, goes on. Nothing stops it from coming to its end.
+/// Stops the system. For each phase in order: refuses new actors, asks the phase's actors and gates to stop, waits for the grace, kills and names the
+/// late ones. Always completes.
 pub async fn shutdown(system: &System, graces: Graces) -> Report {
     let mut report = Report::default();
     for (phase, grace) in graces.0 {
@@ -116,16 +116,16 @@ pub async fn shutdown(system: &System, graces: Graces) -> Report {
 /// How a process ended, see [`run`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// A signal asked it to stop, and it did.
+    /// A signal asked the process to stop, and the shutdown completed.
     Asked(Report),
-    /// An actor's failure stopped it.
+    /// An actor's failure stopped the process.
     Failed(Fatal, Report),
-    /// A second signal came before the first one's shutdown was over: exit at once.
+    /// A second signal came before the shutdown of the first one was complete: exit at once.
     Forced,
 }
 
 impl End {
-    /// The process's exit code: 0 when asked, 1 when failed, 130 when forced.
+    /// Returns the process's exit code: 0 when asked, 1 when failed, 130 when forced.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Asked(_) => 0,
@@ -135,8 +135,8 @@ impl End {
     }
 }
 
-/// Runs until a signal or a fatal failure, then shuts down, after a failure within seconds. A second signal returns [`End::Forced`] at once; the caller
-/// exits the process with [`End::exit_code`] in each case, without waiting for what may still run.
+/// Runs until a signal or a fatal failure, then shuts down; after a failure each phase has 2 s at most. A second signal returns [`End::Forced`] at
+/// once. The caller exits the process with [`End::exit_code`] in each case, without waiting for futures that may still run.
 pub async fn run(system: &System, mut signals: mpsc::Receiver<&'static str>, graces: Graces) -> End {
     let fatal = tokio::select! {
         biased;
@@ -146,7 +146,7 @@ pub async fn run(system: &System, mut signals: mpsc::Receiver<&'static str>, gra
             None
         }
     };
-    let graces = if fatal.is_some() { graces.at_most(FAILED) } else { graces };
+    let graces = if fatal.is_some() { graces.at_most(GRACE_AFTER_FAILURE) } else { graces };
     let report = tokio::select! {
         biased;
         signal = next(&mut signals) => {
@@ -161,7 +161,7 @@ pub async fn run(system: &System, mut signals: mpsc::Receiver<&'static str>, gra
     }
 }
 
-/// The next signal; waits for ever when nobody can send one any more.
+/// Receives the next signal; waits for ever once all senders are dropped.
 async fn next(signals: &mut mpsc::Receiver<&'static str>) -> &'static str {
     match signals.recv().await {
         Some(signal) => signal,
@@ -169,7 +169,7 @@ async fn next(signals: &mut mpsc::Receiver<&'static str>) -> &'static str {
     }
 }
 
-/// The signals that ask this process to stop: SIGINT and SIGTERM.
+/// Subscribes to the signals that ask this process to stop: SIGINT and SIGTERM.
 ///
 /// # Errors
 /// When the handlers cannot be installed.

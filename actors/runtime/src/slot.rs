@@ -1,4 +1,4 @@
-//! What stays of an actor while its incarnations come and go.
+//! The slot of an actor: the part that stays the same across incarnations.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,12 +18,12 @@ use crate::mailbox::Mailbox;
 use crate::policy::{Exit, History};
 use crate::progress::{Progress, Spot};
 
-/// Where an actor is in its life.
+/// The state of an actor's life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[repr(u8)]
 pub enum Life {
-    /// An incarnation is starting; messages wait for it.
+    /// An incarnation is starting; messages are queued.
     Starting,
     /// An incarnation handles messages.
     Running,
@@ -31,7 +31,7 @@ pub enum Life {
     BackingOff,
     /// The actor was asked to stop.
     Stopping,
-    /// The actor is over for good.
+    /// The actor has ended for good.
     Ended,
 }
 
@@ -47,17 +47,17 @@ impl Life {
     }
 }
 
-/// One incarnation.
+/// The runtime's record of one incarnation.
 pub(crate) struct Run {
-    /// 1 for the first.
+    /// The incarnation's number; 1 for the first.
     pub(crate) number: u32,
-    /// Cancelled when the incarnation is asked to stop or is over.
+    /// Cancelled when the incarnation is asked to stop or has terminated.
     pub(crate) token: CancellationToken,
-    /// Cancelled when nothing of the incarnation is left: its state and its futures are dropped.
-    pub(crate) gone: CancellationToken,
-    /// Its gated tasks, if it ever spawned one.
+    /// Cancelled when the incarnation's state and futures have been dropped.
+    pub(crate) dropped: CancellationToken,
+    /// The gate of the incarnation's tasks; empty until the first task is spawned.
     pub(crate) gate: OnceLock<Gate>,
-    /// Set when it was killed for being stuck, so that it is killed once.
+    /// Set when the incarnation is killed for lack of progress, so that the supervisor kills it only once.
     pub(crate) killed: AtomicBool,
     exit: Mutex<Option<Exit>>,
 }
@@ -67,14 +67,14 @@ impl Run {
         Self {
             number,
             token: CancellationToken::new(),
-            gone: CancellationToken::new(),
+            dropped: CancellationToken::new(),
             gate: OnceLock::new(),
             killed: AtomicBool::new(false),
             exit: Mutex::default(),
         }
     }
 
-    /// Notes why the incarnation ends; the first reason stands.
+    /// Records why the incarnation ends; later calls are ignored.
     pub(crate) fn exit(&self, exit: Exit) {
         self.exit.lock().get_or_insert(exit);
     }
@@ -84,23 +84,23 @@ impl Run {
     }
 }
 
-/// The typed half of an actor, erased: how the supervisor starts an incarnation and cuts its port.
+/// A type-erased [`Launcher`](crate::incarnation::Launcher): starts incarnations and disconnects their handles.
 pub(crate) trait Launch: Send + Sync {
-    /// Starts an incarnation. Its `start` runs inside, under supervision; this returns before.
+    /// Starts an incarnation. Returns before the actor's own `start` has run, which is supervised.
     fn launch(&self) -> BoxFuture<'_, Result<(), Error>>;
-    /// From here on handles find no incarnation.
+    /// Disconnects the handles from the incarnation: messages are refused from now on.
     fn disconnect(&self);
-    /// Asks the incarnation to publish its observable state and to say when it has.
+    /// Asks the incarnation to publish its observable state. The returned channel completes afterwards.
     fn observe(&self) -> Option<tokio::sync::oneshot::Receiver<()>>;
 }
 
-/// Who an actor answers to.
+/// The parent incarnation of a child actor.
 pub(crate) struct Parent {
     pub(crate) slot: Weak<Slot>,
     pub(crate) run: u32,
 }
 
-/// An actor across its incarnations. Slots are in the system's registry from spawn until the actor has ended.
+/// An actor across its incarnations. The system's registry holds a slot from the spawn until the actor has ended.
 pub(crate) struct Slot {
     pub(crate) kind: &'static ActorKind,
     pub(crate) key: Arc<str>,
@@ -117,7 +117,7 @@ pub(crate) struct Slot {
     pub(crate) handled: AtomicU64,
     pub(crate) observed: Mutex<Option<Arc<Value>>>,
     pub(crate) last_error: Mutex<Option<String>>,
-    /// Why the actor ended, if that was a failure.
+    /// The failure that ended the actor, if there was one.
     pub(crate) end_error: Mutex<Option<String>>,
     pub(crate) history: Mutex<History>,
     pub(crate) launcher: Mutex<Option<Arc<dyn Launch>>>,
@@ -155,7 +155,7 @@ impl Slot {
         Life::from_u8(self.life.load(Ordering::Acquire))
     }
 
-    /// Moves on and wakes whoever waits for a change. Ended is final, and from stopping there is no way but to the end.
+    /// Sets the state and wakes the tasks that wait for a change. `Ended` is final, and `Stopping` can only be followed by `Ended`.
     pub(crate) fn set_life(&self, life: Life) {
         let step = |now| (Life::from_u8(now) < Life::Stopping || life == Life::Ended).then_some(life as u8);
         if self.life.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).is_ok() {
@@ -163,12 +163,12 @@ impl Slot {
         }
     }
 
-    /// Completes at the next change after the call to `enable`.
+    /// Returns a future that completes at the next change after the call to `enable`.
     pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }
 
-    /// Waits until the actor's life satisfies `reached`.
+    /// Waits until the actor's state satisfies `reached`, and returns the state.
     pub(crate) async fn until(&self, reached: impl Fn(Life) -> bool) -> Life {
         loop {
             let mut changed = std::pin::pin!(self.changed());

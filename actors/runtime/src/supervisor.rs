@@ -1,8 +1,7 @@
-//! The supervisor: hears that an incarnation is over, and does what the policy decides.
+//! The supervisor: receives the termination event of each incarnation and carries out what the restart policy decides.
 //!
-//! The order is the safety rule here: an incarnation's successor is launched only after the termination event, after its
-//! state and futures are dropped, after its gated tasks and its children have ended. So two incarnations of one actor
-//! never live at the same time.
+//! Safety rule: two incarnations of one actor never run at the same time. The next incarnation is launched only after the termination event of the
+//! previous one, after its state and futures are dropped, and after its gated tasks and its children have ended.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,13 +17,13 @@ use crate::slot::{Life, Run, Slot};
 use crate::system::{Fatal, System, WeakSystem};
 use crate::{rng, trace};
 
-/// How long a killed incarnation may take to be gone before the runtime says that it is late.
+/// How long a killed incarnation may take to terminate before it is reported as late.
 pub(crate) const KILL_GRACE: Duration = Duration::from_secs(1);
 
-/// How long the tasks of an incarnation that is over may take to finish.
+/// How long the gated tasks of a terminated incarnation may take to finish.
 const TASK_GRACE: Duration = Duration::from_secs(5);
 
-/// The ractor actor every incarnation is linked to; one per system.
+/// The ractor actor that every incarnation is linked to. Each system has one.
 pub(crate) struct Supervisor;
 
 impl ractor::Actor for Supervisor {
@@ -42,7 +41,7 @@ impl ractor::Actor for Supervisor {
         event: SupervisionEvent,
         system: &mut WeakSystem,
     ) -> Result<(), ActorProcessingErr> {
-        let (cell, told) = match &event {
+        let (cell, reported) = match &event {
             SupervisionEvent::ActorTerminated(cell, _, reason) => (
                 cell,
                 match reason.as_deref() {
@@ -56,15 +55,15 @@ impl ractor::Actor for Supervisor {
         };
         let Some(system) = system.upgrade() else { return Ok(()) };
         if let Some((slot, run)) = system.delist(cell.get_id()) {
-            let exit = run.take_exit().unwrap_or(told);
-            over(system, slot, run, exit);
+            let exit = run.take_exit().unwrap_or(reported);
+            on_terminated(system, slot, run, exit);
         }
         Ok(())
     }
 }
 
-/// The termination event of `run` has arrived.
-fn over(system: System, slot: Arc<Slot>, run: Arc<Run>, exit: Exit) {
+/// Handles the termination event of `run`: disconnects the actor's handles and starts the clean-up task.
+fn on_terminated(system: System, slot: Arc<Slot>, run: Arc<Run>, exit: Exit) {
     trace::record("exit", &slot.name, u64::from(run.number));
     trace::record(exit.name(), &slot.name, u64::from(run.number));
     if slot.current().is_some_and(|(current, _)| current.number == run.number) {
@@ -81,14 +80,14 @@ fn over(system: System, slot: Arc<Slot>, run: Arc<Run>, exit: Exit) {
     slot.set_life(Life::BackingOff);
     let tasks = system.tasks().clone();
     let name = slot.name.clone();
-    if tasks.spawn_detached("aftermath", aftermath(system, slot, run, exit)).is_err() {
+    if tasks.spawn_detached("clean_up", clean_up(system, slot, run, exit)).is_err() {
         tracing::warn!(actor = %name, "incarnation ended after the system had closed");
     }
 }
 
-/// Clears away what the incarnation left, then does what the policy decides.
-async fn aftermath(system: System, slot: Arc<Slot>, run: Arc<Run>, exit: Exit) {
-    run.gone.cancelled().await;
+/// Waits until the terminated incarnation's state, tasks and children are dropped, then carries out the policy's verdict.
+async fn clean_up(system: System, slot: Arc<Slot>, run: Arc<Run>, exit: Exit) {
+    run.dropped.cancelled().await;
     if let Some(gate) = run.gate.get()
         && let Err(late) = gate.close(TASK_GRACE).await
     {
@@ -107,40 +106,40 @@ async fn aftermath(system: System, slot: Arc<Slot>, run: Arc<Run>, exit: Exit) {
     let asked = slot.stop.is_cancelled();
     let verdict = policy::decide(slot.kind, &mut slot.history.lock(), &exit, asked, clock::now());
     match verdict {
-        Verdict::End => end(&system, &slot, exit.error()),
+        Verdict::End => finish(&system, &slot, exit.error()),
         Verdict::Restart(pause) => restart(system, slot, rng::jitter(pause, 20)).await,
         Verdict::Escalate => {
             let error = exit.error().unwrap_or_default();
-            end(&system, &slot, Some(error.clone()));
+            finish(&system, &slot, Some(error.clone()));
             escalate(&system, &slot, error);
         }
         Verdict::StopProcess => {
             let error = exit.error().unwrap_or_default();
-            end(&system, &slot, Some(error.clone()));
+            finish(&system, &slot, Some(error.clone()));
             system.fail(Fatal { actor: slot.name.to_string(), error });
         }
     }
 }
 
-/// Starts the next incarnation after the back-off, unless the actor is asked to stop meanwhile.
+/// Starts the next incarnation after the back-off, unless the actor is asked to stop during the back-off.
 async fn restart(system: System, slot: Arc<Slot>, pause: Duration) {
     tokio::select! {
         biased;
-        () = slot.stop.cancelled() => return end(&system, &slot, None),
+        () = slot.stop.cancelled() => return finish(&system, &slot, None),
         () = clock::sleep(pause) => {}
     }
     let Some(launcher) = slot.launcher() else { return };
     if let Err(error) = launcher.launch().await {
-        end(&system, &slot, Some(error.to_string()));
+        finish(&system, &slot, Some(error.to_string()));
         escalate(&system, &slot, error.to_string());
     }
 }
 
-/// The parent fails with this error; without a parent the process stops.
+/// Fails the parent with this error; without a parent, stops the process.
 fn escalate(system: &System, slot: &Slot, error: String) {
     let fatal = Fatal { actor: slot.name.to_string(), error };
     let Some(parent) = &slot.parent else { return system.fail(fatal) };
-    // a parent whose incarnation is over has taken this child with it
+    // a parent whose incarnation has terminated has stopped this child already
     if let Some(parent_slot) = parent.slot.upgrade()
         && let Some((run, cell)) = parent_slot.current()
         && run.number == parent.run
@@ -150,9 +149,9 @@ fn escalate(system: &System, slot: &Slot, error: String) {
     }
 }
 
-/// The actor is over for good. Its name is free before anyone can see that it has ended, so whoever waited for the end may
-/// spawn it anew.
-pub(crate) fn end(system: &System, slot: &Arc<Slot>, error: Option<String>) {
+/// Ends the actor for good. The name is released before the state becomes `Ended`, so a caller that waited for the end can spawn the same actor
+/// again.
+pub(crate) fn finish(system: &System, slot: &Arc<Slot>, error: Option<String>) {
     trace::record("end", &slot.name, u64::from(slot.incarnations.load(Ordering::Relaxed)));
     if let Some(launcher) = slot.launcher.lock().take() {
         launcher.disconnect();
@@ -164,19 +163,19 @@ pub(crate) fn end(system: &System, slot: &Arc<Slot>, error: Option<String>) {
     slot.set_life(Life::Ended);
 }
 
-/// Asks an actor to stop for good, as its row says. Returns at once; may be called again.
+/// Asks an actor to stop for good, in the way its kind's `on_shutdown` says. Returns at once; may be called again.
 pub(crate) fn ask_to_stop(slot: &Slot) {
     slot.stop.cancel();
     slot.set_life(Life::Stopping);
     if let Some(launcher) = slot.launcher() {
-        // what waits is treated as the row says, what comes is refused at once
+        // queued messages are treated as `on_shutdown` says; new messages are refused from here on
         launcher.disconnect();
     }
     let Some((run, cell)) = slot.current() else { return };
     run.token.cancel();
     match slot.kind.on_shutdown {
         OnShutdown::Drain => {
-            // an error says that the incarnation is over already
+            // an error means that the incarnation has terminated already
             let _ = cell.drain();
         }
         OnShutdown::Finish => cell.stop(None),
@@ -187,7 +186,7 @@ pub(crate) fn ask_to_stop(slot: &Slot) {
     }
 }
 
-/// Kills the current incarnation whatever it is doing; its row is not asked.
+/// Kills the current incarnation at its next await, whatever its kind's `on_shutdown` says.
 fn kill(slot: &Slot) {
     if let Some((run, cell)) = slot.current() {
         run.exit(Exit::Killed);
@@ -195,7 +194,7 @@ fn kill(slot: &Slot) {
     }
 }
 
-/// Asks all to stop and waits until `deadline`; then kills, and names, those that are late.
+/// Asks all actors to stop and waits until `deadline`, then kills the late ones and returns their names.
 pub(crate) async fn stop_all(slots: &[Arc<Slot>], deadline: Instant) -> Vec<String> {
     slots.iter().for_each(|slot| ask_to_stop(slot));
     let mut late = Vec::new();
@@ -208,14 +207,13 @@ pub(crate) async fn stop_all(slots: &[Arc<Slot>], deadline: Instant) -> Vec<Stri
     let deadline = clock::after(KILL_GRACE);
     let mut names = Vec::new();
     for slot in late {
-        let gone = clock::timeout_at(deadline, slot.until(|life| life == Life::Ended)).await.is_ok();
-        names.push(if gone { slot.name.to_string() } else { format!("{} (still there)", slot.name) });
+        let ended = clock::timeout_at(deadline, slot.until(|life| life == Life::Ended)).await.is_ok();
+        names.push(if ended { slot.name.to_string() } else { format!("{} (not terminated)", slot.name) });
     }
     names
 }
 
-/// Looks for incarnations that make no progress and kills them. Their successors come, as always, after the
-/// termination event.
+/// Kills the incarnations that have made no progress within their kind's limit. Their successors start after the termination event, as always.
 pub(crate) fn sweep(slots: &[Arc<Slot>], now: Instant) {
     for slot in slots {
         let quiet = slot.progress.quiet(now);
@@ -236,7 +234,7 @@ pub(crate) fn sweep(slots: &[Arc<Slot>], now: Instant) {
     }
 }
 
-/// The forbidden bug: the successor does not wait for the termination of the one before.
+/// Starts the successor without waiting for the previous incarnation's termination (a seeded bug).
 #[expect(clippy::disallowed_methods, reason = "this is a bug on purpose")]
 fn seeded_restart(slot: &Arc<Slot>) {
     let Some(launcher) = slot.launcher() else { return };

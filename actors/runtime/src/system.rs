@@ -1,4 +1,4 @@
-//! A system: the actors of one process (or of one simulated host), their registry and their end.
+//! A system: the actors of one process (or of one simulated host), their registry and their shutdown.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
@@ -26,23 +26,22 @@ use crate::supervisor::{self, Supervisor};
 use crate::trace;
 use crate::watchdog::{self, Spin, Watchdog};
 
-/// How many actors that ended in failure are still shown.
-const REMEMBERED: usize = 32;
+/// How many actors that ended with a failure are kept in the list of statuses.
+const FAILED_ACTORS_SHOWN: usize = 32;
 
-/// How a system is set up.
+/// The configuration of a system.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The host's name in statuses.
     pub host: Arc<str>,
     /// How often progress is checked; a stuck actor is found at most this much after its deadline.
     pub tick: Duration,
-    /// Watches for actors and tasks that never yield; `None` leaves it out. A universe never has one: its only thread is
-    /// the one that runs everything.
+    /// Reports actors and tasks that never yield; `None` disables it. A universe has none, because all its actors run on one thread.
     pub watchdog: Option<Watchdog>,
 }
 
 impl Default for Options {
-    /// The machine's host name, a check every 500 ms, a watchdog that acts after 10 s.
+    /// Returns the machine's host name, a check every 500 ms, and a watchdog that acts after 10 s.
     fn default() -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = host.trim();
@@ -54,23 +53,23 @@ impl Default for Options {
     }
 }
 
-/// An actor failed in a way that stops the process.
+/// A failure of an actor that stops the process.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{actor}: {error}")]
 pub struct Fatal {
     /// The actor, `kind/key`.
     pub actor: String,
-    /// Its error.
+    /// The actor's error.
     pub error: String,
 }
 
-/// The actors of a process. Clones share the system.
+/// All actors of a process. Clones share the system.
 #[derive(Clone)]
 pub struct System {
     inner: Arc<Inner>,
 }
 
-/// A system that somebody else keeps.
+/// A weak reference to a [`System`].
 #[derive(Clone)]
 pub(crate) struct WeakSystem(Weak<Inner>);
 
@@ -84,12 +83,12 @@ struct Inner {
     options: Options,
     registry: Mutex<Registry>,
     supervisor: OnceLock<ActorCell>,
-    /// The runtime's own tasks: sweeps, launches, aftermaths. Closed last.
+    /// The runtime's own tasks: sweeps, launches and clean-ups. Closed last.
     tasks: Gate,
     fatal: OnceLock<Fatal>,
     failed: Notify,
     spinning: Mutex<Vec<String>>,
-    /// The process serves an API, so no spin may end it.
+    /// Whether the process serves an API, in which case no spin may end the process.
     serves: AtomicBool,
 }
 
@@ -114,7 +113,7 @@ impl System {
     /// Starts an empty system on the current tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Spawn`] when the framework below refuses the supervisor.
+    /// [`Error::Spawn`] when ractor refuses to spawn the supervisor.
     pub fn start(options: Options) -> BoxFuture<'static, Result<Self, Error>> {
         Box::pin(Self::begin(options))
     }
@@ -146,12 +145,10 @@ impl System {
         Ok(Self { inner })
     }
 
-    /// Spawns an actor that handles messages. Returns when its first incarnation can be sent messages; that it started
-    /// well is what [`Handle::running`] tells.
+    /// Spawns an actor that handles messages. Returns when messages can be sent; [`Handle::running`] waits until the first incarnation has started.
     ///
     /// # Errors
-    /// When the row breaks a rule, the kind's name belongs to another row, an actor of this kind and key lives, or the
-    /// phase has been shut down.
+    /// When the kind breaks a rule, another kind has the same name, an actor of this kind and key exists, or the kind's phase has been shut down.
     pub async fn spawn<A: Actor>(
         &self,
         kind: &'static ActorKind,
@@ -161,10 +158,9 @@ impl System {
         self.launch(kind, key.into(), Served(actor), None).await
     }
 
-    /// Spawns an actor that is one long loop: a reflector, a listener, a controller. `run` is called once per
-    /// incarnation. It must return soon after [`LoopCtx::cancelled`](crate::Ctx::cancelled), and wait in
-    /// [`LoopCtx::or_stop`](crate::Ctx::or_stop) or another protected zone for what may take long. Returning `Ok` ends
-    /// the actor, an error is a failure.
+    /// Spawns an actor that is one long loop: a reflector, a listener, a controller. `run` is called once per incarnation. The loop must return soon
+    /// after [`LoopCtx::cancelled`](crate::Ctx::cancelled), and must use [`LoopCtx::or_stop`](crate::Ctx::or_stop) or
+    /// [`LoopCtx::protected`](crate::Ctx::protected) for long waits. Returning `Ok` ends the actor; an error is a failure.
     ///
     /// # Errors
     /// As [`System::spawn`].
@@ -181,7 +177,7 @@ impl System {
         self.launch_loop(kind, key.into(), Looped::new(run), None)
     }
 
-    /// Not generic, so that the machinery of an actor is compiled here, once for all loops, and not in each crate that has one.
+    /// Spawns a loop. Not generic, so that the machinery of an actor is compiled here once for all loops, and not in each crate that has one.
     pub(crate) fn launch_loop(
         &self,
         kind: &'static ActorKind,
@@ -205,7 +201,7 @@ impl System {
         let launcher = Arc::new(Launcher { body: Arc::new(body), typed: typed.clone(), system: self.downgrade() });
         *slot.launcher.lock() = Some(launcher.clone());
         self.register(&slot)?;
-        // in a task of its own, so that a caller that goes away leaves no half-started actor behind
+        // in a task of its own, so that a cancelled caller leaves no half-started actor behind
         let launched = self.inner.tasks.spawn_detached("launch", async move {
             use crate::slot::Launch;
             launcher.launch().await
@@ -217,7 +213,7 @@ impl System {
             Err(_) => Err(Error::Closing(slot.name.to_string())),
         };
         if let Err(error) = launched {
-            supervisor::end(self, &slot, Some(error.to_string()));
+            supervisor::finish(self, &slot, Some(error.to_string()));
             return Err(error);
         }
         Ok(Handle { typed })
@@ -244,28 +240,29 @@ impl System {
         Ok(())
     }
 
-    /// A gate that is closed when the shutdown comes to `phase`.
+    /// Returns a gate that is closed when the shutdown reaches `phase`.
     pub fn gate(&self, name: impl Into<Arc<str>>, phase: Phase) -> Gate {
         let gate = Gate::new(name);
         self.keep_gate(Some(phase), &gate);
         gate
     }
 
-    /// A gate that somebody else closes, and that the watchdog should know.
+    /// Registers a gate with the watchdog; its owner closes it.
     pub(crate) fn watch_gate(&self, gate: &Gate) {
         self.keep_gate(None, gate);
     }
 
     fn keep_gate(&self, phase: Option<Phase>, gate: &Gate) {
         let mut registry = self.inner.registry.lock();
-        // the closed are swept out now and then, so that a thousand gates cost a thousand steps and not a million
+        // closed gates are removed only when the length is a power of two, so that adding n gates costs O(n) steps
         if registry.gates.len().is_power_of_two() {
             registry.gates.retain(|(_, gate)| !gate.is_closed() || gate.inside() > 0);
         }
         registry.gates.push((phase, gate.clone()));
     }
 
-    /// Every actor, sorted by kind and key, with the state it showed last; then the last few that ended in failure.
+    /// Returns the status of every actor, sorted by kind and key, with the state last published; then those of the last few actors that ended with a
+    /// failure.
     pub fn snapshot(&self) -> Vec<ActorStatus> {
         let slots = self.slots();
         let mut statuses: Vec<_> = slots.iter().map(|slot| ActorStatus::of(slot, &self.inner.options.host)).collect();
@@ -273,8 +270,8 @@ impl System {
         statuses
     }
 
-    /// As [`System::snapshot`], after asking every actor to show its state. Who has not done so by `deadline` appears
-    /// with what it showed before.
+    /// Returns what [`System::snapshot`] does, after asking every actor to publish its state. An actor that has not done so by `deadline` appears
+    /// with its previous state.
     pub async fn observe(&self, deadline: Instant) -> Vec<ActorStatus> {
         let looks: Vec<_> = self.slots().iter().filter_map(|slot| slot.look()).collect();
         for look in looks {
@@ -297,14 +294,14 @@ impl System {
         }
     }
 
-    /// Stops the process with this error; the first one stands.
+    /// Stops the process with this error; later errors are only logged.
     pub fn fail(&self, fatal: Fatal) {
         tracing::error!(actor = fatal.actor, error = fatal.error, "stopping the process");
         self.inner.fatal.get_or_init(|| fatal);
         self.inner.failed.notify_waiters();
     }
 
-    /// The failure that stops the process, if there was one.
+    /// Returns the failure that stops the process, if there was one.
     pub fn fatal(&self) -> Option<Fatal> {
         self.inner.fatal.get().cloned()
     }
@@ -338,7 +335,7 @@ impl System {
             registry.slots.remove(&slot.name);
         }
         registry.remembered.extend(status);
-        if registry.remembered.len() > REMEMBERED {
+        if registry.remembered.len() > FAILED_ACTORS_SHOWN {
             registry.remembered.pop_front();
         }
     }
@@ -352,7 +349,7 @@ impl System {
         self.inner.registry.lock().slots.values().filter(|slot| of(slot)).cloned().collect()
     }
 
-    /// Opens the shutdown of `phase`: from here on nothing of it, or of an earlier one, is spawned. Returns what is there.
+    /// Begins the shutdown of `phase`: from now on no actor of this or an earlier phase is spawned. Returns the phase's actors and gates.
     pub(crate) fn begin_phase(&self, phase: Phase) -> (Vec<Arc<Slot>>, Vec<Gate>) {
         let mut registry = self.inner.registry.lock();
         registry.closing = registry.closing.max(Some(phase));
@@ -366,19 +363,20 @@ impl System {
         self.inner.registry.lock().closing.is_some()
     }
 
-    /// The actors that have not yielded for half of the watchdog's limit, as of its last look. Gated tasks are left out: a long request is no reason to
-    /// restart the server.
+    /// Returns the actors that had not yielded for half of the watchdog's limit at its last check. Gated tasks are left out: a long request is no
+    /// reason to restart the server.
     pub fn spinning(&self) -> Vec<String> {
         self.inner.spinning.lock().clone()
     }
 
-    /// Declares that this process serves an API: from now on spins are reported and end nothing. A request may be what spins, and all clients would lose the
-    /// server.
+    /// Declares that this process serves an API: from now on spins are reported but never end the process. A request may be the spinning code, and
+    /// all clients would lose the server.
     pub fn serves(&self) {
         self.inner.serves.store(true, Ordering::Relaxed);
     }
 
-    /// The watchdog's look at everything that runs: what has been in one and the same poll for some looks, and for how many.
+    /// Performs one check of the watchdog: returns the actors and tasks that have stayed in the same poll since earlier checks, with the number of
+    /// checks.
     pub(crate) fn look(&self, half: u32) -> Vec<Spin> {
         let gates: Vec<Gate> = self.inner.registry.lock().gates.iter().map(|(_, gate)| gate.clone()).collect();
         let slots = self.slots();

@@ -1,6 +1,6 @@
-//! What happened, for the test universe: an ordered record of events and their hash, and a way to shake the schedule.
+//! The event record of a test universe with its hash, and the seeded perturbation of its schedule.
 //!
-//! Outside a universe every function here costs one look at a thread-local and does nothing.
+//! Outside a universe every function here reads one thread-local and does nothing.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use std::time::Duration;
 use crate::clock::{self, Instant};
 use crate::rng::Rng;
 
-/// One thing that happened in a universe.
+/// One event in a universe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Virtual time since the universe began.
     pub at: Duration,
-    /// What happened: "launch", "handle", "exit", …
+    /// The kind of event: "launch", "handle", "exit", …
     pub what: &'static str,
-    /// To whom: an actor or a gate.
+    /// The actor or gate concerned.
     pub who: String,
-    /// A number that tells more: the incarnation, the message's number.
+    /// A number with the event: the incarnation's or the message's.
     pub n: u64,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct Trace {
     shake: Rng,
     pub(crate) hash: u64,
     pub(crate) events: Vec<Event>,
-    /// Who panicked, and what they said.
+    /// The name and message of each panic.
     pub(crate) panics: Vec<(String, String)>,
-    /// Who may, and must, panic.
+    /// The names of those that may, and must, panic.
     pub(crate) expected: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ thread_local! {
 impl Trace {
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn new(shake: Rng) -> Self {
-        // FNV-1a: fixed for ever, so hashes of different builds can be compared
+        // the constants of FNV-1a must never change, so that hashes of different builds can be compared
         Self {
             start: clock::now(),
             shake,
@@ -69,7 +69,7 @@ impl Trace {
     }
 }
 
-/// Begins (`Some`) or ends (`None`) the record of the current thread; returns the one there was.
+/// Begins (`Some`) or ends (`None`) the record of the current thread; returns the previous one.
 #[cfg(any(test, feature = "sim"))]
 pub(crate) fn install(trace: Option<Trace>) -> Option<Trace> {
     TRACE.replace(trace)
@@ -89,7 +89,7 @@ pub fn record(what: &'static str, who: &str, n: u64) {
     });
 }
 
-/// Records a panic; the universe fails at its end unless it was expected.
+/// Records a panic; the universe fails at its end unless the panic was expected.
 pub(crate) fn panicked(who: &str, message: &str) {
     TRACE.with_borrow_mut(|trace| {
         if let Some(trace) = trace {
@@ -99,8 +99,7 @@ pub(crate) fn panicked(who: &str, message: &str) {
     });
 }
 
-/// Declares that `who` (an actor's `kind/key`, a task's `gate/name`) is going to panic in this universe; the universe
-/// fails at its end if it did not.
+/// Declares that `who` (an actor's `kind/key`, a task's `gate/name`) will panic in this universe; without such a panic the universe fails at its end.
 pub fn expect_panic(who: impl Into<String>) {
     TRACE.with_borrow_mut(|trace| {
         if let Some(trace) = trace {
@@ -109,7 +108,7 @@ pub fn expect_panic(who: impl Into<String>) {
     });
 }
 
-/// In a universe, lets others go first a seeded number of times (mostly none), so that seeds differ in their schedules.
+/// In a universe, yields a seeded number of times (mostly none), so that seeds differ in their schedules.
 pub(crate) async fn perturb() {
     let yields = TRACE.with_borrow_mut(|trace| {
         let Some(trace) = trace else { return 0 };

@@ -1,7 +1,7 @@
-//! A test universe: one thread, virtual time, seeded randomness and scheduling, and a record of what happened.
+//! A test universe: one thread, virtual time, seeded randomness and scheduling, and a record of all events.
 //!
-//! The same seed gives the same run: equal events, equal hash. When nothing can run, time jumps to the next timer, so a
-//! test of hours takes milliseconds.
+//! The same seed gives the same run: equal events, equal hash. When nothing can run, time jumps to the next timer, so a test of hours takes
+//! milliseconds.
 
 use std::future::Future;
 use std::ops::Range;
@@ -17,46 +17,45 @@ use crate::trace::{self, Event, Trace};
 /// The environment variable that reduces a sweep to one seed.
 pub const SEED: &str = "OARLOCK_SEED";
 
-/// The environment variable that says how many seeds a sweep over threads runs, or which: `700..1000`.
+/// The environment variable with the number of seeds of a threaded sweep, or their range: `700..1000`.
 pub const SEEDS: &str = "OARLOCK_SEEDS";
 
-/// The environment variable that bounds the processor time of a sweep over threads, in seconds: no seed is begun beyond it, but for the first
-/// [`FEWEST`].
+/// The environment variable that bounds the processor time of a threaded sweep, in seconds: after the bound no further seed is started, except the
+/// first [`FEWEST`].
 pub const BUDGET: &str = "OARLOCK_SEED_BUDGET";
 
-/// So many seeds a sweep over threads always runs: of fewer nobody can say which faults strike often enough.
+/// The least number of seeds of a threaded sweep. Fewer seeds are no evidence that a fault happens often enough.
 pub const FEWEST: u64 = 24;
 
-/// Of so many seeds in a row that a sweep over threads runs, the first runs twice.
-const COMPARED: u64 = 8;
+/// One in this many seeds of a threaded sweep runs twice, to check that the run is deterministic.
+const SEEDS_PER_COMPARISON: u64 = 8;
 
-/// No test runs longer, in virtual time. Where everybody waits for somebody else this is the one timer left, so time
-/// jumps here and the test fails instead of standing still.
-const LIMIT: Duration = Duration::from_secs(30 * 86_400);
+/// The longest test, in virtual time. In a deadlock this is the only timer left, so time jumps to it and the test fails instead of hanging.
+const LONGEST_TEST: Duration = Duration::from_secs(30 * 86_400);
 
-/// What became of a universe.
+/// The result of a run in a universe.
 #[derive(Clone, Debug)]
 pub struct Outcome<T> {
-    /// What its future returned.
+    /// The value that the test's future returned.
     pub value: T,
-    /// The hash of its events: equal for equal runs.
+    /// The hash of the events: equal for equal runs.
     pub hash: u64,
-    /// Its events in their order.
+    /// The recorded events in their order.
     pub events: Vec<Event>,
     /// The virtual time that passed.
     pub elapsed: Duration,
 }
 
-/// See the module text.
+/// A simulated world for one test: one thread, virtual time, seeded randomness and scheduling.
 #[derive(Clone, Copy, Debug)]
 pub struct Universe;
 
 impl Universe {
-    /// Runs `test` in a universe of its own, to its end. Wall time starts at a seeded moment in 2026.
+    /// Runs `test` to its end in a new universe. Wall time starts at a seeded moment in 2026.
     ///
     /// # Panics
-    /// When `test` panics, when an actor or a gated task panicked that [`trace::expect_panic`] did not announce, and when
-    /// one announced did not. The message names the seed and the command that replays it.
+    /// When `test` panics, when an actor or a gated task panics without [`trace::expect_panic`], and when an expected panic does not happen. The
+    /// message names the seed and the command that replays it.
     #[expect(clippy::panic, reason = "it fails the test that runs in it")]
     pub fn run<T, F: Future<Output = T>>(seed: u64, test: impl FnOnce() -> F) -> Outcome<T> {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build() {
@@ -69,8 +68,8 @@ impl Universe {
             Timestamp::from_second(1_767_225_600 + root.below(300 * 86_400) as i64).unwrap_or(Timestamp::UNIX_EPOCH);
         let _installed = Installed::new(Clock::starting_at(wall), root.fork(), Trace::new(root.fork()), seed);
         let began = clock::now();
-        let Ok(value) = runtime.block_on(clock::timeout(LIMIT, test())) else {
-            panic!("the test does not end: after {LIMIT:?} of virtual time it still waits for something");
+        let Ok(value) = runtime.block_on(clock::timeout(LONGEST_TEST, test())) else {
+            panic!("the test does not end: after {LONGEST_TEST:?} of virtual time it still waits for something");
         };
         let elapsed = began.elapsed();
         let Some(trace) = trace::install(None) else { panic!("the universe lost its record") };
@@ -82,8 +81,8 @@ impl Universe {
         Outcome { value, hash: trace.hash, events: trace.events, elapsed }
     }
 
-    /// Runs `test` under each seed (or only under `$OARLOCK_SEED`) twice, and checks that both runs went alike. Returns
-    /// the hash of every seed.
+    /// Runs `test` twice under each seed (or only under `$OARLOCK_SEED`), and checks that both runs recorded the same events. Returns the hash of
+    /// every seed.
     ///
     /// # Panics
     /// As [`Universe::run`], when `$OARLOCK_SEED` is no number, and when the two runs of a seed differ; the message shows the first difference.
@@ -91,12 +90,12 @@ impl Universe {
         only().unwrap_or(seeds).map(|seed| Self::run_twice(seed, &test).hash).collect()
     }
 
-    /// As [`Universe::sweep`] for what takes longer: under the seeds below `count` (or those of `$OARLOCK_SEEDS`), as far as `$OARLOCK_SEED_BUDGET`
-    /// reaches, a universe at a time on each processor. One in eight, and a seed that runs alone, runs twice: that shows as well that nothing but the seed decides. Returns what became of
-    /// each seed, in their order, without the events.
+    /// Runs `test` under the seeds below `count` (or those of `$OARLOCK_SEEDS`), as far as `$OARLOCK_SEED_BUDGET` allows, with one universe at a time
+    /// on each processor. For tests too long for [`Universe::sweep`]. One seed in eight, and a seed that runs alone, runs twice to check that only
+    /// the seed decides. Returns the outcome of each seed, in order, without the events.
     ///
     /// # Panics
-    /// As [`Universe::sweep`], and when `$OARLOCK_SEEDS` or `$OARLOCK_SEED_BUDGET` says nothing; no seed is begun after one that failed.
+    /// As [`Universe::sweep`], and when `$OARLOCK_SEEDS` or `$OARLOCK_SEED_BUDGET` cannot be parsed; no seed is started after one that failed.
     #[expect(clippy::panic, reason = "it fails the test that runs in it")]
     pub fn sweep_threads<T: Send, F: Future<Output = T>>(
         count: u64,
@@ -120,7 +119,7 @@ impl Universe {
         let spent = AtomicU64::new(0);
         let next = AtomicU64::new(seeds.start);
         let work = || {
-            let stop = Stop(&next);
+            let stop = StopOnDrop(&next);
             let mut done = Vec::new();
             loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -132,7 +131,7 @@ impl Universe {
                 }
                 let test = || test(seed);
                 let before = processor_time();
-                let compared = (seed - seeds.start).is_multiple_of(COMPARED);
+                let compared = (seed - seeds.start).is_multiple_of(SEEDS_PER_COMPARISON);
                 let outcome = if compared { Self::run_twice(seed, &test) } else { Self::run(seed, test) };
                 spent.fetch_add(processor_time().saturating_sub(before).as_nanos() as u64, Ordering::Relaxed);
                 done.push((seed, Outcome { events: Vec::new(), ..outcome }));
@@ -150,8 +149,8 @@ impl Universe {
         all
     }
 
-    /// Whether something happened in enough of the seeds that a sweep of `count` seeds has run: in a tenth of them, and in any when the budget has let it run
-    /// fewer, of which a tenth is too few to be counted on.
+    /// Whether something happened in enough of the `swept` seeds of a sweep of `count` seeds: in a tenth of them; or in any, when the budget allowed
+    /// fewer than `count`, because a tenth of few seeds is too few to rely on.
     #[must_use]
     pub fn happened_enough(in_seeds: usize, swept: usize, count: u64) -> bool {
         if (swept as u64) < count { in_seeds > 0 } else { in_seeds * 10 >= swept }
@@ -172,13 +171,13 @@ impl Universe {
     }
 }
 
-/// What the current thread has had of a processor so far. It is no part of any universe.
+/// Returns the processor time of the current thread. This is real time, not part of any universe.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// The one seed that is wanted, if one is.
+/// Returns the range of the one seed that `$OARLOCK_SEED` selects, if set.
 #[expect(clippy::panic, reason = "it fails the test that runs in it")]
 fn only() -> Option<Range<u64>> {
     let text = std::env::var(SEED).ok()?;
@@ -186,23 +185,23 @@ fn only() -> Option<Range<u64>> {
     Some(seed..seed + 1)
 }
 
-/// `1000`, or `700..1000`; none at all are a mistake.
+/// Parses `1000` or `700..1000`; an empty range is an error.
 fn range(text: &str) -> Option<Range<u64>> {
     let (from, to) = text.split_once("..").unwrap_or(("0", text));
     let seeds = from.parse().ok()?..to.parse().ok()?;
     (!seeds.is_empty()).then_some(seeds)
 }
 
-/// Lets nobody begin another seed when it is dropped.
-struct Stop<'a>(&'a AtomicU64);
+/// Stops all threads of a sweep from starting another seed when dropped.
+struct StopOnDrop<'a>(&'a AtomicU64);
 
-impl Drop for Stop<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(u64::MAX / 2, Ordering::Relaxed);
     }
 }
 
-/// The universe of the current thread; taken down on the way out, however that is.
+/// The universe installed on the current thread; removed on drop, also in a panic.
 struct Installed {
     seed: u64,
     before: Option<(Clock, Rng)>,
@@ -224,13 +223,13 @@ impl Drop for Installed {
         }
         if std::thread::panicking() {
             use std::io::Write as _;
-            // said beside the panic's own message; a test without stderr has lost nothing it can use
+            // printed beside the panic's own message; without stderr nothing is lost
             let _ = writeln!(std::io::stderr(), "{}", replay(self.seed));
         }
     }
 }
 
-/// The one command that replays a seed: the test runner names the thread after the test.
+/// Returns the command that replays a seed. The test runner names the thread after the test.
 fn replay(seed: u64) -> String {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("<test>");

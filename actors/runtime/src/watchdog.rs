@@ -1,9 +1,9 @@
-//! A thread that looks for code that never yields.
+//! The watchdog: a thread that finds actors and tasks that never yield.
 //!
-//! An actor that hangs at an await is killed by the supervisor. One that spins, or blocks its thread, never reaches an
-//! await: it cannot be killed, and it starves whatever shares its thread. Nothing in the process can repair that. The watchdog names the actor or task in the
-//! log and in a metric. It aborts the process only where the actor's row says so ([`OnSpin::Abort`]); never for a gated task, because requests are gated
-//! tasks and one request could end the server, and never in a process that serves an API.
+//! The supervisor kills an actor that hangs at an await. An actor that spins or blocks its thread never reaches an await: it cannot be killed, and it
+//! starves the other tasks of that thread. Nothing in the process can repair this. The watchdog names the actor or task in the log and in a metric.
+//! It aborts the process only where the actor's kind says so ([`OnSpin::Abort`]); never for a gated task, because requests are gated tasks and one
+//! request could end the server, and never in a process that serves an API.
 
 use std::io::Write as _;
 use std::sync::{Arc, LazyLock};
@@ -16,18 +16,18 @@ use prometheus_client::metrics::family::Family;
 use crate::kind::OnSpin;
 use crate::system::WeakSystem;
 
-/// A poll is stuck when this many looks in a row see it.
-const LOOKS: u32 = 4;
+/// How many checks in a row must see the same poll before it counts as stuck.
+const CHECKS_UNTIL_STUCK: u32 = 4;
 
-/// Called for a poll that is stuck, with the name of the actor, or of the gate and task, and with what may be done.
+/// The callback for a stuck poll, with the name of the actor, or of the gate and task, and the permitted reaction.
 pub type OnStuck = Arc<dyn Fn(&str, OnSpin) + Send + Sync>;
 
-/// How the watchdog of a system is set up.
+/// The configuration of a system's watchdog.
 #[derive(Clone)]
 pub struct Watchdog {
-    /// How long one poll may last. Machine time: even in tests this is about a real thread.
+    /// How long one poll may last. Measured in real time even in tests, because it concerns a real thread.
     pub limit: Duration,
-    /// Called after `limit`, and again after each further `limit`. The default logs the name, and aborts the process where it may.
+    /// Called after `limit`, and again after each further `limit`. The default logs the name, and aborts the process where that is permitted.
     pub on_stuck: OnStuck,
 }
 
@@ -48,21 +48,21 @@ fn judge(name: &str, on_spin: OnSpin) {
         OnSpin::Report => tracing::error!(actor = name, "never yields"),
         OnSpin::Abort => {
             tracing::error!(actor = name, "never yields; aborting the process");
-            // the log may be asynchronous, and this is the last thing the process says; if that fails too, it still has to end
+            // the log may be asynchronous, and the process ends here; an error of stderr must not prevent the abort
             let _ = writeln!(std::io::stderr(), "{name} never yields; aborting the process");
             std::process::abort();
         }
     }
 }
 
-/// What one look found: an actor or a task that is still in the same poll.
+/// The result of one check: an actor or a task that is still in the same poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spin {
-    /// `kind/key` of the actor, or the gate's name and the task's.
+    /// `kind/key` of the actor, or the names of the gate and the task.
     pub(crate) name: String,
-    /// How many looks in a row have seen the poll.
+    /// How many checks in a row have seen the same poll.
     pub(crate) looks: u32,
-    /// What may be done about it.
+    /// The permitted reaction.
     pub(crate) on_spin: OnSpin,
     /// True for an actor, false for a gated task.
     pub(crate) actor: bool,
@@ -73,7 +73,7 @@ struct Labels {
     actor: String,
 }
 
-/// Polls that lasted longer than the limit, by kind of actor or by gate; without keys, of which there may be many.
+/// Polls that lasted longer than the limit, by kind of actor or by gate; without keys, to bound the number of series.
 static SPINS: LazyLock<Family<Labels, Counter>> = LazyLock::new(|| {
     let spins: Family<Labels, Counter> = Family::default();
     oarlock_telemetry::registry().declare(|registry| {
@@ -83,18 +83,18 @@ static SPINS: LazyLock<Family<Labels, Counter>> = LazyLock::new(|| {
     spins
 });
 
-/// Whether a stuck poll is acted on after this many looks: at the limit, and at each further limit.
+/// Whether a poll seen by this many checks is reported now: at the limit, and at each further limit.
 fn is_due(looks: u32) -> bool {
-    looks > 0 && looks.is_multiple_of(LOOKS)
+    looks > 0 && looks.is_multiple_of(CHECKS_UNTIL_STUCK)
 }
 
-/// Starts the thread; it ends with the system. Counting looks instead of reading a clock makes a suspended process harmless.
+/// Starts the watchdog's thread; it ends with the system. Checks are counted and no clock is read, so a suspended process reports no spin.
 pub(crate) fn start(system: WeakSystem, watchdog: Watchdog) -> std::io::Result<()> {
-    let pause = (watchdog.limit / LOOKS).max(Duration::from_millis(1));
+    let pause = (watchdog.limit / CHECKS_UNTIL_STUCK).max(Duration::from_millis(1));
     let watch = move || {
         while let Some(system) = system.upgrade() {
-            for spin in system.look(LOOKS / 2).into_iter().filter(|spin| is_due(spin.looks)) {
-                if spin.looks == LOOKS {
+            for spin in system.look(CHECKS_UNTIL_STUCK / 2).into_iter().filter(|spin| is_due(spin.looks)) {
+                if spin.looks == CHECKS_UNTIL_STUCK {
                     let actor = spin.name.split('/').next().unwrap_or_default().to_owned();
                     SPINS.get_or_create(&Labels { actor }).inc();
                 }

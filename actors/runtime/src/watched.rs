@@ -1,14 +1,14 @@
-//! A value that tasks wait on.
+//! A shared value that tasks can wait on, like tokio's `watch` with a deterministic wake order.
 //!
-//! Whoever waits is woken in the order in which it came. tokio's `watch` draws that order from a generator that nobody can seed, so that
-//! equal seeds would not give equal runs.
+//! Waiting tasks are woken in the order in which they began to wait. tokio's `watch` draws that order from a generator that cannot be seeded, so
+//! equal seeds would not give equal test runs.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
-/// See the module text.
+/// A shared value that tasks can wait on; waiting tasks are woken first come, first served.
 #[derive(Debug, Default)]
 pub struct Watched<T> {
     value: RwLock<Versioned<T>>,
@@ -18,27 +18,27 @@ pub struct Watched<T> {
 #[derive(Debug, Default)]
 struct Versioned<T> {
     value: T,
-    /// How often it was said to have changed.
+    /// How many changes were reported.
     version: u64,
 }
 
 impl<T: Clone> Watched<T> {
-    /// Begins with a value.
+    /// Creates a watched value.
     pub fn new(value: T) -> Self {
         Self { value: RwLock::new(Versioned { value, version: 0 }), changed: Notify::new() }
     }
 
-    /// The value now.
+    /// Returns a copy of the current value.
     pub fn get(&self) -> T {
         self.value.read().value.clone()
     }
 
-    /// Looks at the value in its place. Nobody changes it meanwhile.
+    /// Calls `look` with a reference to the value, under its read lock.
     pub fn with<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&self.value.read().value)
     }
 
-    /// Changes the value; `change` tells whether it did, and then everybody who waits looks again.
+    /// Calls `change` with a mutable reference to the value. If `change` returns true, all waiting tasks check the value again.
     pub fn modify(&self, change: impl FnOnce(&mut T) -> bool) {
         let mut value = self.value.write();
         if change(&mut value.value) {
@@ -48,7 +48,7 @@ impl<T: Clone> Watched<T> {
         }
     }
 
-    /// Another value.
+    /// Replaces the value and wakes the waiting tasks.
     pub fn set(&self, value: T) {
         self.modify(|now| {
             *now = value;
@@ -56,12 +56,12 @@ impl<T: Clone> Watched<T> {
         });
     }
 
-    /// Waits for a value that is `wanted`, and returns it. Cancel safe.
+    /// Waits until the value satisfies `wanted`, and returns it. Cancel safe.
     pub async fn wait_for(&self, wanted: impl Fn(&T) -> bool) -> T {
         self.until(|now| wanted(&now.value).then(|| now.value.clone())).await
     }
 
-    /// Follows what changes from now on.
+    /// Returns a follower that reports changes from now on.
     #[must_use]
     pub fn follow(self: &Arc<Self>) -> Follower<T> {
         Follower { watched: Arc::clone(self), seen: self.value.read().version }
@@ -71,7 +71,7 @@ impl<T: Clone> Watched<T> {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // before the look, so that no change behind it is missed
+            // enabled before the check, so that no change after the check is missed
             changed.as_mut().enable();
             let found = look(&self.value.read());
             if let Some(found) = found {
@@ -82,7 +82,7 @@ impl<T: Clone> Watched<T> {
     }
 }
 
-/// Follows a [`Watched`] value and knows what it has seen.
+/// A reader of a [`Watched`] value that remembers which change it has seen.
 #[derive(Debug)]
 pub struct Follower<T> {
     watched: Arc<Watched<T>>,
@@ -90,13 +90,13 @@ pub struct Follower<T> {
 }
 
 impl<T: Clone> Follower<T> {
-    /// Waits until the value was changed since this was last called, or since it began to follow. Cancel safe.
+    /// Waits for a change since the last call, or since the follower was created. Cancel safe.
     pub async fn changed(&mut self) {
         let seen = self.seen;
         self.seen = self.watched.until(|now| (now.version != seen).then_some(now.version)).await;
     }
 
-    /// As [`Watched::wait_for`].
+    /// Waits for a value, as [`Watched::wait_for`].
     pub async fn wait_for(&self, wanted: impl Fn(&T) -> bool) -> T {
         self.watched.wait_for(wanted).await
     }
@@ -149,7 +149,7 @@ mod tests {
         level.set(2);
         let mut follower = level.follow();
         assert_eq!(follower.changed().now_or_never(), None);
-        // An equal value is a change too, if it was said to be one.
+        // An equal value is a change too, if it was reported as one.
         level.set(2);
         level.set(2);
         assert_eq!(follower.changed().now_or_never(), Some(()));

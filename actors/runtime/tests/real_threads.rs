@@ -1,4 +1,4 @@
-//! What virtual time cannot show: code that never yields, threads that are really blocked, a process that really aborts.
+//! Tests on real threads of what virtual time cannot show: code that never yields, blocked threads, an aborted process.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -43,16 +43,16 @@ impl Actor for Spinner {
     }
 }
 
-/// A watchdog that tells whom it names.
+/// A watchdog that sends the names it reports.
 fn watched(seen: &mpsc::Sender<(String, OnSpin)>) -> Options {
     let seen = seen.clone();
-    // the test may have seen enough
+    // the test may have ended
     let on_stuck = Arc::new(move |name: &str, on_spin: OnSpin| drop(seen.send((name.to_owned(), on_spin))));
     let limit = Duration::from_millis(200);
     Options { watchdog: Some(Watchdog { limit, on_stuck }), tick: Duration::from_millis(20), ..Options::default() }
 }
 
-/// Waits until `wanted` is named, and tells what may be done about it. On a busy machine somebody else may seem stuck, too.
+/// Waits until `wanted` is reported, and returns the permitted reaction. On a busy machine other tasks may seem stuck, too.
 async fn named(seen: mpsc::Receiver<(String, OnSpin)>, wanted: &'static str) -> Option<OnSpin> {
     let deadline = soon();
     let look = move || {
@@ -118,11 +118,11 @@ async fn an_actor_that_may_end_its_process_does_not_end_one_that_serves_an_api()
     }
 }
 
-/// What the next test runs in a process of its own.
+/// The part of the next test that runs in a process of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "aborts its process"]
 async fn spin_for_ever() {
-    // Long enough that nobody else seems stuck on a busy machine: the first one named ends the process.
+    // Long enough that nothing else seems stuck on a busy machine: the first reported name ends the process.
     let watchdog = Watchdog { limit: Duration::from_secs(1), ..Watchdog::default() };
     let system = System::start(Options { watchdog: Some(watchdog), ..Options::default() }).await.unwrap();
     let spinner = system.spawn(&REPLACEABLE, "s", Spinner(Arc::default())).await.unwrap();
@@ -187,7 +187,7 @@ async fn no_successor_starts_while_the_killed_one_still_holds_its_thread() {
     let blocker = Blocker { live: live.clone(), most: most.clone(), blocked: parking_lot::Mutex::new(Some(blocked)) };
     let actor = system.spawn(&BLOCKER, "b", blocker).await.unwrap();
     actor.try_send(None).unwrap();
-    // long past its progress deadline it is marked for death, but it lives, and so nobody follows it
+    // long past its progress limit the incarnation is marked as killed but still runs, so no successor starts
     let early = actor.ask(Some, clock::after(Duration::from_secs(1))).await;
     assert!(early.is_err(), "{early:?}");
     assert_eq!(most.load(Ordering::SeqCst), 1, "two incarnations at the same time");
@@ -197,7 +197,7 @@ async fn no_successor_starts_while_the_killed_one_still_holds_its_thread() {
             break number;
         }
     };
-    // A busy machine may have starved the successor past its short deadline, too.
+    // A busy machine may have starved the successor past its short limit, too.
     assert!(successor >= 2);
     assert_eq!(most.load(Ordering::SeqCst), 1, "two incarnations at the same time");
 }
@@ -244,7 +244,7 @@ async fn nothing_accepted_is_lost_under_load_from_many_threads() {
     assert_eq!(counter.queued(), 0);
 }
 
-/// Threads race here for real: the one that ends the actor against the one that sees the end.
+/// Races real threads: one that ends the actor against one that observes the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whoever_saw_an_actor_end_may_spawn_it_anew() {
     let system = System::start(Options::default()).await.unwrap();

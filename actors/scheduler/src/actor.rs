@@ -1,12 +1,13 @@
-//! The shell around the engine: one actor that feeds it from informers, performs its decisions through the API as
-//! its own identity, and tells users what came of it.
+//! The scheduler's actor: feeds the engine from informers, performs its decisions through the API under its own
+//! identity, and reports results as Events and conditions.
 //!
-//! One loop, because the arbiter is serial by design. Bindings and proposals run beside it as gated tasks, a bounded
-//! number at a time; the loop never waits for one. Anything it knows it can learn again, so a new incarnation starts
-//! empty.
+//! One loop makes all decisions, because the arbiter is serial by design. Bindings and proposals run as separate gated
+//! tasks, in bounded number; the loop never waits for one of them. The actor keeps no state that cannot be read again,
+//! so a new incarnation starts empty.
 //!
-//! The pods of the shards that this process holds are queued here. If it holds the arbiter's unit, its decisions are
-//! carried out, and so are the proposals of others that the arbiter accepts; if not, they are proposals to whoever does.
+//! A process queues the pods of the shards that it holds. The holder of the arbiter's unit carries its own decisions
+//! out, and the proposals of other processes that its arbiter accepts; every other process sends its decisions as
+//! proposals to that holder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,14 +39,14 @@ mod doubt;
 mod duties;
 mod evict;
 mod feed;
-mod hearing;
+mod inbox;
 mod intake;
-mod mail;
 mod metrics;
+mod proposal_bus;
 mod proposals;
 mod propose;
-mod seen;
-mod tell;
+mod report;
+mod status;
 mod verdict;
 
 #[cfg(test)]
@@ -53,42 +54,42 @@ mod tests;
 
 use bind::Outcome;
 use catch_up::catch_up;
-use doubt::Left;
+use doubt::OpenBindings;
 use duties::Duties;
-use feed::Feed;
-use hearing::{Asked, Hearing};
+use feed::PodRelay;
+use inbox::{ProposalInbox, ReceivedBatch};
 use intake::Intake;
-use mail::Mail;
+use proposal_bus::ProposalBus;
 use proposals::{Answered, Proposals};
-use seen::Seen;
-use tell::Teller;
+use report::Reporter;
+use status::SchedulerStatus;
 
-/// The row of schedulers.
+/// The actor kind of schedulers.
 pub static SCHEDULER: ActorKind =
     ActorKind { name: "scheduler.shard", phase: Phase::Crew, on_spin: OnSpin::Abort, ..ActorKind::DEFAULT };
 
-/// The rows of this crate.
+/// The actor kinds of this crate.
 pub static KINDS: [&ActorKind; 1] = [&SCHEDULER];
 
-/// How many decisions are made before the loop looks at events again.
-const SLICE: usize = 64;
-/// How long the caches may take to come up before it is said aloud.
-const SYNC: Duration = Duration::from_secs(10);
-/// How often the status is renewed at most.
-const PUBLISH: Duration = Duration::from_millis(500);
-/// Budget of one call.
-const CALL: Duration = Duration::from_secs(30);
+/// Bound of decisions made in one turn of the loop, before it reads events again.
+const DECISIONS_PER_TURN: usize = 64;
+/// How long the loop waits for the caches to synchronise before it logs a warning and waits again.
+const SYNC_WARNING: Duration = Duration::from_secs(10);
+/// Shortest interval between two publications of the status.
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(500);
+/// Timeout of one API call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How a scheduler is set up.
+/// The configuration of a scheduler.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Values of `spec.schedulerName` it serves; the first one signs its events.
+    /// Values of `spec.schedulerName` that the scheduler serves; the first one is the reporting component of its Events.
     pub names: Vec<String>,
-    /// How many bindings may be under way at once.
+    /// Bound of bindings in progress at once.
     pub max_binds: usize,
-    /// Which units this process holds.
+    /// The units that this process holds.
     pub placement: Placement,
-    /// The way to the other schedulers. Without one, whoever holds the arbiter's unit schedules everything.
+    /// The message bus to the other schedulers. Without a bus, the holder of the arbiter's unit schedules every pod.
     pub bus: Option<Bus>,
 }
 
@@ -100,25 +101,25 @@ impl Default for Config {
     }
 }
 
-/// A scheduler could not be started.
+/// Why a scheduler could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It would serve nobody.
+    /// The configuration has no scheduler name.
     #[error("no scheduler name")]
     Nameless,
-    /// One of its actors could not be spawned.
+    /// An actor of the scheduler could not be spawned.
     #[error("scheduler actor")]
     Spawn(#[from] oarlock_runtime::Error),
 }
 
-/// A running scheduler.
+/// Handle to a running scheduler.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     handle: LoopHandle,
 }
 
 impl Scheduler {
-    /// Starts a scheduler that reads, binds and tells as `client`'s identity (`system:kube-scheduler`).
+    /// Starts a scheduler that reads and writes the API as `client`'s identity (`system:kube-scheduler`).
     ///
     /// # Errors
     /// [`Error`].
@@ -132,37 +133,37 @@ impl Scheduler {
         Ok(Self { handle })
     }
 
-    /// The actor's handle.
+    /// Returns the actor's handle.
     #[must_use]
     pub fn handle(&self) -> &LoopHandle {
         &self.handle
     }
 }
 
-/// What every incarnation is made of.
+/// Dependencies that all incarnations of one scheduler share.
 struct Set {
     client: Client,
     informers: SharedInformers,
     recorder: Recorder,
     config: Config,
-    left: Left,
+    open_bindings: OpenBindings,
 }
 
 impl Set {
-    /// With the name of the actor that it is for.
+    /// Returns the dependencies, and the name of the actor that uses them.
     async fn new(system: &System, client: Client, config: Config) -> Result<(String, Arc<Self>), Error> {
         let Some(name) = config.names.first().cloned() else { return Err(Error::Nameless) };
-        let client = refusals_seen(&client.with_timeout(CALL), "scheduler");
+        let client = refusals_seen(&client.with_timeout(CALL_TIMEOUT), "scheduler");
         let recorder = Recorder::start(system, client.clone(), &name, "").await?;
         let informers = SharedInformers::new(system.clone(), client.clone(), name.clone());
-        Ok((name, Arc::new(Self { client, informers, recorder, config, left: Left::default() })))
+        Ok((name, Arc::new(Self { client, informers, recorder, config, open_bindings: OpenBindings::default() })))
     }
 }
 
 async fn run(ctx: LoopCtx, set: Arc<Set>) -> Result<(), Failure> {
     let intake = Intake::open(&set.informers, &set.config.names).await?;
     loop {
-        let Some(synced) = ctx.or_stop(set.informers.synced(clock::after(SYNC))).await else { return Ok(()) };
+        let Some(synced) = ctx.or_stop(set.informers.synced(clock::after(SYNC_WARNING))).await else { return Ok(()) };
         match synced {
             Ok(()) => break,
             Err(error) => tracing::warn!(actor = ctx.name(), %error, "scheduler waits for its informers"),
@@ -175,58 +176,58 @@ async fn run(ctx: LoopCtx, set: Arc<Set>) -> Result<(), Failure> {
     Shell::new(ctx, set, intake).run().await
 }
 
-/// Waits until `cache` has come past everything that was bound until now.
+/// Waits until `cache` shows every binding that was written before this call.
 async fn latest(client: &Client, cache: &Cache<PodView>) -> Result<(), String> {
     let pods = resource("", "v1", "pods").ok_or("the schema has no pods")?;
     let options = ListOptions { limit: 1, ..ListOptions::default() };
     let latest = client.list(pods, "", options).await.map_err(|status| status.to_string())?.revision;
-    cache.at_least(latest, clock::after(SYNC)).await.map_err(|lagging| lagging.to_string())
+    cache.at_least(latest, clock::after(SYNC_WARNING)).await.map_err(|lagging| lagging.to_string())
 }
 
-/// One incarnation.
+/// The state of one incarnation of the scheduler.
 struct Shell {
     ctx: LoopCtx,
     set: Arc<Set>,
     intake: Intake,
     engine: Engine,
-    teller: Teller,
+    reporter: Reporter,
     binds: FuturesUnordered<BoxFuture<'static, Outcome>>,
     duties: Duties,
-    mail: Mail,
-    feed: Feed,
-    hearing: Hearing,
+    proposal_bus: ProposalBus,
+    feed: PodRelay,
+    inbox: ProposalInbox,
     proposals: Proposals,
-    /// The epoch under which it is decided, here or elsewhere, as far as it was known last.
+    /// The arbiter's epoch, in this process or another one, as last known.
     decider: Option<Revision>,
-    /// Whether proposals of others are looked at before pods of our own this time.
+    /// Whether this turn judges proposals of other processes before pods of this process's own queue.
     others_first: bool,
     origin: Instant,
-    seen: Seen,
+    status: SchedulerStatus,
     published: Option<Instant>,
-    /// Something may have happened since.
+    /// Whether the published status may be out of date.
     outdated: bool,
 }
 
 impl Shell {
     fn new(ctx: LoopCtx, set: Arc<Set>, intake: Intake) -> Self {
-        let teller = Teller::new(set.client.clone(), set.recorder.clone(), intake.pods());
+        let reporter = Reporter::new(set.client.clone(), set.recorder.clone(), intake.pods());
         let duties = Duties::new(&set.config.placement, intake.caches());
         Self {
-            mail: Mail::new(&set.config),
-            feed: Feed::open(&ctx, &set.config, intake.pods()),
+            proposal_bus: ProposalBus::new(&set.config),
+            feed: PodRelay::open(&ctx, &set.config, intake.pods()),
             ctx,
             set,
             intake,
             duties,
             engine: Engine::for_process(),
-            teller,
+            reporter,
             binds: FuturesUnordered::new(),
-            hearing: Hearing::default(),
+            inbox: ProposalInbox::default(),
             proposals: Proposals::default(),
             decider: None,
             others_first: false,
             origin: clock::now(),
-            seen: Seen::default(),
+            status: SchedulerStatus::default(),
             published: None,
             outdated: false,
         }
@@ -246,12 +247,12 @@ impl Shell {
             while let Some(Some(outcome)) = self.binds.next().now_or_never() {
                 self.settle(outcome);
             }
-            self.take_seat(now);
+            self.update_duties(now);
             self.engine.flush(now);
             let decided = self.decide()?;
-            self.teller.send(&self.ctx, &self.duties)?;
+            self.reporter.send(&self.ctx, &self.duties)?;
             self.publish();
-            if decided >= SLICE {
+            if decided >= DECISIONS_PER_TURN {
                 tokio::task::yield_now().await;
                 if self.ctx.is_stopping() {
                     return Ok(());
@@ -264,20 +265,21 @@ impl Shell {
         }
     }
 
-    /// Waits for anything to do; `false` when asked to stop.
+    /// Waits for an event or a deadline; returns `false` when the actor is asked to stop.
     async fn wait(&mut self) -> Result<bool, Failure> {
         let deadline = self.wakeup();
         let ctx = self.ctx.clone();
-        let (binds, teller, intake, duties) = (&mut self.binds, &mut self.teller, &mut self.intake, &mut self.duties);
-        let (proposals, mail, room) = (&mut self.proposals, &mut self.mail, self.hearing.has_room());
+        let (binds, reporter, intake, duties) =
+            (&mut self.binds, &mut self.reporter, &mut self.intake, &mut self.duties);
+        let (proposals, proposal_bus, room) = (&mut self.proposals, &mut self.proposal_bus, self.inbox.has_room());
         let event = ctx.or_stop(async {
             tokio::select! {
                 biased;
                 news = intake.next() => Wake::News(news),
                 Some(outcome) = binds.next(), if !binds.is_empty() => Wake::Bound(Box::new(outcome)),
                 answered = proposals.progress() => Wake::Answered(answered),
-                asked = mail.next(), if room => Wake::Asked(asked),
-                written = teller.progress() => Wake::Written(written),
+                asked = proposal_bus.next(), if room => Wake::Proposed(asked),
+                written = reporter.progress() => Wake::Written(written),
                 () = duties.next() => Wake::Nothing,
                 () = clock::sleep_until(deadline) => Wake::Nothing,
             }
@@ -290,33 +292,33 @@ impl Shell {
             }
             Some(Wake::Bound(outcome)) => self.settle(*outcome),
             Some(Wake::Answered(answered)) => self.answered(answered)?,
-            Some(Wake::Asked(asked)) => self.hearing.take(asked, clock::now()),
+            Some(Wake::Proposed(asked)) => self.inbox.take(asked, clock::now()),
             Some(Wake::Written(written)) => written.done(&self.duties),
             Some(Wake::Nothing) => {}
         }
         Ok(true)
     }
 
-    /// When there is something to do without any news.
+    /// Returns the next deadline at which the loop has work even if no event arrives.
     fn wakeup(&self) -> Instant {
         let now = clock::now();
         let queue = self.engine.queue.next_wakeup().map(|stamp| self.origin + Duration::from_nanos(stamp.0));
-        let hearing = self.hearing.wakeup(self.duties.every_shard(), now);
+        let inbox = self.inbox.wakeup(self.duties.every_shard(), now);
         let proposals = self.proposes().and_then(|_| self.proposals.wakeup(now));
-        let shown = self.published.filter(|_| self.outdated).map(|at| at + PUBLISH);
-        queue.into_iter().chain(hearing).chain(proposals).chain(shown).min().unwrap_or_else(clock::never)
+        let shown = self.published.filter(|_| self.outdated).map(|at| at + PUBLISH_INTERVAL);
+        queue.into_iter().chain(inbox).chain(proposals).chain(shown).min().unwrap_or_else(clock::never)
     }
 
     fn publish(&mut self) {
-        self.outdated = self.published.is_some_and(|at| at.elapsed() < PUBLISH);
+        self.outdated = self.published.is_some_and(|at| at.elapsed() < PUBLISH_INTERVAL);
         if self.outdated {
             return;
         }
         self.published = Some(clock::now());
         let shards = self.intake.parts().iter().collect();
-        self.seen.look(&self.engine, self.binds.len(), self.proposals.open(), shards);
-        self.ctx.publish(&self.seen);
-        metrics::show(self.ctx.key(), &self.seen);
+        self.status.look(&self.engine, self.binds.len(), self.proposals.open(), shards);
+        self.ctx.publish(&self.status);
+        metrics::show(self.ctx.key(), &self.status);
     }
 }
 
@@ -324,12 +326,12 @@ enum Wake {
     News(intake::News),
     Bound(Box<Outcome>),
     Answered(Answered),
-    Asked(Asked),
-    Written(tell::Written),
+    Proposed(ReceivedBatch),
+    Written(report::Written),
     Nothing,
 }
 
-/// The namespace of a pod as text.
+/// Returns a pod's namespace as text.
 fn namespace(pod: &PodInfo) -> Arc<str> {
     text(pod.spec.namespace)
 }

@@ -1,9 +1,9 @@
-//! The arbiter: the one serial place where a placement is accepted.
+//! The arbiter: accepts or refuses placements, one after the other.
 //!
-//! It trusts no shard. Each proposal is checked again against the cluster as the arbiter knows it now: bound
-//! pods, and pods accepted but not yet seen from the API. The checks are its own, for one pod on one node, and
-//! share no code with filters and no state with classes. Invariant: among accepted pods no hard constraint is
-//! violated at the moment of acceptance.
+//! The arbiter does not trust shards. It checks each proposal again against its current state of the cluster: bound pods,
+//! and accepted pods that the API has not confirmed yet. The checks are written separately, for one pod on one node, and
+//! share no code with filters and no state with classes. Invariant: among accepted pods no hard constraint is violated at
+//! the moment of acceptance.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,29 +19,29 @@ use crate::intern::{Res, Sym};
 use crate::model::{Effect, NodeInfo, PodInfo, PodSpec};
 use crate::shard::Proposal;
 
-/// A hard constraint, as far as a proposal can break it.
+/// A hard constraint that a proposal can violate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Constraint {
-    /// The pod has a node already.
+    /// The pod must not have a node yet.
     Unplaced,
-    /// The node is there.
+    /// The node must exist.
     Node,
     /// `spec.unschedulable`, taints, node affinity or node name.
     Admission(&'static str),
-    /// A resource: what was asked and what was free.
+    /// A resource request exceeds the node's free amount.
     Resource {
-        /// Which.
+        /// The resource.
         resource: Res,
-        /// How much the pod wants.
+        /// The requested amount.
         wanted: i64,
-        /// How much is left.
+        /// The free amount.
         free: i64,
     },
-    /// The node's number of pods.
+    /// The node's limit of pods.
     Pods {
-        /// How many the node admits.
+        /// The node's allocatable pods.
         limit: i64,
-        /// How many it has.
+        /// The number of pods on the node.
         count: i64,
     },
     /// A claim of the pod is not satisfied, or its volume or device cannot be reached from the node.
@@ -52,7 +52,7 @@ pub(crate) enum Constraint {
     Affinity,
     /// The pod's required anti-affinity.
     AntiAffinity,
-    /// The required anti-affinity of a pod that is there.
+    /// The required anti-affinity of another placed pod.
     Repelled,
     /// A hard spread constraint.
     Spread {
@@ -63,16 +63,16 @@ pub(crate) enum Constraint {
         /// What the constraint allows.
         max_skew: i64,
     },
-    /// Room that was left for others of its priority or above, who are nominated there.
+    /// The room is reserved for nominated pods of the same or higher priority.
     Nominated,
-    /// Of a preemption: the pod may preempt, has to, and does not wait for others to leave already.
+    /// For a preemption: the pod must be allowed to preempt, must need a preemption, and must not wait for earlier victims.
     Preemptor(&'static str),
-    /// Of a preemption: each victim is on the node and of lower priority.
+    /// For a preemption: each victim must be on the node and have a lower priority.
     Victim(&'static str),
 }
 
 impl Constraint {
-    /// Its name, for figures.
+    /// Returns the constraint's name in the status.
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Unplaced => "unplaced",
@@ -93,14 +93,14 @@ impl Constraint {
     }
 }
 
-/// Why a proposal was turned down, and the state that was seen.
+/// The refusal of a proposal: the violated constraint and the states of the cluster that were compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// What it would have broken.
+    /// The constraint that the proposal would violate.
     pub(crate) constraint: Constraint,
-    /// The arbiter's position when it looked.
+    /// The arbiter's position in the log of changes when it checked.
     pub(crate) seen: u64,
-    /// The proposer's position when it chose.
+    /// The proposer's position when it chose the node.
     pub(crate) proposed: u64,
 }
 
@@ -110,19 +110,19 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The arbiter of one cluster.
+/// The arbiter of one cluster, with the numbers of its verdicts.
 #[derive(Debug, Default)]
 pub(crate) struct Arbiter {
-    /// How many proposals were accepted.
+    /// Number of accepted proposals.
     pub(crate) accepted: u64,
-    /// How many preemptions were allowed.
+    /// Number of allowed preemptions.
     pub(crate) allowed: u64,
-    /// How many of both were turned down, by [`Constraint::label`].
+    /// Number of refused proposals and preemptions, by [`Constraint::label`].
     pub(crate) refused: BTreeMap<&'static str, u64>,
 }
 
 impl Arbiter {
-    /// Accepts a proposal, which then counts at once, or refuses it.
+    /// Accepts or refuses a proposal. An accepted pod counts as placed at once.
     pub(crate) fn decide(&mut self, cluster: &mut Cluster, proposal: &Proposal) -> Result<(), Refusal> {
         let checked = self.check(cluster, proposal);
         match &checked {
@@ -156,7 +156,7 @@ impl Arbiter {
     }
 }
 
-/// The first hard constraint that a pod on a node would break as things are.
+/// Returns the first hard constraint that a pod on a node would violate in the current state.
 fn broken(cluster: &mut Cluster, pod: &PodInfo, info: &NodeInfo, node: NodeIx) -> Option<Constraint> {
     let spec = &*pod.spec;
     admission(cluster, spec, info)
@@ -166,7 +166,8 @@ fn broken(cluster: &mut Cluster, pod: &PodInfo, info: &NodeInfo, node: NodeIx) -
         .or_else(|| neighbours(cluster, &pod.spec, node))
 }
 
-/// The same, beside those that are expected there and without them: the pod must not take the room that others have left for them.
+/// Returns the first hard constraint that a pod would violate, once with the pods nominated to the node counted as placed and once without them: the pod
+/// must not take room that was freed for the nominated pods.
 fn broken_beside(
     rehearsal: &mut Rehearsal<'_>,
     pod: &PodInfo,
@@ -175,9 +176,9 @@ fn broken_beside(
     expected: &[Arc<PodInfo>],
 ) -> Option<Constraint> {
     if !expected.is_empty() {
-        expected.iter().for_each(|other| rehearsal.come(other));
+        expected.iter().for_each(|other| rehearsal.add(other));
         let crowded = broken(rehearsal.cluster(), pod, info, node).is_some();
-        rehearsal.go();
+        rehearsal.remove_added();
         if crowded {
             return Some(broken(rehearsal.cluster(), pod, info, node).unwrap_or(Constraint::Nominated));
         }
@@ -247,7 +248,7 @@ fn ports(cluster: &Cluster, spec: &PodSpec, node: NodeIx) -> Option<Constraint> 
     spec.ports.iter().find(|wanted| taken(wanted)).map(|wanted| Constraint::Port(wanted.port))
 }
 
-/// Affinity, anti-affinity both ways and hard spread, read from the counts of the one domain concerned.
+/// Checks affinity, anti-affinity in both directions and hard spread, from the counts of the node's domain.
 fn neighbours(cluster: &mut Cluster, spec: &std::sync::Arc<PodSpec>, node: NodeIx) -> Option<Constraint> {
     let id = cluster.pin(spec);
     let broken = judge_neighbours(cluster, id, node);

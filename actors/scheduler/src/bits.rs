@@ -1,4 +1,4 @@
-//! Sets of nodes, one bit per node slot: what a vectorised filter reads and writes.
+//! Sets of nodes, one bit per node slot, for vectorised filters.
 
 use crate::column::NodeIx;
 
@@ -47,7 +47,7 @@ impl BitSet {
         self.words.get(word).is_some_and(|slot| slot & bit != 0)
     }
 
-    /// How many nodes are in the set.
+    /// Returns the number of nodes in the set.
     pub(crate) fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -57,12 +57,12 @@ impl BitSet {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// Removes everything, keeping the memory.
+    /// Removes all nodes, keeping the memory.
     pub(crate) fn clear(&mut self) {
         self.words.clear();
     }
 
-    /// Becomes a copy of `other`, keeping the memory.
+    /// Copies `other` into this set, keeping the memory.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.words.clear();
         self.words.extend_from_slice(&other.words);
@@ -93,7 +93,7 @@ impl BitSet {
         }
     }
 
-    /// The nodes in ascending order of their slots.
+    /// Returns the nodes in ascending order of their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = NodeIx> + '_ {
         self.words.iter().enumerate().flat_map(|(index, word)| Ones { base: (index as u32) << 6, word: *word })
     }
@@ -117,12 +117,12 @@ impl BitSet {
         }
     }
 
-    /// The raw words, for loops that pack and unpack by themselves.
+    /// Returns the raw words, for loops that pack and unpack bits themselves.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The raw words, for loops that pack by themselves.
+    /// Returns the raw words, for loops that pack bits themselves.
     pub(crate) fn words_mut(&mut self) -> &mut Vec<u64> {
         &mut self.words
     }

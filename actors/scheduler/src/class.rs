@@ -1,9 +1,9 @@
-//! A class: pods with equal specs, and what is known about every node for them.
+//! A class: pods with equal specs, with cached filter results and scores of every node.
 //!
-//! Kept between pods: which nodes pass the filters of scope `Node`, and the sum of the scores of scope `Node`.
-//! A node that changed is judged again alone, so the next pod of a class costs as many judgements as nodes
-//! changed since the last one (usually one), and a look at the best bucket of scores. Filters and scores of
-//! scope `Cluster` run over all nodes for each pod, on columns.
+//! Cached between pods: the nodes that pass the filters of scope `Node`, and the sum of the scores of scope `Node`. Only
+//! changed nodes are evaluated again, so the next pod of a class costs one evaluation per node that changed since the last
+//! pod (usually one), and a search in the best bucket of scores. Filters and scores of scope `Cluster` run over all nodes
+//! for each pod, on columns.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::framework::{Diagnosis, Scope, Score};
 use crate::model::PodSpec;
 use crate::table::PLUGINS;
 
-/// Chooses a number below its argument; the source of randomness for ties.
+/// Source of randomness for ties: returns a number below its argument.
 pub(crate) type Choose<'a> = dyn FnMut(u32) -> u32 + 'a;
 
-/// Reused between decisions.
+/// Memory that is reused between decisions.
 #[derive(Default)]
 pub(crate) struct Scratch {
     feasible: BitSet,
@@ -29,13 +29,13 @@ pub(crate) struct Scratch {
     local: Column<i32>,
 }
 
-/// One class.
+/// One class of pods, with the cached state of every node for its spec.
 pub(crate) struct Class {
-    /// The pinned spec.
+    /// Number of the pinned spec.
     pub(crate) id: SpecId,
     /// The spec.
     pub(crate) spec: Arc<PodSpec>,
-    /// Its compiled filters, as of the last look.
+    /// The compiled filters, as of the last use.
     pub(crate) filters: Filters,
     scores: Vec<(i32, Box<dyn Score>)>,
     version: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Class {
     buckets: Option<Buckets>,
     decisions: u64,
     diagnosis: Option<(u64, Arc<Diagnosis>)>,
-    /// When the class was last asked, in decisions of its shard.
+    /// When the class was last used, counted in decisions of its shard.
     pub(crate) last_used: u64,
 }
 
@@ -73,7 +73,7 @@ impl Class {
         class
     }
 
-    /// Gives the spec back.
+    /// Unpins the spec.
     pub(crate) fn close(self, cluster: &mut Cluster) {
         cluster.unpin(self.id);
     }
@@ -87,7 +87,7 @@ impl Class {
         self.seen = None;
     }
 
-    /// Brings the kept state up to date with the cluster.
+    /// Brings the cached state up to date with the cluster.
     fn sync(&mut self, cluster: &mut Cluster) {
         cluster.refresh(self.id);
         if cluster.compiled(self.id).is_some_and(|compiled| compiled.version != self.version) {
@@ -139,14 +139,14 @@ impl Class {
         }
     }
 
-    /// Whether a node passes every filter now, beside those that are expected there.
+    /// Whether a node passes every filter now, with the nominated pods in `reserved` counted as placed there.
     pub(crate) fn fits(&mut self, cluster: &mut Cluster, node: NodeIx, reserved: &Reserved) -> bool {
         self.sync(cluster);
         let expected = reserved.iter().find(|(there, _)| *there == node).map_or(&[][..], |(_, expected)| expected);
         self.base.contains(node) && cluster.rehearse(node).fits(&self.filters, expected)
     }
 
-    /// The best node for the next pod of the class that leaves room for `reserved`, ties broken by `choose`.
+    /// Returns the best node for the next pod of the class that leaves room for the nominated pods in `reserved`; `choose` breaks ties.
     pub(crate) fn select(
         &mut self,
         cluster: &mut Cluster,
@@ -159,10 +159,10 @@ impl Class {
             return self.choose(cluster, scratch, reserved, choose);
         }
         // Many classes have one pod only (a StatefulSet's pods differ in a label), so the first pod borrows its
-        // columns; what is kept between pods begins with the second.
+        // columns; caching begins with the second pod.
         std::mem::swap(&mut self.base, &mut scratch.base);
         std::mem::swap(&mut self.local, &mut scratch.local);
-        // What a look at a nominated node has learnt is in the others.
+        // The cached state from an earlier check of a nominated node is in the swapped columns.
         self.seen = None;
         let chosen = self.choose(cluster, scratch, reserved, choose);
         std::mem::swap(&mut self.base, &mut scratch.base);
@@ -184,7 +184,7 @@ impl Class {
         let filtered = !barred.is_empty() || self.filters.of(Scope::Cluster, cluster).next().is_some();
         let scored = self.scores.iter().any(|(_, score)| score.scope(cluster) == Scope::Cluster);
         if !filtered && !scored {
-            // The first pod of a class takes a look at the column; buckets pay from the second one on.
+            // For the first pod of a class a scan of the column is cheaper; buckets pay off from the second pod on.
             if self.decisions == 1 {
                 return best(self.local.values(), &self.base, &mut scratch.ties, choose);
             }
@@ -210,7 +210,7 @@ impl Class {
         best(scratch.totals.values(), &scratch.feasible, &mut scratch.ties, choose)
     }
 
-    /// The nodes that would do if nobody were expected there. They are few, and looked at one by one.
+    /// Returns the nodes that fit only if their nominated pods are ignored. These nodes are few, and checked one by one.
     fn barred(&self, cluster: &mut Cluster, reserved: &Reserved) -> BitSet {
         let mut barred = BitSet::default();
         for (node, expected) in reserved.iter().filter(|(node, _)| self.base.contains(*node)) {
@@ -219,7 +219,7 @@ impl Class {
         barred
     }
 
-    /// Why no node fits. Asked only after [`Class::select`] found none.
+    /// Returns why no node fits. To be called only after [`Class::select`] has found none.
     pub(crate) fn diagnose(&mut self, cluster: &mut Cluster, reserved: &Reserved) -> Arc<Diagnosis> {
         if !reserved.is_empty() {
             return Arc::new(self.filters.diagnose(cluster, reserved));
@@ -237,7 +237,7 @@ impl Class {
         diagnosis
     }
 
-    /// All nodes that fit with their total scores, for tests.
+    /// Returns all nodes that fit with their total scores, for tests.
     #[cfg(test)]
     pub(crate) fn totals(&mut self, cluster: &mut Cluster) -> Vec<(NodeIx, i32)> {
         self.sync(cluster);
@@ -254,7 +254,7 @@ impl Class {
     }
 }
 
-/// The feasible node of the highest total.
+/// Returns the feasible node with the highest total score.
 fn best(totals: &[i32], feasible: &BitSet, ties: &mut Vec<NodeIx>, choose: &mut Choose<'_>) -> Option<NodeIx> {
     let mut highest = None;
     for (word, chunk) in feasible.words().iter().zip(totals.chunks(64)) {
@@ -282,10 +282,10 @@ fn best(totals: &[i32], feasible: &BitSet, ties: &mut Vec<NodeIx>, choose: &mut 
     ties.get(pick as usize).copied()
 }
 
-/// Feasible nodes by total score, so that the best ones are at hand and one node moves in constant time.
+/// Feasible nodes grouped by total score: the best nodes are found, and one node is moved, in constant time.
 struct Buckets {
     rows: Vec<Vec<NodeIx>>,
-    /// Per node: row + 1, or 0 when it is in none.
+    /// Per node: row + 1, or 0 when the node is in no row.
     row_of: Column<u32>,
     position: Column<u32>,
     highest: usize,

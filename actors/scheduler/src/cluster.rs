@@ -1,8 +1,8 @@
-//! The cluster as the scheduler sees it: nodes in columns, pods on nodes (bound and assumed), counts per
-//! topology domain. Every event changes it in place; nothing is recomputed from lists of objects.
+//! The scheduler's state of the cluster: nodes in columns, pods on nodes (bound and assumed), counts per
+//! topology domain. Every event changes the state in place; nothing is recomputed from lists of objects.
 //!
 //! Invariant, tested by random histories: after any sequence of events the state equals the one built from
-//! scratch out of the objects that are left.
+//! scratch from the remaining objects.
 
 mod budgets;
 mod claims;
@@ -41,11 +41,11 @@ pub(crate) use topology::{NOWHERE, TopoId, Topologies};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SpecId(u32);
 
-/// A distinct pod spec, alive while placed pods or classes refer to it.
+/// A distinct pod spec, kept while placed pods or classes refer to it.
 pub(crate) struct SpecRow {
     /// The spec.
     pub(crate) spec: Arc<PodSpec>,
-    /// Its label set.
+    /// The label set of the spec's pods.
     pub(crate) set: SetId,
     holders: Vec<(counts::HolderId, i64)>,
     compiled: Option<Compiled>,
@@ -53,44 +53,44 @@ pub(crate) struct SpecRow {
     pins: u32,
 }
 
-/// A pod that has a node, as far as we know.
+/// A pod that is bound to a node, or that this process assumes to be.
 pub(crate) struct Placed {
     /// The pod.
     pub(crate) info: Arc<PodInfo>,
-    /// Its interned spec.
+    /// Number of the pod's interned spec.
     pub(crate) spec: SpecId,
     /// The node's name.
     pub(crate) node: Sym,
     slot: Option<NodeIx>,
-    /// Decided here, not yet seen from the API.
+    /// Whether this process has decided the placement and the API has not confirmed it yet.
     pub(crate) assumed: bool,
     position: usize,
     set_position: usize,
 }
 
-/// What [`Cluster::set_pod`] found.
+/// The change that [`Cluster::set_pod`] made.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PodChange {
-    /// A pod that was not on any node here.
+    /// The pod was not placed before.
     Added,
-    /// The API confirms what was assumed.
+    /// The API confirms an assumed placement.
     Confirmed,
-    /// A known pod changed.
+    /// A placed pod changed; holds the former state.
     Updated(Arc<PodInfo>),
-    /// Nothing of interest changed.
+    /// Nothing that the scheduler reads changed.
     Unchanged,
 }
 
-/// The state of one scheduler.
+/// The cluster state of one scheduler.
 #[derive(Default)]
 pub(crate) struct Cluster {
-    /// The vocabulary.
+    /// The interner of strings.
     pub(crate) names: Interner,
     /// Node columns.
     pub(crate) nodes: Nodes,
-    /// Domains.
+    /// The topologies and their domains.
     pub(crate) topologies: Topologies,
-    /// Counts per domain.
+    /// Counts of pods and weights per domain.
     pub(crate) counts: Counts,
     specs: Slab<SpecRow>,
     spec_ids: Map<Arc<PodSpec>, SpecId>,
@@ -99,30 +99,30 @@ pub(crate) struct Cluster {
     on_node: Vec<Vec<u32>>,
     orphans: BTreeMap<Sym, Vec<u32>>,
     lowest: Column<i32>,
-    /// Names of pods' services and owners, for default spreading.
+    /// Selectors of services and owners, for default spreading.
     pub(crate) owners: owners::Owners,
-    /// Who is expected where.
+    /// The nominated pods.
     pub(crate) nominations: Nominations,
     /// PodDisruptionBudgets.
     pub(crate) budgets: Budgets,
     /// Claims of volumes and devices.
     pub(crate) claims: Claims,
     compilations: u64,
-    /// What changes now is taken back before anybody looks: see [`Rehearsal`].
+    /// Whether changes are tentative and must not be logged ([`Rehearsal`]).
     rehearsing: bool,
     log: Vec<NodeIx>,
     log_start: u64,
 }
 
 impl Cluster {
-    /// An empty cluster with a vocabulary that others share.
+    /// Returns an empty cluster with a shared interner.
     pub(crate) fn with_names(names: Interner) -> Self {
         Self { names, ..Self::default() }
     }
 
     // ---- nodes -------------------------------------------------------------------------------------------
 
-    /// Adds or changes a node. Returns what was there before.
+    /// Adds or changes a node. Returns the node's former state.
     pub(crate) fn set_node(&mut self, info: NodeInfo) -> Option<Arc<NodeInfo>> {
         let node = self.nodes.slot_for(info.name);
         let old = self.nodes.info(node).cloned();
@@ -149,7 +149,7 @@ impl Cluster {
         old
     }
 
-    /// Removes a node; its pods stay known and come back with it.
+    /// Removes a node. The node's pods stay known, and are attached again if the node is added again.
     pub(crate) fn remove_node(&mut self, name: Sym) -> Option<Arc<NodeInfo>> {
         let node = self.nodes.find(name)?;
         let old = self.nodes.info(node).cloned();
@@ -168,7 +168,7 @@ impl Cluster {
         old
     }
 
-    /// Takes a node's pods and its eligibility out of all counts (`sign` -1), or puts them in.
+    /// Adds a node's pods and its eligibility to all counts (`sign` 1), or subtracts them (`sign` -1).
     fn recount_node(&mut self, node: NodeIx, sign: i32) {
         if !self.nodes.live.contains(node) {
             return;
@@ -198,27 +198,27 @@ impl Cluster {
 
     // ---- pods --------------------------------------------------------------------------------------------
 
-    /// The pod with this uid, if it has a node.
+    /// Returns the pod with this uid, if the pod is placed.
     pub(crate) fn placed(&self, uid: &str) -> Option<&Placed> {
         self.by_uid.get(uid).and_then(|id| self.pods.get(*id))
     }
 
-    /// The pods on a node.
+    /// Returns the pods on a node.
     pub(crate) fn pods_on(&self, node: NodeIx) -> impl Iterator<Item = &Placed> {
         self.on_node.get(node.at()).into_iter().flatten().filter_map(|id| self.pods.get(*id))
     }
 
-    /// All pods that have a node.
+    /// Returns all placed pods.
     pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Placed> {
         self.pods.iter().map(|(_, pod)| pod)
     }
 
-    /// The lowest priority among a node's pods; `i32::MAX` on an empty node.
+    /// Returns the lowest priority among a node's pods; `i32::MAX` for an empty node.
     pub(crate) fn lowest_priority(&self, node: NodeIx) -> i32 {
         if self.nodes.pod_count.at(node) == 0 { i32::MAX } else { self.lowest.at(node) }
     }
 
-    /// Takes in a pod that the API says has a node.
+    /// Adds or changes a pod that is bound according to the API.
     pub(crate) fn set_pod(&mut self, info: Arc<PodInfo>) -> PodChange {
         let Some(node) = info.node else { return PodChange::Unchanged };
         let Some(id) = self.by_uid.get(&info.uid).copied() else {
@@ -242,13 +242,13 @@ impl Cluster {
         if was_assumed { PodChange::Confirmed } else { PodChange::Updated(old) }
     }
 
-    /// Forgets a pod that is gone (or has ended). Returns it if it had a node here.
+    /// Removes a pod that is deleted (or has ended). Returns the pod if it was placed.
     pub(crate) fn remove_pod(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
         let id = self.by_uid.get(uid).copied()?;
         self.drop_pod(id).map(|pod| pod.info)
     }
 
-    /// Takes a decided placement for granted until the API confirms it. `false` if the pod has a node already.
+    /// Assumes a decided placement until the API confirms it. Returns `false` if the pod is placed already.
     pub(crate) fn assume(&mut self, info: &Arc<PodInfo>, node: NodeIx) -> bool {
         if self.by_uid.contains_key(&info.uid) || !self.nodes.live.contains(node) {
             return false;
@@ -258,7 +258,7 @@ impl Cluster {
         true
     }
 
-    /// Takes an assumption back. `None` if there is none, or if the API has confirmed it meanwhile.
+    /// Removes an assumed placement. Returns `None` if there is none, or if the API has confirmed it meanwhile.
     pub(crate) fn forget(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
         let id = self.by_uid.get(uid).copied()?;
         if !self.pods.get(id)?.assumed {
@@ -351,7 +351,7 @@ impl Cluster {
         self.touch(node);
     }
 
-    /// Puts one pod into the counts of its node's domains, or takes it out.
+    /// Adds one pod to the counts of its node's domains, or subtracts it.
     fn count(&mut self, id: u32, node: NodeIx, sign: i32) {
         let Some(pod) = self.pods.get(id) else { return };
         let Some(row) = self.specs.get(pod.spec.0) else { return };
@@ -367,7 +367,7 @@ impl Cluster {
 
     // ---- namespaces --------------------------------------------------------------------------------------
 
-    /// Sets (or with `None` forgets) a namespace's labels, which terms may select by.
+    /// Sets (or with `None` removes) a namespace's labels, by which terms may select.
     pub(crate) fn set_namespace(&mut self, name: Sym, labels: Option<Labels>) {
         for (set, matcher, matches) in self.counts.set_namespace(name, labels, &self.names) {
             let sign = if matches { 1 } else { -1 };
@@ -381,7 +381,7 @@ impl Cluster {
         }
     }
 
-    /// Counts one placed pod in one counter, or takes it out.
+    /// Adds one placed pod to one counter, or subtracts it.
     fn count_one(&mut self, counter: counts::CounterId, pod: u32, sign: i32) {
         let Some(pod) = self.pods.get(pod) else { return };
         let Some(node) = pod.slot else { return };
@@ -398,12 +398,12 @@ impl Cluster {
 
     // ---- the log of changed nodes ------------------------------------------------------------------------
 
-    /// Position after the last change: what a class has seen up to.
+    /// Returns the position in the log after the last change.
     pub(crate) fn sequence(&self) -> u64 {
         self.log_start + self.log.len() as u64
     }
 
-    /// The nodes that changed since a position; `None` when that is too long ago.
+    /// Returns the nodes that changed since a position; `None` if the log does not reach back so far.
     pub(crate) fn changes_since(&self, sequence: u64) -> Option<&[NodeIx]> {
         let skip = usize::try_from(sequence.checked_sub(self.log_start)?).ok()?;
         self.log.get(skip..)
@@ -421,7 +421,7 @@ impl Cluster {
         self.log.push(node);
     }
 
-    /// The nodes a selector, in the wide sense, lets a pod onto.
+    /// Collects the nodes that match `nodeSelector` and required node affinity in `out` (cleared first).
     pub(crate) fn matching_nodes(&self, spec: &PodSpec, out: &mut BitSet) {
         self.nodes.matching_spec(spec, &self.names, out);
     }

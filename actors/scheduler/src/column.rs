@@ -1,24 +1,24 @@
-//! A column: one value per node slot, the default where nothing was written.
+//! A column of values, one per node slot; slots that were never written have the default value.
 
-/// A node's slot in every column. Slots of deleted nodes are used again.
+/// A node's slot in every column. Slots of deleted nodes are reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NodeIx(pub(crate) u32);
 
 impl NodeIx {
-    /// The slot as a position.
+    /// Returns the slot as an index.
     pub(crate) fn at(self) -> usize {
         self.0 as usize
     }
 }
 
-/// One value per node slot.
+/// A column of values, one per node slot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Column<T> {
     values: Vec<T>,
 }
 
 impl<T: Copy + Default> Column<T> {
-    /// The value of a slot.
+    /// Returns the value of a slot.
     pub(crate) fn at(&self, node: NodeIx) -> T {
         self.values.get(node.at()).copied().unwrap_or_default()
     }
@@ -31,24 +31,24 @@ impl<T: Copy + Default> Column<T> {
         }
     }
 
-    /// A slot to change in place, growing the column as needed.
+    /// Changes the value of a slot in place, growing the column as needed.
     pub(crate) fn update(&mut self, node: NodeIx, change: impl FnOnce(T) -> T) {
         self.set(node, change(self.at(node)));
     }
 
-    /// Makes sure that at least `slots` values are stored.
+    /// Grows the column to at least `slots` values.
     pub(crate) fn ensure(&mut self, slots: usize) {
         if self.values.len() < slots {
             self.values.resize(slots, T::default());
         }
     }
 
-    /// The stored values in slot order.
+    /// Returns the stored values in slot order.
     pub(crate) fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// The stored values in slot order, to be changed.
+    /// Returns the stored values in slot order, mutably.
     pub(crate) fn values_mut(&mut self) -> &mut [T] {
         &mut self.values
     }
@@ -59,7 +59,7 @@ impl<T: Copy + Default> Column<T> {
         self.values.resize(slots, value);
     }
 
-    /// Becomes a copy of `other`, keeping the memory.
+    /// Copies `other` into this column, keeping the memory.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.values.clear();
         self.values.extend_from_slice(&other.values);

@@ -1,7 +1,7 @@
-//! One process's scheduler without its shell: the cluster, the queue, a shard and the arbiter.
+//! One process's scheduler without I/O: the cluster, the queue, a shard and the arbiter.
 //!
-//! Events go in by the `on_*` functions, decisions come out of [`Engine::next`]. Pure in the sense that
-//! matters: no clock, no randomness, no I/O of its own.
+//! The caller passes events to the `on_*` functions and takes decisions from [`Engine::next`]. The engine has no clock, no
+//! randomness and no I/O of its own, so tests are deterministic.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use crate::intern::{Interner, Sym};
 use crate::message;
 use crate::model::{NodeInfo, PodInfo, Uid};
 use crate::queue::{Popped, Queue, Stamp};
-use crate::shard::{Proposal, Shard, Verdict};
+use crate::shard::{Proposal, Shard, ShardResult};
 use crate::table::PLUGINS;
 
 mod preemption;
 
 pub(crate) use preemption::Unfit;
 
-/// How often one pod may be refused and tried again within one decision.
-const REFUSALS: usize = 8;
+/// Bound of the arbiter's refusals of one pod within one decision.
+const MAX_REFUSALS: usize = 8;
 
-/// What is to be done about one pod.
+/// The decision about one pod, for the caller to carry out.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
-    /// Bind it; it counts as placed already. The outcome is told by [`Engine::bound`] or [`Engine::unbound`].
+    /// Bind the pod, which counts as placed already. The caller reports the outcome by [`Engine::bound`] or [`Engine::unbound`].
     Bind {
         /// The pod.
         popped: Popped,
@@ -38,125 +38,125 @@ pub(crate) enum Decision {
         /// Writes to perform in order; the last one is the binding.
         calls: Vec<Call>,
     },
-    /// Propose it to whoever decides; it counts as placed here already, until [`Engine::bound`] or [`Engine::withdraw`].
+    /// Propose the pod's node to the arbiter of another process. The pod counts as placed in this engine until [`Engine::bound`] or [`Engine::withdraw`].
     Propose {
         /// The pod.
         popped: Popped,
         /// The node's name.
         node: Arc<str>,
     },
-    /// Have others leave a node for it; it is expected there already. The outcome is told by [`Engine::preempted`] or [`Engine::withdraw`].
+    /// Evict pods from a node for the pod, which counts as nominated already. The caller reports the outcome by [`Engine::preempted`] or [`Engine::withdraw`].
     Preempt {
         /// The pod.
         popped: Popped,
         /// The node's name.
         node: Arc<str>,
-        /// Why it fits nowhere now.
+        /// Why the pod fits on no node now.
         unfit: Unfit,
         /// Writes to perform in order.
         calls: Vec<Call>,
     },
-    /// Propose that to whoever decides; it is expected there already in our own eyes, with the same outcomes.
+    /// Propose a preemption to the arbiter of another process. The pod counts as nominated in this engine until [`Engine::preempted`] or [`Engine::withdraw`].
     ProposePreemption {
         /// The pod.
         popped: Popped,
         /// The node's name.
         node: Arc<str>,
-        /// Why it fits nowhere now.
+        /// Why the pod fits on no node now.
         unfit: Unfit,
-        /// Who has to leave.
+        /// The pods to evict.
         victims: Vec<Uid>,
     },
-    /// Say why it fits nowhere; it waits in the queue already.
+    /// Report why the pod fits on no node. The pod is back in the queue already.
     Unschedulable {
         /// The pod.
         popped: Popped,
-        /// The text for the event and the condition.
+        /// The text for the Event and the condition.
         message: String,
-        /// It is not expected anywhere any more, and the API is to be told.
+        /// Whether `status.nominatedNodeName` is to be cleared.
         denominated: bool,
     },
-    /// It was refused again and again, or no plugin binds it; it is tried again after its back-off.
+    /// Report that the pod was refused repeatedly, or that no plugin binds the pod. The pod is in back-off.
     Postponed {
         /// The pod.
         popped: Popped,
-        /// What stood in the way.
+        /// The text for the Event and the condition.
         message: String,
     },
-    /// It is being deleted; it left the queue.
+    /// Skip the pod, which is being deleted or is placed already. The pod has left the queue.
     Skipped {
         /// The pod.
         popped: Popped,
     },
 }
 
-/// Who has the last word on what is decided here.
+/// The arbiter that confirms this engine's choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
+pub(crate) enum Authority {
     /// The arbiter of this engine.
-    Arbiter,
-    /// Another process's: what comes out is a proposal.
-    Shard,
+    Local,
+    /// The arbiter of another process: [`Engine::next`] returns proposals.
+    Remote,
 }
 
-/// Why a shard's proposal is not carried out.
+/// Why another shard's proposal is not carried out.
 #[derive(Clone, Debug)]
-pub(crate) enum Denied {
-    /// The arbiter turned it down.
+pub(crate) enum ProposalError {
+    /// The arbiter refused the proposal.
     Refused(Refusal),
-    /// It was accepted, and then a plugin stood in the way.
+    /// The arbiter accepted the proposal, but a Reserve, Permit or Bind plugin failed.
     Failed(String),
 }
 
 const UNBINDABLE: &str = "no plugin binds the pod";
 
-/// The scheduler's state.
+/// The state of one process's scheduler.
 #[derive(Default)]
 pub(crate) struct Engine {
-    /// What is known of the cluster.
+    /// The known state of the cluster.
     pub(crate) cluster: Cluster,
-    /// Who waits.
+    /// The waiting pods.
     pub(crate) queue: Queue,
     shard: Shard,
     arbiter: Arbiter,
-    /// How many pods were looked at that might preempt others.
+    /// Number of pods for which preemption was tried.
     pub(crate) attempts: u64,
-    /// How many pods the arbiter had leave.
+    /// Number of pods evicted by preemptions that the arbiter allowed.
     pub(crate) victims: u64,
-    /// The last refusal, for the debugging page.
+    /// The last refusal, for the published status.
     pub(crate) last_refusal: Option<Refusal>,
 }
 
 impl Engine {
-    /// An engine that speaks the process's vocabulary, as projections do.
+    /// Returns an engine with the process's interner, which the projections of API objects use too.
     pub(crate) fn for_process() -> Self {
         Self { cluster: Cluster::with_names(Interner::process()), ..Self::default() }
     }
 
-    /// Every pod that is known, placed or waiting.
+    /// Returns the uid of every known pod, placed, waiting or nominated.
     pub(crate) fn known_pods(&self) -> Vec<Uid> {
         let placed = self.cluster.all_pods().map(|pod| &pod.info.uid);
         placed.chain(self.queue.uids()).chain(self.cluster.nominations.uids()).cloned().collect()
     }
 
-    /// How many proposals the arbiter accepted, and refused by constraint.
+    /// Returns the numbers of proposals that the arbiter accepted, and refused by constraint.
     pub(crate) fn verdicts(&self) -> (u64, &BTreeMap<&'static str, u64>) {
         (self.arbiter.accepted, &self.arbiter.refused)
     }
 
-    /// How many preemptions the arbiter allowed.
+    /// Returns the number of preemptions that the arbiter allowed.
     pub(crate) fn preemptions(&self) -> u64 {
         self.arbiter.allowed
     }
 
-    /// Moves waiting pods whose time has come.
+    /// Requeues waiting pods whose back-off or longest wait has ended.
     pub(crate) fn flush(&mut self, now: Stamp) {
         self.queue.flush(&self.cluster, now);
     }
 
     // ---- events ------------------------------------------------------------------------------------------
 
-    /// A node is new or changed.
+    /// Applies a new or changed node.
     pub(crate) fn on_node(&mut self, info: NodeInfo, now: Stamp) {
         let name = info.name;
         let old = self.cluster.set_node(info);
@@ -172,26 +172,26 @@ impl Engine {
         }
     }
 
-    /// A node is gone.
+    /// Applies the deletion of a node.
     pub(crate) fn on_node_gone(&mut self, name: Sym, now: Stamp) {
         if let Some(old) = self.cluster.remove_node(name) {
             self.queue.on_event(&self.cluster, &Event::NodeGone(&old), now);
         }
     }
 
-    /// A claim of volumes or devices is new, changed or gone.
+    /// Applies a new, changed or deleted claim of volumes or devices.
     pub(crate) fn on_claim(&mut self, (namespace, name): (Sym, Sym), change: impl FnOnce(&mut Claims), now: Stamp) {
         change(&mut self.cluster.claims);
         self.queue.on_event(&self.cluster, &Event::Claim { namespace, name }, now);
     }
 
-    /// A volume, a storage class or a device class changed.
+    /// Applies a change of a volume, a storage class or a device class.
     pub(crate) fn on_claim_source(&mut self, change: impl FnOnce(&mut Claims), now: Stamp) {
         change(&mut self.cluster.claims);
         self.queue.on_event(&self.cluster, &Event::ClaimSource, now);
     }
 
-    /// A pod is new or changed. `ours` says whether a pod without a node is ours to schedule.
+    /// Applies a new or changed pod. `ours` says whether this engine schedules the pod if it has no node.
     pub(crate) fn on_pod(&mut self, pod: Arc<PodInfo>, ours: bool, now: Stamp) {
         if pod.node.is_some() {
             self.queue.remove(&pod.uid);
@@ -208,12 +208,12 @@ impl Engine {
             return;
         }
         if let Some(over) = self.cluster.nominations.see(&pod) {
-            // To others it was as if it had been there.
+            // Other pods were scheduled as if the nominated pod were on the node.
             self.queue.on_event(&self.cluster, &Event::PodGone(&over), now);
         }
         let assumed = self.cluster.placed(&pod.uid).is_some_and(|placed| placed.assumed);
         if assumed {
-            // Our own binding is under way. A deletion takes the place back at once.
+            // This process's own binding is in progress. A deletion releases the place at once.
             if pod.terminating {
                 self.release(&pod.uid, now);
             }
@@ -225,7 +225,7 @@ impl Engine {
         }
     }
 
-    /// A pod is gone, or has ended and uses nothing any more.
+    /// Applies a pod's deletion, or the end of a pod that uses no resources any more.
     pub(crate) fn on_pod_gone(&mut self, uid: &str, now: Stamp) {
         self.queue.remove(uid);
         let expected = self.cluster.nominations.remove(uid);
@@ -242,7 +242,7 @@ impl Engine {
 
     // ---- outcomes of bindings ----------------------------------------------------------------------------
 
-    /// The binding was written. The pod leaves the queue; the API will confirm it.
+    /// Records a written binding. The pod leaves the queue; the API will confirm the binding.
     pub(crate) fn bound(&mut self, pod: &PodInfo) {
         self.queue.remove(&pod.uid);
         for plugin in PLUGINS {
@@ -252,7 +252,7 @@ impl Engine {
         }
     }
 
-    /// The binding failed: the place is given back and the pod, if it waits here, tried again after its back-off.
+    /// Records a failed binding: releases the place, and requeues the pod with back-off if this engine queues the pod.
     pub(crate) fn unbound(&mut self, pod: &PodInfo, node: &str, now: Stamp) {
         if let Some(slot) = self.slot(node) {
             self.unreserve(pod, slot);
@@ -261,8 +261,8 @@ impl Engine {
         self.queue.failed(&pod.uid, now);
     }
 
-    /// What was proposed, or decided about a preemption, does not hold: the place is given back, and the API has the word about where the pod is
-    /// expected. The pod stays in flight until [`Queue::again`] or [`Queue::failed`].
+    /// Withdraws a proposal or a preemption: releases the place, and lets the API's state decide about the pod's nomination. The pod stays in flight until
+    /// [`Queue::again`] or [`Queue::failed`].
     pub(crate) fn withdraw(&mut self, uid: &str, now: Stamp) {
         self.release(uid, now);
         self.cluster.nominations.withdraw(uid);
@@ -275,8 +275,8 @@ impl Engine {
 
     // ---- decisions ---------------------------------------------------------------------------------------
 
-    /// Decides about the next waiting pod, if there is one.
-    pub(crate) fn next(&mut self, seat: Seat, now: Stamp, choose: &mut Choose<'_>) -> Option<Decision> {
+    /// Decides about the next waiting pod and returns the decision; `None` if no pod is ready.
+    pub(crate) fn next(&mut self, authority: Authority, now: Stamp, choose: &mut Choose<'_>) -> Option<Decision> {
         let popped = self.queue.pop(now)?;
         let uid = Arc::clone(&popped.pod.uid);
         if popped.pod.terminating || self.cluster.placed(&uid).is_some() {
@@ -284,24 +284,24 @@ impl Engine {
             return Some(Decision::Skipped { popped });
         }
         let mut refusal = None;
-        for _ in 0..REFUSALS {
+        for _ in 0..MAX_REFUSALS {
             match self.shard.propose(&mut self.cluster, &popped.pod, choose) {
-                Verdict::NoNodes => {
+                ShardResult::NoNodes => {
                     self.queue.failed(&uid, now);
                     let message = message::NO_NODES.to_owned();
                     return Some(Decision::Unschedulable { popped, message, denominated: false });
                 }
-                Verdict::Unschedulable(diagnosis) => {
+                ShardResult::Unschedulable(diagnosis) => {
                     self.attempts += 1;
-                    let found = self.shard.strand(&mut self.cluster, &popped.pod, &diagnosis, choose);
-                    return Some(self.strand(seat, popped, &diagnosis, found, now));
+                    let found = self.shard.run_post_filters(&mut self.cluster, &popped.pod, &diagnosis, choose);
+                    return Some(self.decide_unfit(authority, popped, &diagnosis, found, now));
                 }
-                Verdict::Place(proposal) if seat == Seat::Shard => {
+                ShardResult::Place(proposal) if authority == Authority::Remote => {
                     self.cluster.assume(&proposal.pod, proposal.node);
                     let node = self.cluster.names.text(self.cluster.nodes.name(proposal.node));
                     return Some(Decision::Propose { popped, node });
                 }
-                Verdict::Place(proposal) => match self.arbiter.decide(&mut self.cluster, &proposal) {
+                ShardResult::Place(proposal) => match self.arbiter.decide(&mut self.cluster, &proposal) {
                     Ok(()) => return Some(self.settle(popped, proposal.node, now)),
                     Err(refused) => refusal = Some(refused),
                 },
@@ -313,25 +313,25 @@ impl Engine {
         Some(Decision::Postponed { popped, message })
     }
 
-    /// Decides about another shard's proposal, on what is known here of pod and node. An accepted pod counts as placed at once; the outcome of
-    /// the writes that are to be performed is told by [`Engine::bound`] or [`Engine::unbound`].
-    pub(crate) fn judge(&mut self, pod: &Arc<PodInfo>, node: &str, now: Stamp) -> Result<Vec<Call>, Denied> {
+    /// Decides about another shard's proposal, from this engine's state of pod and node. An accepted pod counts as placed at once; the caller reports the outcome
+    /// of the returned writes by [`Engine::bound`] or [`Engine::unbound`].
+    pub(crate) fn judge(&mut self, pod: &Arc<PodInfo>, node: &str, now: Stamp) -> Result<Vec<Call>, ProposalError> {
         let seen = self.cluster.sequence();
-        let refuse = |constraint| Denied::Refused(Refusal { constraint, seen, proposed: seen });
+        let refuse = |constraint| ProposalError::Refused(Refusal { constraint, seen, proposed: seen });
         if pod.node.is_some() || self.cluster.placed(&pod.uid).is_some() {
             return Err(refuse(Constraint::Unplaced));
         }
         let Some(slot) = self.slot(node) else { return Err(refuse(Constraint::Node)) };
         let proposal = Proposal { pod: Arc::clone(pod), node: slot, seen };
-        self.arbiter.decide(&mut self.cluster, &proposal).map_err(Denied::Refused)?;
+        self.arbiter.decide(&mut self.cluster, &proposal).map_err(ProposalError::Refused)?;
         match self.complete(pod, slot, now) {
-            Ok(calls) if calls.is_empty() => Err(Denied::Failed(UNBINDABLE.to_owned())),
+            Ok(calls) if calls.is_empty() => Err(ProposalError::Failed(UNBINDABLE.to_owned())),
             Ok(calls) => Ok(calls),
-            Err((_, message)) => Err(Denied::Failed(message)),
+            Err((_, message)) => Err(ProposalError::Failed(message)),
         }
     }
 
-    /// Reserve, Permit, PreBind and Bind of an accepted pod. If one of them turns it down, or none binds it, its place is given back.
+    /// Runs Reserve, Permit, PreBind and Bind for an accepted pod. If a plugin fails, or no plugin binds the pod, the place is released.
     fn complete(&mut self, pod: &Arc<PodInfo>, node: NodeIx, now: Stamp) -> Result<Vec<Call>, (usize, String)> {
         let outcome = self.reserve(pod, node).map(|()| calls(pod));
         if outcome.as_ref().map_or(true, Vec::is_empty) {
@@ -383,7 +383,7 @@ impl Engine {
     }
 }
 
-/// PreBind's writes, then the binding of the first plugin that binds.
+/// Returns the writes of PreBind, then the binding of the first plugin that binds; empty if no plugin binds.
 fn calls(pod: &PodInfo) -> Vec<Call> {
     let Some(bind) = PLUGINS.iter().find_map(|plugin| plugin.bind.and_then(|bind| bind(pod))) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What can happen in the cluster that may make a waiting pod schedulable.
+//! Cluster events that may make a waiting pod schedulable.
 
 use crate::intern::Sym;
 use crate::model::{NodeInfo, PodInfo};
@@ -9,13 +9,13 @@ pub(crate) mod kind {
     pub(crate) const NODE_ADDED: u8 = 1;
     /// A node changed.
     pub(crate) const NODE_CHANGED: u8 = 1 << 1;
-    /// A node is gone.
+    /// A node was deleted.
     pub(crate) const NODE_GONE: u8 = 1 << 2;
-    /// A pod has a node now.
+    /// A pod was assigned to a node.
     pub(crate) const POD_ASSIGNED: u8 = 1 << 3;
     /// A pod that has a node changed.
     pub(crate) const POD_CHANGED: u8 = 1 << 4;
-    /// A pod that had a node is gone.
+    /// A pod that had a node was deleted.
     pub(crate) const POD_GONE: u8 = 1 << 5;
     /// The waiting pod itself changed.
     pub(crate) const ITSELF: u8 = 1 << 6;
@@ -23,53 +23,53 @@ pub(crate) mod kind {
     pub(crate) const CLAIM: u8 = 1 << 7;
 }
 
-/// An event that queueing hints are asked about (upstream: `fwk.ClusterEvent` with its objects).
+/// An event that queueing hints examine (upstream: `fwk.ClusterEvent` with its objects).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event<'a> {
     /// A node is new.
     NodeAdded(&'a NodeInfo),
     /// A node changed.
     NodeChanged {
-        /// Before.
+        /// The former state.
         old: &'a NodeInfo,
-        /// After.
+        /// The new state.
         new: &'a NodeInfo,
     },
-    /// A node is gone.
+    /// A node was deleted.
     NodeGone(&'a NodeInfo),
-    /// A pod has a node now.
+    /// A pod was assigned to a node.
     PodAssigned(&'a PodInfo),
     /// A pod that has a node changed.
     PodChanged {
-        /// Before.
+        /// The former state.
         old: &'a PodInfo,
-        /// After.
+        /// The new state.
         new: &'a PodInfo,
     },
-    /// A pod that had a node, or was about to, is gone.
+    /// A pod that had a node, or was nominated to one, was deleted.
     PodGone(&'a PodInfo),
     /// The waiting pod itself changed.
     Itself {
-        /// Before.
+        /// The former state.
         old: &'a PodInfo,
-        /// After.
+        /// The new state.
         new: &'a PodInfo,
     },
     /// A claim of a volume or of devices is new or changed.
     Claim {
-        /// Its namespace.
+        /// The claim's namespace.
         namespace: Sym,
-        /// Its name.
+        /// The claim's name.
         name: Sym,
     },
     /// A volume or a class of volumes or devices is new or changed.
     ClaimSource,
-    /// Ask every plugin's pods to try again (upstream: `UnschedulableTimeout`).
+    /// Every waiting pod is tried again, whichever plugin rejected it (upstream: `UnschedulableTimeout`).
     Everything,
 }
 
 impl Event<'_> {
-    /// The kind of the event; all of them for [`Event::Everything`].
+    /// Returns the event's kind; all kinds for [`Event::Everything`].
     pub(crate) fn kind(&self) -> u8 {
         match self {
             Self::NodeAdded(_) => kind::NODE_ADDED,

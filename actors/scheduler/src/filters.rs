@@ -1,4 +1,4 @@
-//! The filters of a class, one after the other: whether one node passes, and why nodes do not.
+//! Runs the compiled filters of a class: checks single nodes, and explains why no node fits.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ impl Filters {
         Self(compiled.filter_map(|(at, compile)| Some((at, compile?(cluster, spec)?))).collect())
     }
 
-    /// Those of a scope, as things are.
+    /// Returns the filters that currently have a scope.
     pub(crate) fn of(&self, scope: Scope, cluster: &Cluster) -> impl Iterator<Item = &dyn Filter> {
         self.0.iter().map(|(_, filter)| &**filter).filter(move |filter| filter.scope(cluster) == scope)
     }
 
-    /// Whether a node passes all of them.
+    /// Whether a node passes all filters.
     pub(crate) fn pass(&self, cluster: &Cluster, node: NodeIx) -> bool {
         cluster.nodes.live.contains(node) && self.first_failing(cluster, node).is_none()
     }
@@ -35,7 +35,7 @@ impl Filters {
         asked.map(|(at, filter)| (*at, &**filter)).find(|(_, filter)| filter.rejects(cluster, node))
     }
 
-    /// Says why a node fails, beside those that are expected there or else without them, and returns whose filter it is; `None` if it passes.
+    /// Counts why a node fails, with its nominated pods counted as placed or else without them; returns the failing filter's plugin, or `None` if the node passes.
     pub(crate) fn explain_beside(
         &self,
         rehearsal: &mut Rehearsal<'_>,
@@ -44,9 +44,9 @@ impl Filters {
         tally: &mut Tally,
     ) -> Option<usize> {
         if !expected.is_empty() {
-            expected.iter().for_each(|pod| rehearsal.come(pod));
+            expected.iter().for_each(|pod| rehearsal.add(pod));
             let rejector = self.explain(rehearsal.cluster(), node, tally);
-            rehearsal.go();
+            rehearsal.remove_added();
             if rejector.is_some() {
                 return rejector;
             }
@@ -62,7 +62,7 @@ impl Filters {
         Some(at)
     }
 
-    /// Why no node fits a pod that has to leave room for `reserved`.
+    /// Returns why no node fits a pod that must leave room for the nominated pods in `reserved`.
     pub(crate) fn diagnose(&self, cluster: &mut Cluster, reserved: &Reserved) -> Diagnosis {
         let mut diagnosis = Diagnosis { nodes: cluster.nodes.count, ..Diagnosis::default() };
         let mut left = cluster.nodes.live.clone();

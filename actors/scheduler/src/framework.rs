@@ -1,9 +1,9 @@
-//! The scheduling framework: upstream's extension points in the shape that columns want.
+//! The scheduling framework: upstream's extension points, adapted to node state in columns.
 //!
 //! A plugin is a row ([`Plugin`]) of functions, one per extension point it has. PreFilter and PreScore are
-//! *compilation*: [`Plugin::filter`] and [`Plugin::score`] look at a class of pods once and return what will be
-//! asked for every pod of that class (or nothing: upstream's `Skip`). Filters then fill a set of nodes that
-//! fail, scores a column of 0..=100; normalising is the last step inside a cluster-wide score.
+//! *compilation*: [`Plugin::filter`] and [`Plugin::score`] inspect a class of pods once and return the compiled filter
+//! or score that runs for every pod of that class (or `None`: upstream's `Skip`). Filters then fill the set of failing
+//! nodes, scores a column of 0..=100; normalising is the last step inside a cluster-wide score.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,19 +21,19 @@ use crate::preempt::Preemption;
 /// The best score of a plugin (upstream: `MaxNodeScore`).
 pub(crate) const MAX_SCORE: i32 = 100;
 
-/// Why a node (or a pod) was turned down.
+/// Why a plugin rejected a node (or a pod).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Reason {
     /// Upstream's fixed text.
     Text(&'static str),
     /// `Insufficient <resource>`.
     Insufficient(Res),
-    /// The plugin named the only nodes that could do, and this is none of them.
+    /// The plugin's PreFilter limited the pod to certain nodes, and this node is not among them.
     NotNamedBy(&'static str),
 }
 
 impl Reason {
-    /// Upstream's text of the reason.
+    /// Returns upstream's text of the reason.
     pub(crate) fn text(self, names: &Interner) -> String {
         match self {
             Self::Text(text) => text.to_owned(),
@@ -43,12 +43,12 @@ impl Reason {
     }
 }
 
-/// Reasons counted over nodes, and which nodes no preemption can help.
+/// Number of nodes per reason, and the nodes where preemption cannot help.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tally {
     /// How many nodes gave each reason.
     pub(crate) reasons: BTreeMap<Reason, usize>,
-    /// Nodes whose reason would stay if pods were removed from them (upstream: `UnschedulableAndUnresolvable`).
+    /// Nodes whose reason does not depend on the pods on them (upstream: `UnschedulableAndUnresolvable`).
     pub(crate) unresolvable: BitSet,
 }
 
@@ -72,7 +72,7 @@ impl Tally {
         }
     }
 
-    /// The reasons as upstream lists them: `<count> <reason>`, sorted as text.
+    /// Returns the reasons as upstream lists them: `<count> <reason>`, sorted as text.
     pub(crate) fn text(&self, names: &Interner) -> String {
         let mut lines: Vec<String> =
             self.reasons.iter().map(|(reason, count)| format!("{count} {}", reason.text(names))).collect();
@@ -81,173 +81,173 @@ impl Tally {
     }
 }
 
-/// What a compiled plugin's answer depends on.
+/// The state that a compiled plugin's result depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// It has nothing to say now: no node fails, all nodes score alike.
+    /// The plugin has no effect now: no node fails, all nodes score alike.
     Skip,
-    /// Each node's answer depends on that node alone, so it is kept and renewed when the node changes.
+    /// Each node's result depends on that node alone; results are cached and recomputed when the node changes.
     Node,
-    /// A node's answer depends on others, so it is asked anew for every pod.
+    /// A node's result depends on other nodes; results are recomputed for every pod.
     Cluster,
 }
 
-/// What PreFilter says of all nodes at once.
+/// The result of PreFilter for all nodes at once (upstream: `PreFilterResult`).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Limit {
-    /// Nothing.
+    /// No restriction.
     None,
-    /// Only these nodes can do.
+    /// Only these nodes are candidates.
     Only(BitSet),
-    /// No node can do.
+    /// No node is a candidate; holds the message.
     Reject(Cow<'static, str>),
 }
 
 /// A filter compiled for a class of pods.
 pub(crate) trait Filter: Send {
-    /// What the answer depends on. Between `Node` and the others the answer never changes.
+    /// Returns the state that the result depends on. A filter never changes between `Node` and another scope.
     fn scope(&self, cluster: &Cluster) -> Scope;
 
-    /// What can be said without looking at nodes (upstream: `PreFilterResult`).
+    /// Returns the restriction that holds without inspecting nodes (upstream: `PreFilterResult`).
     fn limit(&self, _cluster: &Cluster) -> Limit {
         Limit::None
     }
 
-    /// Adds every node that fails.
+    /// Adds every failing node to `out`.
     fn reject(&self, cluster: &Cluster, out: &mut BitSet);
 
     /// Whether one node fails; agrees with [`Filter::reject`].
     fn rejects(&self, cluster: &Cluster, node: NodeIx) -> bool;
 
-    /// Says why each of `failed` failed.
+    /// Counts the reason of each node in `failed`.
     fn explain(&self, cluster: &Cluster, failed: &BitSet, tally: &mut Tally);
 }
 
 /// A score compiled for a class of pods.
 pub(crate) trait Score: Send {
-    /// What the score depends on. Between `Node` and the others the answer never changes.
+    /// Returns the state that the score depends on. A score never changes between `Node` and another scope.
     fn scope(&self, cluster: &Cluster) -> Scope;
 
-    /// When this number changes, all nodes' scores of scope `Node` are computed again.
+    /// Returns a fingerprint of shared state; when it changes, all nodes' scores of scope `Node` are computed again.
     fn fingerprint(&self, _cluster: &Cluster) -> u64 {
         0
     }
 
-    /// Adds `weight` times the normalised score of every feasible node. What it adds elsewhere is not read.
+    /// Adds `weight` times the normalised score of every feasible node to `out`. Values of other nodes are ignored.
     fn score(&self, cluster: &Cluster, feasible: &BitSet, weight: i32, out: &mut [i32]);
 
-    /// The score of one node; agrees with [`Score::score`] where the scope is `Node`.
+    /// Returns the score of one node; agrees with [`Score::score`] where the scope is `Node`.
     fn score_node(&self, _cluster: &Cluster, _node: NodeIx) -> i32 {
         0
     }
 }
 
-/// Why a pod fits nowhere.
+/// Why a pod fits on no node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Diagnosis {
-    /// How many nodes there are.
+    /// Number of nodes in the cluster.
     pub(crate) nodes: usize,
-    /// What a PreFilter rejected the pod with.
+    /// The message with which a PreFilter rejected the pod on all nodes.
     pub(crate) rejected: Option<Cow<'static, str>>,
     /// Why each node failed.
     pub(crate) tally: Tally,
-    /// Which plugins had a part in it: bit i for row i of the table.
+    /// The plugins that rejected a node or the pod: bit i for row i of the table.
     pub(crate) rejectors: u32,
 }
 
-/// A pod that fits nowhere, as PostFilters meet it.
-pub(crate) struct Stranded<'a> {
-    /// The cluster, to try things out on ([`Cluster::rehearse`]).
+/// Input of a PostFilter plugin: a pod that fits on no node, with the state needed to help it.
+pub(crate) struct PostFilterContext<'a> {
+    /// The cluster, for tentative changes ([`Cluster::rehearse`]).
     pub(crate) cluster: &'a mut Cluster,
     /// The pod.
     pub(crate) pod: &'a Arc<PodInfo>,
-    /// Why it fits nowhere.
+    /// Why the pod fits on no node.
     pub(crate) diagnosis: &'a Diagnosis,
-    /// Its compiled filters.
+    /// The pod's compiled filters.
     pub(crate) filters: &'a Filters,
-    /// Randomness.
+    /// Source of randomness: returns a number below its argument.
     pub(crate) choose: &'a mut dyn FnMut(u32) -> u32,
 }
 
-/// What PostFilter came to.
+/// The result of a PostFilter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PostFiltered {
-    /// What is appended to the event.
+    /// The text to append to the pod's message.
     pub(crate) message: String,
-    /// Further PostFilters do not run.
+    /// Whether the remaining PostFilters are skipped.
     pub(crate) stop: bool,
-    /// Where the pod is expected from now on.
+    /// The change of the pod's nomination.
     pub(crate) nominating: Nominating,
 }
 
-/// Where a pod that fits nowhere is expected from now on (upstream: `NominatingInfo`).
+/// A change of the nomination of a pod that fits on no node (upstream: `NominatingInfo`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Nominating {
-    /// Where it was before, if anywhere.
+    /// The nomination, if any, stays.
     #[default]
     AsBefore,
-    /// Nowhere.
+    /// The nomination is cleared.
     Nowhere,
-    /// On a node, once others have left it.
+    /// The pod is nominated to a node from which victims are evicted.
     Preempt(Preemption),
 }
 
-/// A write that the shell performs for PreBind and Bind, or for a preemption.
+/// An API write that the actor performs for PreBind and Bind, or for a preemption.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     /// Create the `binding` subresource.
     Bind,
     /// Write the node into the pod's `status.nominatedNodeName`.
     Nominate,
-    /// Take `status.nominatedNodeName` from these pods: there may be no room for them any more.
+    /// Clear `status.nominatedNodeName` of these pods: the node may have no room for them any more.
     Denominate(Vec<Arc<PodInfo>>),
-    /// Say of these pods that they are preempted, and delete them.
+    /// Write the `DisruptionTarget` condition of these pods and delete them.
     Evict(Vec<Arc<PodInfo>>),
 }
 
-/// When pods go first: smaller keys leave the queue earlier.
+/// Order of the active queue: pods with smaller keys are scheduled earlier.
 pub(crate) type SortKey = (std::cmp::Reverse<i32>, u64);
 
-/// PreFilter and Filter: compiles a class; `None` when the plugin has nothing to say on it.
+/// PreFilter and Filter: compiles a class; `None` when the plugin has no effect on the class.
 pub(crate) type CompileFilter = fn(&Cluster, SpecId) -> Option<Box<dyn Filter>>;
 /// PreScore, Score and NormalizeScore: compiles a class; `None` when all nodes score alike.
 pub(crate) type CompileScore = fn(&Cluster, SpecId) -> Option<Box<dyn Score>>;
-/// Reserve: takes what the pod needs beyond the columns.
+/// Reserve: reserves what the pod needs besides the resources in the columns.
 pub(crate) type Reserve = fn(&mut Cluster, &PodInfo, NodeIx) -> Result<(), Reason>;
-/// Permit: the last word before binding; an error gives the node back.
+/// Permit: the last check before binding; an error releases the node.
 pub(crate) type Permit = fn(&Cluster, &PodInfo, NodeIx) -> Result<(), Reason>;
 
-/// One plugin: what it does at each extension point.
+/// One plugin: its function at each extension point.
 pub(crate) struct Plugin {
     /// Upstream's name.
     pub(crate) name: &'static str,
     /// Default weight of the score.
     pub(crate) weight: i32,
-    /// Holds a pod back before it is queued; returns why.
+    /// PreEnqueue: returns why a pod must not enter the active queue, if so.
     pub(crate) pre_enqueue: Option<fn(&PodInfo) -> Option<String>>,
-    /// Orders the active queue by pod and time of queueing.
+    /// QueueSort: returns the sort key of a pod queued at the given time.
     pub(crate) queue_sort: Option<fn(&PodInfo, u64) -> SortKey>,
     /// PreFilter and Filter.
     pub(crate) filter: Option<CompileFilter>,
-    /// What to do about a pod that fits nowhere.
-    pub(crate) post_filter: Option<fn(&mut Stranded<'_>) -> PostFiltered>,
+    /// PostFilter: handles a pod that fits on no node.
+    pub(crate) post_filter: Option<fn(&mut PostFilterContext<'_>) -> PostFiltered>,
     /// PreScore, Score and NormalizeScore.
     pub(crate) score: Option<CompileScore>,
-    /// Takes what the pod needs beyond the columns.
+    /// Reserves what the pod needs besides the resources in the columns.
     pub(crate) reserve: Option<Reserve>,
-    /// Gives it back; must be harmless when nothing was taken.
+    /// Releases the reservation; must have no effect when nothing was reserved.
     pub(crate) unreserve: Option<fn(&mut Cluster, &PodInfo, NodeIx)>,
-    /// The last word before binding: an error gives the node back.
+    /// The last check before binding; an error releases the node.
     pub(crate) permit: Option<Permit>,
     /// Writes that must be done before the binding.
     pub(crate) pre_bind: Option<fn(&PodInfo) -> Vec<Call>>,
     /// The binding; the first plugin that returns one binds.
     pub(crate) bind: Option<fn(&PodInfo) -> Option<Call>>,
-    /// Told after a successful binding.
+    /// PostBind: runs after a successful binding.
     pub(crate) post_bind: Option<fn(&mut Cluster, &PodInfo)>,
-    /// The kinds of events that `hint` is asked about (upstream: `EventsToRegister`), bits of [`crate::event::kind`].
+    /// The kinds of events for which `hint` runs (upstream: `EventsToRegister`), bits of [`crate::event::kind`].
     pub(crate) events: u8,
-    /// Whether an event may make a pod schedulable that this plugin turned down (upstream: queueing hints).
+    /// Whether an event may make a pod schedulable that this plugin rejected (upstream: queueing hints).
     pub(crate) hint: Option<fn(&Cluster, &PodInfo, &Event<'_>) -> bool>,
 }
 

@@ -1,9 +1,9 @@
-//! Strings become small numbers once, when they enter the scheduler, so that every comparison and every
-//! column afterwards works on integers.
+//! Interns strings as small numbers when they enter the scheduler, so that every later comparison and every column
+//! works on integers.
 //!
 //! Interned: names of nodes and namespaces, label keys and values, resource, image and topology names. Not
-//! interned: names and uids of pods, which are unbounded. Entries are never dropped: what enters is what the
-//! cluster's vocabulary is made of. Symbols are compared for equality; nothing is decided from their order.
+//! interned: names and uids of pods, which are unbounded. Entries are never dropped, because the interned strings are
+//! few and used again. Symbols are compared for equality; no decision depends on their order.
 
 use std::sync::{Arc, LazyLock};
 
@@ -44,7 +44,7 @@ impl Res {
     #[cfg(test)]
     pub(crate) const EPHEMERAL: Self = Self(2);
 
-    /// Position of the resource's column.
+    /// Returns the index of the resource's column.
     pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -64,7 +64,7 @@ struct Words {
     resource_names: Vec<Arc<str>>,
 }
 
-/// A vocabulary. Clones share it.
+/// A table of interned strings and resource names. Clones share the table.
 #[derive(Clone)]
 pub(crate) struct Interner {
     words: Arc<RwLock<Words>>,
@@ -88,13 +88,13 @@ impl Default for Interner {
 }
 
 impl Interner {
-    /// The vocabulary of the process. Objects are projected where they are decoded, far from any scheduler's state,
-    /// so both ends share it.
+    /// Returns the process's interner. Objects are projected where they are decoded, without access to a scheduler's state,
+    /// so the projections and the scheduler share one interner.
     pub(crate) fn process() -> Self {
         PROCESS.clone()
     }
 
-    /// The symbol of a string, new or known.
+    /// Returns the symbol of a string, new or known.
     pub(crate) fn intern(&self, text: &str) -> Sym {
         if let Some(symbol) = self.words.read().symbols.get(text) {
             return *symbol;
@@ -110,17 +110,17 @@ impl Interner {
         symbol
     }
 
-    /// The string of a symbol.
+    /// Returns the string of a symbol.
     pub(crate) fn text(&self, symbol: Sym) -> Arc<str> {
         self.words.read().texts.get(symbol.0 as usize).map_or_else(|| Arc::from(""), |entry| Arc::clone(&entry.text))
     }
 
-    /// The number a string spells, for the operators `Gt` and `Lt`.
+    /// Returns the integer that a string spells, for the operators `Gt` and `Lt`.
     pub(crate) fn number(&self, symbol: Sym) -> Option<i64> {
         self.words.read().texts.get(symbol.0 as usize).and_then(|entry| entry.number)
     }
 
-    /// The column of a resource name, new or known.
+    /// Returns the number of a resource name, new or known.
     pub(crate) fn resource(&self, name: &str) -> Res {
         if let Some(resource) = self.words.read().resources.get(name) {
             return *resource;
@@ -136,7 +136,7 @@ impl Interner {
         resource
     }
 
-    /// The name of a resource.
+    /// Returns the name of a resource.
     pub(crate) fn resource_name(&self, resource: Res) -> Arc<str> {
         self.words.read().resource_names.get(resource.index()).map_or_else(|| Arc::from(""), Arc::clone)
     }

@@ -1,13 +1,13 @@
-//! Labels and selectors over symbols.
+//! Labels and label selectors over interned strings.
 
 use crate::intern::{Interner, Sym};
 
-/// Labels, sorted by key.
+/// A set of labels, sorted by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Labels(Box<[(Sym, Sym)]>);
 
 impl Labels {
-    /// Takes pairs in any order; of a doubled key the last pair wins.
+    /// Builds a set from pairs in any order; of a duplicate key the last pair wins.
     pub(crate) fn new(mut pairs: Vec<(Sym, Sym)>) -> Self {
         pairs.reverse();
         pairs.sort_by_key(|pair| pair.0);
@@ -15,24 +15,24 @@ impl Labels {
         Self(pairs.into())
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(crate) fn get(&self, key: Sym) -> Option<Sym> {
         let at = self.0.binary_search_by_key(&key, |pair| pair.0).ok()?;
         self.0.get(at).map(|pair| pair.1)
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All pairs in key order.
+    /// Returns all pairs in key order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Sym, Sym)> + '_ {
         self.0.iter().copied()
     }
 }
 
-/// What a requirement asks of the value of its key.
+/// The operator of a requirement, with its values.
 pub(crate) type Op = oarlock_pods::node_affinity::Op<Box<[Sym]>>;
 
 /// One requirement of a selector.
@@ -40,12 +40,12 @@ pub(crate) type Op = oarlock_pods::node_affinity::Op<Box<[Sym]>>;
 pub(crate) struct Requirement {
     /// The label key.
     pub(crate) key: Sym,
-    /// What its value must be.
+    /// The operator, with the values.
     pub(crate) op: Op,
 }
 
 impl Requirement {
-    /// Requires one exact value.
+    /// Returns the requirement of one exact value.
     pub(crate) fn equals(key: Sym, value: Sym) -> Self {
         Self { key, op: Op::In(Box::new([value])) }
     }
@@ -56,12 +56,12 @@ impl Requirement {
     }
 }
 
-/// A label selector: `Nothing` is upstream's nil selector, an empty list matches everything.
+/// A label selector; `Nothing` is upstream's nil selector, and an empty list of requirements matches everything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Selector {
-    /// Matches nothing.
+    /// Matches no labels.
     Nothing,
-    /// Matches what meets all requirements.
+    /// Matches labels that meet all requirements.
     All(Box<[Requirement]>),
 }
 

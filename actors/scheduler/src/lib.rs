@@ -1,15 +1,15 @@
-//! The scheduler: gives every pod that asks for it a node, as kube-scheduler would, with another engine.
+//! The scheduler: assigns a node to every pending pod that names this scheduler, by kube-scheduler's rules but with a columnar engine.
 //!
-//! - [`cluster`]: nodes in columns, pods on nodes, counts per topology domain; changed in place by events.
+//! - [`cluster`]: the cluster's state: nodes in columns, pods on nodes, counts per topology domain; each event changes the state in place.
 //! - [`framework`], [`table`], [`plugins`]: upstream's extension points, one row and one file per plugin.
-//! - [`class`], [`shard`]: pods with equal specs share what is known about nodes; a shard *proposes*.
-//! - [`arbiter`]: the one serial place that rechecks every hard constraint and *decides*.
-//! - [`preempt`]: who would have to leave for a pod that fits nowhere; the arbiter allows it.
+//! - [`class`], [`shard`]: pods with equal specs share cached filter results and scores; a shard *proposes* a node for a pod.
+//! - [`arbiter`]: serially rechecks every hard constraint of a proposal and *decides*.
+//! - [`preempt`]: the victims that would have to be evicted for a pod that fits on no node; the arbiter checks them again.
 //! - [`queue`]: active, backing-off, unschedulable and gated pods.
-//! - [`engine`]: all of it together, pure: events in, decisions out.
-//! - [`project`], [`actor`]: the shell: informers in, bindings, events and conditions out.
+//! - [`engine`]: all of the above without I/O: events in, decisions out.
+//! - [`project`], [`actor`]: the actor around the engine: reads informers, writes bindings, Events and conditions.
 //!
-//! Invariant: among pods placed here, no hard constraint is violated at the moment the arbiter accepts.
+//! Invariant: whenever the arbiter accepts a placement, no hard constraint is violated among the pods that this scheduler has placed.
 
 mod actor;
 mod arbiter;
@@ -38,18 +38,18 @@ use oarlock_mesh::{Scope, Unit};
 
 pub use actor::{Config, Error, KINDS, SCHEDULER, Scheduler};
 
-/// Every unit of scheduling.
+/// Returns every unit of scheduling work that the placement distributes over processes: the shards and the arbiter.
 #[must_use]
 pub fn units() -> Vec<Unit> {
     shards().units().iter().cloned().chain([arbiter_unit()]).collect()
 }
 
-/// Whoever holds it decides on bindings.
+/// Returns the arbiter's unit. Its holder decides on bindings.
 fn arbiter_unit() -> Unit {
     Unit::named("arbiter")
 }
 
-/// Whoever holds one looks for nodes for its pods.
+/// Returns the scope of the shard units. A shard's holder searches nodes for the shard's pods.
 fn shards() -> Scope {
     Scope::parts("shards")
 }

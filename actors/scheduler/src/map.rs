@@ -1,4 +1,4 @@
-//! Hash maps with a fixed seed: nothing may be decided from their order, and a run replays exactly.
+//! Hash maps with a fixed seed, so that runs are reproducible. No decision may depend on their order.
 
 /// A hash map whose hasher has no random state.
 pub(crate) type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;

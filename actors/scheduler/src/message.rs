@@ -1,16 +1,16 @@
-//! The texts of an unschedulable pod, letter for letter as upstream's (`FitError`, `handleSchedulingFailure`):
-//! people and tools search for them.
+//! Builds the messages of unschedulable pods, letter for letter as upstream's (`FitError`, `handleSchedulingFailure`),
+//! because people and tools search for them.
 
-use crate::framework::{Nominating, Stranded};
+use crate::framework::{Nominating, PostFilterContext};
 use crate::table::PLUGINS;
 
-/// What is said while the cluster has no node (upstream: `ErrNoNodesAvailable`).
+/// Message while the cluster has no node (upstream: `ErrNoNodesAvailable`).
 pub(crate) const NO_NODES: &str = "no nodes available to schedule pods";
 
-/// Longest note an event may have, in bytes.
+/// Bound of an Event's note, in bytes.
 const NOTE_LIMIT: usize = 1024;
 
-/// `0/<nodes> nodes are available: <reasons>.`
+/// Returns `0/<nodes> nodes are available: <reasons>.`
 pub(crate) fn unavailable(nodes: usize, reasons: &str) -> String {
     if reasons.is_empty() {
         format!("0/{nodes} nodes are available:")
@@ -19,17 +19,17 @@ pub(crate) fn unavailable(nodes: usize, reasons: &str) -> String {
     }
 }
 
-/// Runs the PostFilters and writes the full text. When one of them has found a node, what the others said is left out.
-pub(crate) fn unschedulable(mut stranded: Stranded<'_>) -> (String, Nominating) {
-    let diagnosis = stranded.diagnosis;
+/// Runs the PostFilters and returns the full message. If a PostFilter nominates the pod, the other PostFilters' messages are left out.
+pub(crate) fn unschedulable(mut context: PostFilterContext<'_>) -> (String, Nominating) {
+    let diagnosis = context.diagnosis;
     let mut text = match &diagnosis.rejected {
         Some(reason) => unavailable(diagnosis.nodes, reason),
-        None => unavailable(diagnosis.nodes, &diagnosis.tally.text(&stranded.cluster.names)),
+        None => unavailable(diagnosis.nodes, &diagnosis.tally.text(&context.cluster.names)),
     };
     let mut messages = Vec::new();
     let mut nominating = Nominating::AsBefore;
     for post_filter in PLUGINS.iter().filter_map(|plugin| plugin.post_filter) {
-        let result = post_filter(&mut stranded);
+        let result = post_filter(&mut context);
         match result.nominating {
             Nominating::Preempt(_) => return (text, result.nominating),
             Nominating::Nowhere => nominating = Nominating::Nowhere,
@@ -49,7 +49,7 @@ pub(crate) fn unschedulable(mut stranded: Stranded<'_>) -> (String, Nominating) 
     (text, nominating)
 }
 
-/// Cuts a text to what fits into an event.
+/// Truncates a text to the bound of an Event's note.
 pub(crate) fn note(text: &str) -> String {
     if text.len() <= NOTE_LIMIT {
         return text.to_owned();

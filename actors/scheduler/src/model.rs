@@ -1,7 +1,7 @@
-//! What the scheduler knows about a pod and a node: compact projections of the API objects.
+//! The scheduler's model of pods and nodes: compact projections of the API objects.
 //!
-//! [`PodSpec`] holds exactly what placement depends on, so that pods with equal specs form a class; what
-//! differs between the pods of one class (name, uid, priority, age) stands in [`PodInfo`].
+//! [`PodSpec`] holds exactly the fields that placement depends on, so that pods with equal specs form a class; fields that
+//! differ between the pods of one class (name, uid, priority, age) are in [`PodInfo`].
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ pub(crate) type Uid = Arc<str>;
 /// Requested amounts, sorted by resource: milli-cores for cpu, else bytes or counts. Zero amounts are left out.
 pub(crate) type Requests = SmallVec<[(Res, i64); 4]>;
 
-/// What counts as requested by a container that says nothing, in milli-cores (upstream: `DefaultMilliCPURequest`).
+/// Assumed request of a container without a cpu request, in milli-cores (upstream: `DefaultMilliCPURequest`).
 pub(crate) const UNSET_CPU: i64 = 100;
-/// What counts as requested by a container that says nothing, in bytes (upstream: `DefaultMemoryRequest`).
+/// Assumed request of a container without a memory request, in bytes (upstream: `DefaultMemoryRequest`).
 pub(crate) const UNSET_MEMORY: i64 = 200 * 1024 * 1024;
 
-/// One pod, as far as the scheduler cares.
+/// The fields of a pod that the scheduler reads.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PodInfo {
     /// `metadata.uid`.
     pub(crate) uid: Uid,
     /// `metadata.name`.
     pub(crate) name: Arc<str>,
-    /// What placement depends on, shared by the pods of a class.
+    /// The fields that placement depends on, shared by the pods of a class.
     pub(crate) spec: Arc<PodSpec>,
     /// `spec.priority`.
     pub(crate) priority: i32,
@@ -43,9 +43,9 @@ pub(crate) struct PodInfo {
     pub(crate) nominated: Option<Sym>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub(crate) terminating: bool,
-    /// Whether condition `DisruptionTarget` says that the scheduler preempts it.
+    /// Whether the condition `DisruptionTarget` says that the scheduler preempts the pod.
     pub(crate) preempted: bool,
-    /// `status.startTime` in seconds since 1970; `i64::MAX` while there is none, which is later than all.
+    /// `status.startTime` in seconds since 1970; `i64::MAX`, later than any time, while unset.
     pub(crate) started: i64,
     /// Whether `spec.preemptionPolicy` is `Never`.
     pub(crate) never_preempts: bool,
@@ -58,22 +58,22 @@ pub(crate) struct PodInfo {
 }
 
 impl PodInfo {
-    /// The order in which pods are spared by preemption: by priority, then who runs longest (upstream: `MoreImportantPod`), then any fixed order.
+    /// Returns the sort key by which preemption spares pods: higher priority first, then earlier start (upstream: `MoreImportantPod`), then uid.
     pub(crate) fn importance(&self) -> (Reverse<i32>, i64, &str) {
         (Reverse(self.priority), self.started, &self.uid)
     }
 }
 
-/// What placement depends on. Two pods with equal specs are interchangeable to every plugin.
+/// The fields of a pod that placement depends on. Two pods with equal specs are interchangeable for every plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PodSpec {
     /// `metadata.namespace`.
     pub(crate) namespace: Sym,
     /// `metadata.labels`.
     pub(crate) labels: Labels,
-    /// Sum over containers, maximum with init containers, plus overhead.
+    /// Requests: the sum over containers, or the maximum of the init containers if larger, plus overhead.
     pub(crate) requests: Requests,
-    /// Milli-cores and bytes with the defaults for containers that request nothing.
+    /// Requested milli-cores and bytes, with the defaults for containers without requests.
     pub(crate) nonzero: [i64; 2],
     /// `spec.nodeName` of a pod that is asked to be placed on one node by name.
     pub(crate) node_name: Option<Sym>,
@@ -106,11 +106,11 @@ pub(crate) struct PodSpec {
 /// A claim that a pod names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Claimed {
-    /// What it is.
+    /// The kind of claim.
     pub(crate) kind: ClaimKind,
-    /// The claim's name, in the pod's namespace; no name for a claim that is not made yet.
+    /// The claim's name, in the pod's namespace; empty for a claim that is not created yet.
     pub(crate) name: Sym,
-    /// Where the claim has to be made for this very pod: the pod's name and uid.
+    /// The pod's name and uid, if the claim must have been created for this pod.
     pub(crate) pod: Option<(Sym, Uid)>,
 }
 
@@ -123,12 +123,12 @@ pub(crate) enum ClaimKind {
     Ephemeral,
     /// A ResourceClaim.
     Device,
-    /// A ResourceClaim that a controller has yet to make from its template.
+    /// A ResourceClaim that a controller has not created from its template yet.
     DeviceToCome,
 }
 
 impl PodSpec {
-    /// The requested amount of one resource.
+    /// Returns the requested amount of one resource.
     pub(crate) fn request(&self, resource: Res) -> i64 {
         self.requests.iter().find(|entry| entry.0 == resource).map_or(0, |entry| entry.1)
     }
@@ -137,9 +137,9 @@ impl PodSpec {
 /// A controlling owner whose selector counts as the pod's default spread selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
-    /// Which kind of owner.
+    /// The kind of owner.
     pub(crate) kind: OwnerKind,
-    /// Its name, in the pod's namespace.
+    /// The owner's name, in the pod's namespace.
     pub(crate) name: Sym,
 }
 
@@ -216,16 +216,16 @@ impl HostPort {
 pub(crate) struct PodTerm {
     /// `topologyKey`.
     pub(crate) topology: Sym,
-    /// Whose labels and namespaces match.
+    /// Selects the pods that the term applies to.
     pub(crate) matcher: Matcher,
 }
 
-/// Which pods a term speaks of.
+/// Selects pods by labels and namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Matcher {
     /// Selector over pod labels.
     pub(crate) selector: Selector,
-    /// Named namespaces, sorted; upstream's rule has put the own one in when nothing is said.
+    /// Named namespaces, sorted; the pod's own namespace if the term names none and has no namespace selector, as upstream.
     pub(crate) namespaces: Box<[Sym]>,
     /// Selector over namespace labels; `Nothing` when absent.
     pub(crate) namespace_selector: Selector,
@@ -238,7 +238,7 @@ pub(crate) struct Spread {
     pub(crate) topology: Sym,
     /// `maxSkew`.
     pub(crate) max_skew: i32,
-    /// `DoNotSchedule`, else `ScheduleAnyway`.
+    /// Whether `whenUnsatisfiable` is `DoNotSchedule` (else `ScheduleAnyway`).
     pub(crate) hard: bool,
     /// `labelSelector` merged with `matchLabelKeys`.
     pub(crate) selector: Selector,
@@ -250,7 +250,7 @@ pub(crate) struct Spread {
     pub(crate) honor_taints: bool,
 }
 
-/// One node, as far as the scheduler cares.
+/// The fields of a node that the scheduler reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct NodeInfo {
     /// `metadata.name`.
@@ -270,7 +270,7 @@ pub(crate) struct NodeInfo {
 }
 
 impl NodeInfo {
-    /// The allocatable amount of one resource.
+    /// Returns the allocatable amount of one resource.
     pub(crate) fn allocatable(&self, resource: Res) -> i64 {
         self.allocatable.iter().find(|entry| entry.0 == resource).map_or(0, |entry| entry.1)
     }

@@ -1,5 +1,5 @@
-//! From API objects to the scheduler's own values, at the place where an object is decoded: the informer's cache
-//! keeps these and nothing else.
+//! Projections of API objects to the scheduler's own values. Objects are projected when they are decoded; the informer's
+//! cache keeps only the projections.
 
 mod alike;
 mod budget;
@@ -13,7 +13,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use alike::{Apart, alike, like};
+pub(crate) use alike::{PodIdentity, alike, like};
 pub(crate) use budget::BudgetView;
 pub(crate) use claims::{DeviceClaimView, DeviceClassView, StorageClassView, VolumeClaimView, VolumeView};
 pub(crate) use node::{NamespaceView, NodeView};

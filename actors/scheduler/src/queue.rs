@@ -1,7 +1,7 @@
-//! Waiting pods: an active queue in scheduling order, back-off after failures, a pool of unschedulable pods
-//! that only events of interest wake, and gated pods (upstream: `backend/queue`, KEP-4247, KEP-5142).
+//! The scheduling queue: an active queue in scheduling order, back-off after failures, a pool of unschedulable pods
+//! that wait for relevant events, and gated pods (upstream: `backend/queue`, KEP-4247, KEP-5142).
 //!
-//! Time comes in as an argument ([`Stamp`]), so every rule here is testable in virtual time.
+//! Every function takes the time as an argument ([`Stamp`]), so every rule is testable in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ mod tests;
 
 use pool::Pool;
 
-/// Nanoseconds on the scheduler's clock.
+/// A time in nanoseconds since the scheduler's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Stamp(pub(crate) u64);
 
 impl Stamp {
-    /// This much later.
+    /// Returns the time that is `wait` later.
     pub(crate) fn after(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// The time since an earlier stamp; zero if that is in the future.
+    /// Returns the time since an earlier stamp; zero if `earlier` is in the future.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The start of the window of back-off this time is in: within one, pods go by priority.
+    /// Returns the start of this time's back-off window. Pods whose back-off ends in the same window are ordered by priority.
     fn window(self) -> Self {
         let width = WINDOW.as_nanos() as u64;
         Self(self.0 / width * width)
@@ -49,9 +49,9 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 /// Width of an ordering window of the back-off queue.
 const WINDOW: Duration = Duration::from_secs(1);
-/// After this long in the unschedulable pool a pod is tried again whatever happens.
+/// Longest time in the unschedulable pool before a pod is tried again without an event.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
-/// How often that is looked for.
+/// Interval between two searches for pods that have waited for [`LONGEST_WAIT`].
 const LEFTOVER_INTERVAL: Duration = Duration::from_secs(30);
 
 type ActiveKey = (SortKey, u64);
@@ -70,17 +70,17 @@ struct Queued {
     pod: Arc<PodInfo>,
     place: Place,
     number: u64,
-    /// When it was queued last: the tie-breaker among equal priorities.
+    /// When the pod was last queued: the tie-breaker among equal priorities.
     queued: Stamp,
     first_attempt: Option<Stamp>,
     attempts: u32,
     rejections: u32,
     errors: u32,
-    /// Plugins that turned it down last.
+    /// The plugins that rejected the pod in its last attempt.
     rejectors: u32,
     gated: bool,
     expiry: Option<Stamp>,
-    /// Something happened while it was in flight that may have changed its fate.
+    /// Whether the pod changed while in flight in a way that may make it schedulable.
     missed: bool,
 }
 
@@ -91,20 +91,20 @@ pub(crate) struct Popped {
     pub(crate) pod: Arc<PodInfo>,
     /// Which attempt this is, from 1.
     pub(crate) attempt: u32,
-    /// When it was first tried.
+    /// When the pod's first attempt began.
     pub(crate) first_attempt: Stamp,
 }
 
-/// How many pods wait where.
+/// Numbers of waiting pods, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// Ready to be tried.
+    /// Pods in the active queue.
     pub(crate) active: usize,
-    /// Waiting out their back-off.
+    /// Pods in back-off.
     pub(crate) backoff: usize,
-    /// Waiting for an event.
+    /// Unschedulable pods, which wait for an event.
     pub(crate) unschedulable: usize,
-    /// Held by scheduling gates.
+    /// Pods held by scheduling gates.
     pub(crate) gated: usize,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Queue {
     last_leftovers: Stamp,
 }
 
-/// Which plugins hold a pod back before it is queued.
+/// Returns the plugins whose PreEnqueue holds a pod back.
 fn gates(pod: &PodInfo) -> u32 {
     let holds = |plugin: &crate::framework::Plugin| plugin.pre_enqueue.is_some_and(|check| check(pod).is_some());
     PLUGINS.iter().enumerate().filter(|(_, plugin)| holds(plugin)).fold(0, |set, (at, _)| set | 1 << at)
@@ -135,7 +135,7 @@ impl Queued {
         sort_key(&self.pod, self.queued.0)
     }
 
-    /// When the back-off is over; `None` if the pod has never failed.
+    /// Returns when the back-off ends; `None` if the pod has never failed.
     fn expiry(&mut self) -> Option<Stamp> {
         let failures = if self.errors > 0 { self.errors } else { self.rejections };
         if failures == 0 {
@@ -145,29 +145,29 @@ impl Queued {
         Some(*self.expiry.get_or_insert_with(|| queued.after(backoff_after(failures)).window()))
     }
 
-    /// Whether the back-off lasts still. In the window in which it ends it counts as lasting.
+    /// Whether the pod is still in back-off. The back-off includes the whole window in which it ends.
     fn backing_off(&mut self, now: Stamp) -> bool {
         self.expiry().is_some_and(|expiry| expiry >= now.window())
     }
 }
 
 impl Queue {
-    /// Whether the pod is known here, in flight included.
+    /// Whether the queue knows the pod, in flight included.
     pub(crate) fn contains(&self, uid: &str) -> bool {
         self.pods.contains_key(uid)
     }
 
-    /// Every pod that is known here.
+    /// Returns the uid of every pod that the queue knows.
     pub(crate) fn uids(&self) -> impl Iterator<Item = &Uid> {
         self.pods.keys()
     }
 
-    /// Every pod that is known here, as the queue knows it.
+    /// Returns every pod that the queue knows, in its last known state.
     pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<PodInfo>> {
         self.pods.values().map(|queued| &queued.pod)
     }
 
-    /// How many pods wait where.
+    /// Returns the numbers of waiting pods, by state.
     pub(crate) fn waiting(&self) -> Waiting {
         let gated = self.unschedulable.uids().filter_map(|uid| self.pods.get(uid)).filter(|pod| pod.gated).count();
         Waiting {
@@ -178,7 +178,7 @@ impl Queue {
         }
     }
 
-    /// Takes in a pod that is new.
+    /// Adds a new pod.
     pub(crate) fn add(&mut self, pod: Arc<PodInfo>, now: Stamp) {
         if self.contains(&pod.uid) {
             return;
@@ -204,7 +204,7 @@ impl Queue {
         self.activate(&uid);
     }
 
-    /// Takes in a change of a waiting pod (or adds it). Its own change may make it schedulable.
+    /// Updates or adds a waiting pod. The pod's own change may make it schedulable.
     pub(crate) fn update(&mut self, cluster: &Cluster, pod: Arc<PodInfo>, now: Stamp) {
         let uid = Arc::clone(&pod.uid);
         let Some(queued) = self.pods.get_mut(&uid) else { return self.add(pod, now) };
@@ -238,8 +238,8 @@ impl Queue {
         self.pods.remove(uid).map(|queued| queued.pod)
     }
 
-    /// Takes the next pod to schedule: from the active queue or, when that is empty, the one whose back-off ends
-    /// first. It stays known as in flight until it is requeued or removed.
+    /// Takes the next pod to schedule: from the active queue or, when that is empty, the pod whose back-off ends first.
+    /// The queue knows the pod as in flight until the pod is requeued or removed.
     pub(crate) fn pop(&mut self, now: Stamp) -> Option<Popped> {
         let uid = match self.active.pop_first() {
             Some((_, uid)) => uid,
@@ -255,7 +255,7 @@ impl Queue {
         Some(Popped { pod: Arc::clone(&queued.pod), attempt: queued.attempts, first_attempt })
     }
 
-    /// Puts a pod back that plugins turned down: it waits for an event that one of them cares about.
+    /// Requeues a pod that plugins rejected: the pod waits for an event that one of these plugins registered.
     pub(crate) fn rejected(&mut self, uid: &str, rejectors: u32, now: Stamp) {
         let Some(queued) = self.pods.get_mut(uid) else { return };
         if queued.place != Place::InFlight {
@@ -275,7 +275,7 @@ impl Queue {
         }
     }
 
-    /// Puts a pod back whose attempt failed for no fault of its own: it is tried again after its back-off.
+    /// Requeues a pod whose attempt failed by an error: the pod is tried again after its back-off.
     pub(crate) fn failed(&mut self, uid: &str, now: Stamp) {
         let Some(queued) = self.pods.get_mut(uid) else { return };
         if queued.place != Place::InFlight {
@@ -288,7 +288,7 @@ impl Queue {
         self.back_off(&uid);
     }
 
-    /// Puts a pod back to where it was before its attempt, which came to nothing that counts; whether it is here at all.
+    /// Requeues a pod as if its attempt had not happened; returns whether the queue knows the pod.
     pub(crate) fn again(&mut self, uid: &str) -> bool {
         let Some(queued) = self.pods.get_mut(uid) else { return false };
         if queued.place == Place::InFlight {
@@ -299,7 +299,7 @@ impl Queue {
         true
     }
 
-    /// Tells an event. Pods that one of their rejecting plugins thinks schedulable now are queued again.
+    /// Applies an event: requeues the pods for which the queueing hint of a plugin that rejected them accepts the event.
     pub(crate) fn on_event(&mut self, cluster: &Cluster, event: &Event<'_>, now: Stamp) {
         let asked = self.unschedulable.interested(event.kind());
         if asked == 0 {
@@ -316,7 +316,7 @@ impl Queue {
         }
     }
 
-    /// Moves pods whose time has come. To be called at [`Queue::next_wakeup`].
+    /// Requeues the pods whose back-off or longest wait has ended. To be called at [`Queue::next_wakeup`].
     pub(crate) fn flush(&mut self, cluster: &Cluster, now: Stamp) {
         for errors in [false, true] {
             loop {
@@ -346,7 +346,7 @@ impl Queue {
         }
     }
 
-    /// When [`Queue::flush`] has something to do next; `None` while nothing waits for time.
+    /// Returns when [`Queue::flush`] next has work; `None` while no pod waits for a time.
     pub(crate) fn next_wakeup(&self) -> Option<Stamp> {
         let backoff = [&self.backoff, &self.error_backoff]
             .into_iter()
@@ -357,7 +357,7 @@ impl Queue {
         backoff.into_iter().chain(leftovers).min()
     }
 
-    /// Queues an unschedulable pod again, now or after the rest of its back-off.
+    /// Requeues an unschedulable pod, at once or after the rest of its back-off.
     pub(crate) fn wake(&mut self, uid: &Uid, now: Stamp) {
         let Some(queued) = self.pods.get_mut(uid) else { return };
         if queued.place == Place::InFlight {
@@ -379,7 +379,7 @@ impl Queue {
         }
     }
 
-    /// Queues the pod actively, unless a gate holds it.
+    /// Moves the pod into the active queue, unless a gate holds the pod.
     fn activate(&mut self, uid: &Uid) {
         self.leave(uid);
         let Some(queued) = self.pods.get_mut(uid) else { return };
@@ -390,7 +390,7 @@ impl Queue {
         }
     }
 
-    /// Queues the pod for the end of its back-off, unless a gate holds it.
+    /// Moves the pod into a back-off queue, unless a gate holds the pod.
     fn back_off(&mut self, uid: &Uid) {
         self.leave(uid);
         let Some(queued) = self.pods.get_mut(uid) else { return };
@@ -398,7 +398,7 @@ impl Queue {
             return;
         }
         let key = (queued.expiry().unwrap_or_default(), queued.sort_key(), queued.number);
-        // Pods that failed by error are not popped before their time.
+        // Pods that failed by an error are not popped before their back-off ends.
         if queued.rejectors == 0 {
             queued.place = Place::ErrorBackoff(key);
             self.error_backoff.insert(key, Arc::clone(uid));
@@ -409,7 +409,7 @@ impl Queue {
     }
 }
 
-/// Runs PreEnqueue: a held pod goes to the unschedulable pool with its gate as the rejector.
+/// Runs PreEnqueue; returns whether the pod is held. A held pod goes to the unschedulable pool, with the gate as rejecting plugin.
 fn hold(queued: &mut Queued, pool: &mut Pool) -> bool {
     let held = gates(&queued.pod);
     queued.gated = held != 0;
@@ -421,10 +421,10 @@ fn hold(queued: &mut Queued, pool: &mut Pool) -> bool {
     queued.gated
 }
 
-/// Whether a plugin that turned the pod down thinks the event may help.
+/// Whether the queueing hint of a plugin that rejected the pod accepts the event.
 fn worth_a_try(cluster: &Cluster, queued: &Queued, event: &Event<'_>) -> bool {
     let gate = gates(&queued.pod);
-    // Events of no interest to the gate leave a gated pod alone, whatever other plugins turned it down before.
+    // For a gated pod only the gate's queueing hint counts, whichever plugins rejected the pod before.
     let asked = if gate == 0 { queued.rejectors } else { gate };
     if asked == 0 {
         return true;

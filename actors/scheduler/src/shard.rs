@@ -1,5 +1,4 @@
-//! A shard: turns a waiting pod into a proposal, or into the reasons why it fits nowhere. It decides nothing:
-//! the arbiter does.
+//! A shard: finds a node for a waiting pod and proposes it, or reports why the pod fits on no node. The arbiter decides.
 
 use std::sync::Arc;
 
@@ -7,37 +6,37 @@ use crate::class::{Choose, Class, Scratch};
 use crate::cluster::Cluster;
 use crate::column::NodeIx;
 use crate::filters::Filters;
-use crate::framework::{Diagnosis, Nominating, Stranded};
+use crate::framework::{Diagnosis, Nominating, PostFilterContext};
 use crate::map::Map;
 use crate::message;
 use crate::model::{PodInfo, PodSpec};
 
-/// How many classes a shard keeps at hand. The least recently used one makes room; it only costs time.
-const CLASSES: usize = 512;
+/// Bound of cached classes per shard. The least recently used class is evicted, which only costs time.
+const MAX_CLASSES: usize = 512;
 
-/// Where a shard would put a pod, and what it knew when it said so.
+/// A shard's proposal: a pod, a node, and the state in which the node was chosen.
 #[derive(Clone, Debug)]
 pub(crate) struct Proposal {
     /// The pod.
     pub(crate) pod: Arc<PodInfo>,
-    /// The node's slot in the cluster the shard looked at.
+    /// The node's slot in the shard's cluster.
     pub(crate) node: NodeIx,
-    /// The cluster's position at that time.
+    /// The position in the cluster's log of changes when the node was chosen.
     pub(crate) seen: u64,
 }
 
-/// What a shard came to.
+/// The result of a shard's search for a node.
 #[derive(Clone, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum ShardResult {
     /// A node is proposed.
     Place(Proposal),
     /// No node fits.
     Unschedulable(Arc<Diagnosis>),
-    /// There are no nodes at all.
+    /// The cluster has no nodes.
     NoNodes,
 }
 
-/// One shard.
+/// One shard's cached classes and scratch memory.
 #[derive(Default)]
 pub(crate) struct Shard {
     classes: Map<Arc<PodSpec>, Class>,
@@ -46,10 +45,15 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Looks for a node for a pod.
-    pub(crate) fn propose(&mut self, cluster: &mut Cluster, pod: &Arc<PodInfo>, choose: &mut Choose<'_>) -> Verdict {
+    /// Searches a node for a pod.
+    pub(crate) fn propose(
+        &mut self,
+        cluster: &mut Cluster,
+        pod: &Arc<PodInfo>,
+        choose: &mut Choose<'_>,
+    ) -> ShardResult {
         if cluster.nodes.count == 0 {
-            return Verdict::NoNodes;
+            return ShardResult::NoNodes;
         }
         self.decisions += 1;
         if !self.classes.contains_key(&pod.spec) {
@@ -65,13 +69,13 @@ impl Shard {
             None => class.select(cluster, &mut self.scratch, &reserved, choose),
         };
         match node {
-            Some(node) => Verdict::Place(Proposal { pod: Arc::clone(pod), node, seen: cluster.sequence() }),
-            None => Verdict::Unschedulable(class.diagnose(cluster, &reserved)),
+            Some(node) => ShardResult::Place(Proposal { pod: Arc::clone(pod), node, seen: cluster.sequence() }),
+            None => ShardResult::Unschedulable(class.diagnose(cluster, &reserved)),
         }
     }
 
-    /// What is to be said of a pod for which [`Shard::propose`] has just found no node, and what can be done about it.
-    pub(crate) fn strand(
+    /// Runs the PostFilters for a pod for which [`Shard::propose`] has just found no node; returns the message and the nomination.
+    pub(crate) fn run_post_filters(
         &mut self,
         cluster: &mut Cluster,
         pod: &Arc<PodInfo>,
@@ -80,11 +84,11 @@ impl Shard {
     ) -> (String, Nominating) {
         let none = Filters::default();
         let filters = self.classes.get(&pod.spec).map_or(&none, |class| &class.filters);
-        message::unschedulable(Stranded { cluster, pod, diagnosis, filters, choose })
+        message::unschedulable(PostFilterContext { cluster, pod, diagnosis, filters, choose })
     }
 
     fn make_room(&mut self, cluster: &mut Cluster) {
-        if self.classes.len() < CLASSES {
+        if self.classes.len() < MAX_CLASSES {
             return;
         }
         // `last_used` differs between classes, so the order of the map decides nothing.
@@ -94,7 +98,7 @@ impl Shard {
         }
     }
 
-    /// Feasible nodes and their scores, for tests.
+    /// Returns the feasible nodes and their scores, for tests.
     #[cfg(test)]
     pub(crate) fn totals(&mut self, cluster: &mut Cluster, pod: &Arc<PodInfo>) -> Vec<(NodeIx, i32)> {
         let class = self.classes.entry(Arc::clone(&pod.spec)).or_insert_with(|| Class::open(cluster, &pod.spec));

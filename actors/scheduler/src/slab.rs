@@ -1,6 +1,6 @@
-//! A table whose rows keep their number while they live; numbers of dropped rows are used again.
+//! A table whose rows keep their number until they are removed; numbers of removed rows are reused.
 
-/// Rows numbered from 0.
+/// A table of rows numbered from 0.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     rows: Vec<Option<T>>,
@@ -26,29 +26,29 @@ impl<T> Slab<T> {
         u32::try_from(self.rows.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Takes a row out.
+    /// Removes and returns a row.
     pub(crate) fn remove(&mut self, id: u32) -> Option<T> {
         let row = self.rows.get_mut(id as usize)?.take()?;
         self.free.push(id);
         Some(row)
     }
 
-    /// A row by number.
+    /// Returns a row by number.
     pub(crate) fn get(&self, id: u32) -> Option<&T> {
         self.rows.get(id as usize).and_then(Option::as_ref)
     }
 
-    /// A row by number, to be changed.
+    /// Returns a row by number, mutably.
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         self.rows.get_mut(id as usize).and_then(Option::as_mut)
     }
 
-    /// All rows in the order of their numbers.
+    /// Returns all rows in the order of their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.rows.iter().enumerate().filter_map(|(id, row)| row.as_ref().map(|row| (id as u32, row)))
     }
 
-    /// All rows in the order of their numbers, to be changed.
+    /// Returns all rows in the order of their numbers, mutably.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.rows.iter_mut().enumerate().filter_map(|(id, row)| row.as_mut().map(|row| (id as u32, row)))
     }

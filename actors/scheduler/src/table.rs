@@ -1,7 +1,7 @@
 //! The table of plugins: one row each, in upstream's order (`apis/config/v1/default_plugins.go`).
 //!
-//! The order is the order of filters, and so decides which reason a node gives. `cargo xtask new plugin` writes a plugin with its
-//! row; it counts once it is named here.
+//! Filters run in this order, which decides the reason that is reported for a node. `cargo xtask new plugin` writes a new plugin's file with
+//! its row; the plugin takes effect once it is listed here.
 
 use crate::framework::{Plugin, SortKey};
 use crate::model::PodInfo;
@@ -11,7 +11,7 @@ use crate::plugins::{
     pod_topology_spread, priority_sort, scheduling_gates, taint_toleration, volume_binding,
 };
 
-/// Every plugin. A plugin's place here is its number in sets of plugins.
+/// Every plugin. A plugin's index is its bit in sets of plugins.
 pub(crate) static PLUGINS: [&Plugin; 16] = [
     &scheduling_gates::ROW,
     &priority_sort::ROW,
@@ -31,12 +31,12 @@ pub(crate) static PLUGINS: [&Plugin; 16] = [
     &default_binder::ROW,
 ];
 
-/// The plugins of a set, by their numbers.
+/// Returns the plugins of a set of indexes.
 pub(crate) fn members(set: u32) -> impl Iterator<Item = &'static Plugin> {
     PLUGINS.iter().enumerate().filter(move |(at, _)| set & (1 << at) != 0).map(|(_, plugin)| *plugin)
 }
 
-/// The place of a pod in the active queue, by the first plugin that sorts.
+/// Returns a pod's sort key in the active queue, from the first plugin with a QueueSort function.
 pub(crate) fn sort_key(pod: &PodInfo, queued: u64) -> SortKey {
     let sorter = PLUGINS.iter().find_map(|plugin| plugin.queue_sort);
     sorter.map_or_else(|| (std::cmp::Reverse(0), queued), |sort| sort(pod, queued))

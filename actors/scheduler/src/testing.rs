@@ -1,9 +1,9 @@
-//! Builders for tests: nodes and pods from short texts, and a world that schedules them.
+//! Test builders: nodes and pods from short texts, and an engine that schedules them.
 
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::engine::{Decision, Engine, Seat};
+use crate::engine::{Authority, Decision, Engine};
 use crate::intern::{Interner, Sym};
 use crate::labels::{Labels, Op, Requirement, Selector};
 use crate::model::{
@@ -14,7 +14,7 @@ use crate::queue::Stamp;
 
 pub(crate) mod oracle;
 
-/// `500m`, `2`, `4Gi`, `10Mi` as milli-units (cpu) or units (anything else).
+/// Parses `500m`, `2`, `4Gi`, `10Mi` as milli-units (cpu) or units (any other resource).
 pub(crate) fn amount(resource: &str, text: &str) -> i64 {
     let milli = if resource == "cpu" { 1000 } else { 1 };
     if let Some(number) = text.strip_suffix('m') {
@@ -38,7 +38,7 @@ fn effect(text: &str) -> Effect {
     }
 }
 
-/// `a=b`, `a!=b`, `a in b|c`-like `a~b|c`, `a!~b|c`, `a` (exists), `!a`, `a>5`, `a<5`.
+/// Parses a requirement: `a=b`, `a!=b`, `a~b|c` (in), `a!~b|c` (not in), `a` (exists), `!a`, `a>5`, `a<5`.
 pub(crate) fn requirement(names: &mut Interner, text: &str) -> Requirement {
     let list = |names: &mut Interner, values: &str| values.split('|').map(|value| names.intern(value)).collect();
     if let Some(key) = text.strip_prefix('!') {
@@ -59,7 +59,7 @@ pub(crate) fn requirement(names: &mut Interner, text: &str) -> Requirement {
     Requirement { key: names.intern(text), op: Op::Exists }
 }
 
-/// Requirements separated by `,`; `*` is the empty selector, `-` the nil one.
+/// Parses requirements separated by `,`; `*` is the empty selector, `-` the nil selector.
 pub(crate) fn selector(names: &mut Interner, text: &str) -> Selector {
     match text {
         "-" => Selector::Nothing,
@@ -68,8 +68,8 @@ pub(crate) fn selector(names: &mut Interner, text: &str) -> Selector {
     }
 }
 
-/// A node: `cpu=4 memory=8Gi pods=110 gpu=2 label:zone=a taint:k=v:NoSchedule image:x=100Mi cordoned`.
-/// The host name label is set unless `nohost` is said.
+/// Builds a node: `cpu=4 memory=8Gi pods=110 gpu=2 label:zone=a taint:k=v:NoSchedule image:x=100Mi cordoned`.
+/// The host name label is set unless the text contains `nohost`.
 pub(crate) fn node(names: &mut Interner, name: &str, text: &str) -> NodeInfo {
     let mut info = NodeInfo { name: names.intern(name), pods: 110, ..NodeInfo::default() };
     let mut labels = vec![(Sym::HOSTNAME, info.name)];
@@ -108,7 +108,7 @@ pub(crate) fn node(names: &mut Interner, name: &str, text: &str) -> NodeInfo {
     info
 }
 
-/// A topology key; `host` and `az` are short for the well-known labels, which have slashes of their own.
+/// Parses a topology key; `host` and `az` abbreviate the well-known labels, which contain slashes.
 fn topology(names: &mut Interner, text: &str) -> Sym {
     match text {
         "host" => Sym::HOSTNAME,
@@ -150,7 +150,7 @@ fn node_term(names: &mut Interner, text: &str) -> NodeTerm {
     NodeTerm { labels: labels.into(), fields: fields.into(), never: false }
 }
 
-/// A pod: `ns=a cpu=1 memory=1Gi label:app=x select:disk=ssd need:zone~a|b prefer:5:zone=a tolerate:k=v:NoSchedule
+/// Builds a pod: `ns=a cpu=1 memory=1Gi label:app=x select:disk=ssd need:zone~a|b prefer:5:zone=a tolerate:k=v:NoSchedule
 /// port:80 near:zone/app=x apart:host/app=x like:10:zone/app=x spread:zone/1/app=x softspread:… image:x
 /// priority=5 started=100 gate:g node=n1 nominated=n1 terminating preempted never`.
 pub(crate) fn pod(names: &mut Interner, name: &str, text: &str) -> PodInfo {
@@ -271,7 +271,7 @@ pub(crate) fn pod(names: &mut Interner, name: &str, text: &str) -> PodInfo {
     info
 }
 
-/// An engine with a clock and a seed.
+/// An engine with a clock and a random seed.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) engine: Engine,
@@ -279,7 +279,7 @@ pub(crate) struct World {
     pub(crate) seed: u64,
 }
 
-/// A small generator, good enough for ties and random histories.
+/// Returns a pseudo-random number below `below`, good enough for ties and random histories.
 pub(crate) fn roll(seed: &mut u64, below: u32) -> u32 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     ((*seed >> 33) % u64::from(below.max(1))) as u32
@@ -311,10 +311,10 @@ impl World {
 
     pub(crate) fn step(&mut self) -> Option<Decision> {
         let seed = &mut self.seed;
-        self.engine.next(Seat::Arbiter, self.now, &mut |below| roll(seed, below))
+        self.engine.next(Authority::Local, self.now, &mut |below| roll(seed, below))
     }
 
-    /// Creates a pod, takes one decision and says it in a word: the node, or the message.
+    /// Creates a pod, takes one decision and returns the node's name or the message.
     pub(crate) fn try_pod(&mut self, name: &str, text: &str) -> String {
         self.pod(name, text);
         match self.step() {
@@ -324,7 +324,7 @@ impl World {
         }
     }
 
-    /// Names and total scores of the nodes that fit a pod, sorted by name.
+    /// Returns names and total scores of the nodes that fit a pod, sorted by name.
     pub(crate) fn totals(&mut self, text: &str) -> Vec<(String, i32)> {
         let info = Arc::new(pod(&mut self.engine.cluster.names, "probe", text));
         let mut shard = crate::shard::Shard::default();
@@ -338,7 +338,7 @@ impl World {
         named
     }
 
-    /// Names of the nodes that fit a pod, sorted and joined.
+    /// Returns the names of the nodes that fit a pod, sorted and joined.
     pub(crate) fn fits(&mut self, text: &str) -> String {
         self.totals(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ")
     }

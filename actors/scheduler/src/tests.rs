@@ -1,4 +1,4 @@
-//! Tests of the scheduler as a whole; each plugin's tables stand in `tests/plugins.rs`.
+//! Tests of the engine as a whole; each plugin's tables are in `tests/plugins.rs`.
 
 mod history;
 mod messages;

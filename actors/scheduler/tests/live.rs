@@ -1,9 +1,9 @@
-//! The scheduler beside stock Kubernetes, over HTTPS: a second scheduler that serves its own pods.
+//! Runs the scheduler against stock Kubernetes over HTTPS, as a second scheduler that serves its own pods.
 //!
 //! `OARLOCK_LIVE=<admin kubeconfig>,<scheduler kubeconfig> cargo test -p oarlock-scheduler --test live -- --ignored --nocapture`
 //!
-//! It makes nodes and pods, waits until all pods have a node, checks that no node is overfull and that users were
-//! told, and prints one machine-readable line. `OARLOCK_LIVE_NODES` and `OARLOCK_LIVE_PODS` say how many.
+//! The test creates nodes and pods, waits until all pods are bound, checks that no node is overfull and that Events were
+//! written, and prints one machine-readable line. `OARLOCK_LIVE_NODES` and `OARLOCK_LIVE_PODS` set the numbers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test; the lint spares test functions only")]
 

@@ -1,5 +1,5 @@
-//! Who asks, and whether they may: by certificate, else the API server is asked, and its answers are remembered for a while (upstream's delegated
-//! authentication and authorization).
+//! Authenticates and authorizes requests, as upstream's delegated authentication and authorization: users by client certificate or TokenReview, access
+//! by SubjectAccessReview. The API server's answers are cached for a limited time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -18,45 +18,47 @@ use serde_json::{Value, json};
 
 use crate::answer::Refusal;
 
-/// Everybody who proved who they are.
+/// The group of all authenticated users.
 const AUTHENTICATED: &str = "system:authenticated";
-/// How long answers are believed: whose a token is, that somebody may, that somebody may not (upstream's defaults).
-const TOKEN: Duration = Duration::from_secs(120);
-const ALLOWED: Duration = Duration::from_secs(300);
-const DENIED: Duration = Duration::from_secs(30);
-/// Answers remembered at most, of each kind.
-const REMEMBERED: usize = 1024;
+/// The time for which the user of a token is cached (upstream's default).
+const TOKEN_TTL: Duration = Duration::from_secs(120);
+/// The time for which an allowed access is cached (upstream's default).
+const ALLOWED_TTL: Duration = Duration::from_secs(300);
+/// The time for which a denied access is cached (upstream's default).
+const DENIED_TTL: Duration = Duration::from_secs(30);
+/// The most cached answers of each kind.
+const MAX_CACHED_ANSWERS: usize = 1024;
 
-/// Who asks.
+/// The user who sent a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct User {
-    /// Name.
+    /// The user's name.
     pub name: String,
-    /// Groups.
+    /// The user's groups.
     pub groups: Vec<String>,
 }
 
 impl User {
-    /// Somebody who shows nothing.
+    /// The user of a request without credentials.
     #[must_use]
     pub fn anonymous() -> Self {
         Self { name: "system:anonymous".to_owned(), groups: vec!["system:unauthenticated".to_owned()] }
     }
 }
 
-/// What somebody asks for.
+/// The target of a request, as an access review describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Attributes {
     /// A subresource of a resource of the core group without a namespace.
     Resource {
-        /// Its plural.
+        /// The resource's plural name.
         resource: &'static str,
         /// The subresource.
         subresource: &'static str,
-        /// The object; empty for all.
+        /// The object's name; empty for all objects.
         name: String,
     },
-    /// A path that is no resource.
+    /// A non-resource path.
     Path(String),
 }
 
@@ -72,10 +74,10 @@ impl Attributes {
     }
 }
 
-/// A question about a user: the user, the verb, what for.
+/// The question of an access review: the user, the verb, and the target.
 type Question = (Arc<User>, &'static str, Attributes);
 
-/// Who may come in.
+/// Authenticates and authorizes the requests of a server, with caches of the API server's answers.
 #[derive(Debug)]
 pub struct Access {
     clients: Option<ClientTrust>,
@@ -84,16 +86,16 @@ pub struct Access {
 }
 
 impl Access {
-    /// `clients` says whose certificates are believed; without it only tokens are.
+    /// Accepts client certificates that `clients` verifies; without `clients` only tokens authenticate.
     #[must_use]
     pub fn new(clients: Option<ClientTrust>) -> Self {
         Self { clients, tokens: Mutex::default(), decisions: Mutex::default() }
     }
 
-    /// Says who asks; none where nothing was shown that could say it. `client` reviews tokens.
+    /// Returns the user who sent a request; `None` without a valid certificate or a token. `client` reviews tokens.
     ///
     /// # Errors
-    /// 401 for a token that is nobody's, another code where it cannot be reviewed.
+    /// 401 for an invalid token, or for a token when `client` is `None`; another code when the review fails.
     pub async fn authenticate(
         &self,
         client: Option<&Client>,
@@ -117,7 +119,7 @@ impl Access {
         }
         let client = client.ok_or_else(unauthorized)?;
         let user = Arc::new(review_token(client, token).await?.ok_or_else(unauthorized)?);
-        self.tokens.lock().keep(token.to_owned(), user.clone(), TOKEN);
+        self.tokens.lock().keep(token.to_owned(), user.clone(), TOKEN_TTL);
         Ok(Some(user))
     }
 
@@ -138,10 +140,10 @@ impl Access {
         }
     }
 
-    /// Whether a user may, as `client` is told.
+    /// Whether the API server allows a user the verb on the target.
     ///
     /// # Errors
-    /// When it cannot be reviewed.
+    /// When the access review fails.
     pub async fn may(
         &self,
         client: &Client,
@@ -157,12 +159,12 @@ impl Access {
         let allowed = review_access(client, &question).await.inspect_err(|status| {
             tracing::warn!(%status, user = user.name, "access could not be reviewed");
         })? || seeded_bug!("access_is_not_reviewed");
-        self.decisions.lock().keep(question, allowed, if allowed { ALLOWED } else { DENIED });
+        self.decisions.lock().keep(question, allowed, if allowed { ALLOWED_TTL } else { DENIED_TTL });
         Ok(allowed)
     }
 }
 
-/// Upstream's word to those who are nobody.
+/// Returns upstream's answer to a request that is not authenticated.
 #[must_use]
 pub fn unauthorized() -> Refusal {
     Refusal::new(401, "Unauthorized")
@@ -195,7 +197,7 @@ async fn ask(client: &Client, group: &str, kind: &str, plural: &str, spec: Value
     serde_json::from_slice(&answer.bytes).map_err(Status::internal_error)
 }
 
-/// Answers that are good for a while.
+/// A cache of answers that expire.
 #[derive(Debug)]
 struct Memory<K, V>(HashMap<K, (Instant, V)>);
 
@@ -215,11 +217,11 @@ impl<K: Hash + Eq, V: Clone> Memory<K, V> {
     }
 
     fn keep(&mut self, key: K, value: V, time: Duration) {
-        if self.0.len() >= REMEMBERED {
+        if self.0.len() >= MAX_CACHED_ANSWERS {
             let now = clock::now();
             self.0.retain(|_, (until, _)| *until > now);
         }
-        if self.0.len() >= REMEMBERED {
+        if self.0.len() >= MAX_CACHED_ANSWERS {
             self.0.clear();
         }
         self.0.insert(key, (clock::after(time), value));

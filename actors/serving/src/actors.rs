@@ -1,17 +1,17 @@
-//! The actors of a process: `/debug/actors`, and what health and metrics see of them.
+//! The actors of a process as `/debug/actors`, health checks and metrics show them.
 
 use std::collections::BTreeMap;
 
 use oarlock_runtime::{ActorKind, ActorStatus, Life, System};
 use serde_json::Value;
 
-/// All of them as JSON.
+/// Returns the status of all actors as JSON.
 #[must_use]
 pub fn json(system: &System) -> String {
     serde_json::to_string(&system.snapshot()).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
 
-/// Who has failed for good: its row gave it up, and nobody of its name lives.
+/// Returns an actor that has failed for good: the actor ended with an error and no actor of the same kind and key is running.
 pub(crate) fn given_up(statuses: &[ActorStatus]) -> Option<String> {
     let lives = |lost: &ActorStatus| {
         statuses.iter().any(|other| other.life != Life::Ended && (&other.kind, &other.key) == (&lost.kind, &lost.key))
@@ -21,7 +21,7 @@ pub(crate) fn given_up(statuses: &[ActorStatus]) -> Option<String> {
     lost.map(|lost| format!("{}/{}: {}", lost.kind, lost.key, lost.last_error.as_deref().unwrap_or_default()))
 }
 
-/// What is not there yet: an actor of one of these kinds at all, and of each of them a state that does not say `synced: false`.
+/// Returns a kind without a running actor, or an actor of these kinds that has not published a state or whose state has `synced: false`.
 pub(crate) fn unsynced(statuses: &[ActorStatus], kinds: &[&'static ActorKind]) -> Option<String> {
     kinds.iter().find_map(|kind| {
         let mut of_kind = statuses.iter().filter(|status| status.kind == kind.name).peekable();
@@ -34,7 +34,7 @@ pub(crate) fn unsynced(statuses: &[ActorStatus], kinds: &[&'static ActorKind]) -
     })
 }
 
-/// Figures of one kind.
+/// The figures of all actors of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OfKind {
     pub(crate) lives: BTreeMap<String, u64>,
@@ -42,7 +42,7 @@ pub(crate) struct OfKind {
     pub(crate) queued: u64,
 }
 
-/// Figures by kind: there are few kinds, however many actors.
+/// Sums the actors' figures by kind, because a process has few kinds but many actors.
 pub(crate) fn by_kind(statuses: Vec<ActorStatus>) -> BTreeMap<String, OfKind> {
     statuses.into_iter().fold(BTreeMap::new(), |mut kinds: BTreeMap<String, OfKind>, status| {
         let kind = kinds.entry(status.kind).or_default();

@@ -1,4 +1,4 @@
-//! Answers: plain HTTP, texts as upstream's.
+//! HTTP answers, with upstream's texts.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -6,31 +6,31 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use oarlock_meta::Status;
 
-/// Why a body breaks off.
+/// The error that ends a body early.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of an answer.
+/// The body of an HTTP answer.
 pub type Body = UnsyncBoxBody<Bytes, Failure>;
 
-/// An answer; a body that breaks off breaks the connection, so that nobody takes a part for the whole.
+/// An HTTP answer. A body that ends early breaks the connection, so that no client takes a part for the whole.
 pub type Answer = Response<Body>;
 
-/// A code and a text.
+/// A refused or failed request: HTTP code and text of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The code.
+    /// The HTTP status code.
     pub code: u16,
-    /// What the client is told.
+    /// The text of the answer.
     pub text: String,
 }
 
 impl Refusal {
-    /// With this code and text.
+    /// A refusal with this code and text.
     pub fn new(code: u16, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
 
-    /// No such path.
+    /// The refusal of an unknown path.
     #[must_use]
     pub fn not_found() -> Self {
         Self::new(404, "404 page not found\n")
@@ -43,25 +43,25 @@ impl From<Refusal> for Answer {
     }
 }
 
-/// The API server or an actor failed.
+/// Converts the failure of the API server or an actor.
 impl From<Status> for Refusal {
     fn from(status: Status) -> Self {
         Self::new(if status.code >= 400 { status.code } else { 500 }, status.message)
     }
 }
 
-/// A text.
+/// Returns an answer with a plain text.
 pub fn text(code: u16, text: impl Into<String>) -> Answer {
     whole(code, "text/plain; charset=utf-8", text.into())
 }
 
-/// A body that is there as a whole.
+/// Returns an answer whose body is complete.
 pub fn whole(code: u16, media: &'static str, body: impl Into<Bytes>) -> Answer {
     let body = Full::new(body.into()).map_err(|never| match never {}).boxed_unsync();
     with(code, HeaderValue::from_static(media), body)
 }
 
-/// A body of this media type.
+/// Returns an answer with a body of this media type.
 #[must_use]
 pub fn with(code: u16, media: HeaderValue, body: Body) -> Answer {
     let mut answer = Response::new(body);

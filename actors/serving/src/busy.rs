@@ -1,4 +1,4 @@
-//! Whether requests of a connection are under way: from their arrival until the last byte of their answer was handed on.
+//! Counts the requests in progress of a connection, from a request's arrival until the last byte of the answer was passed on.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use parking_lot::Mutex;
 
 use crate::answer::{Body, Failure};
 
-/// Counts the requests of one connection. Clones count the same.
+/// The requests in progress of one connection. Clones share the count.
 #[derive(Clone, Debug)]
 pub(crate) struct Busy(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
     requests: usize,
-    /// When the last of them was over.
+    /// When the last request ended.
     since: Instant,
 }
 
@@ -30,13 +30,13 @@ impl Default for Busy {
 }
 
 impl Busy {
-    /// One more, until it is dropped.
-    pub(crate) fn enter(&self) -> InHand {
+    /// Counts one more request, until the guard is dropped.
+    pub(crate) fn enter(&self) -> RequestGuard {
         self.0.lock().requests += 1;
-        InHand(self.clone())
+        RequestGuard(self.clone())
     }
 
-    /// Waits until there was none for so long.
+    /// Waits until no request was in progress for the time `patience`.
     pub(crate) async fn idle(&self, patience: Duration) {
         loop {
             let until = {
@@ -51,18 +51,18 @@ impl Busy {
     }
 }
 
-/// A request that is under way.
+/// The guard of a request in progress.
 #[derive(Debug)]
-pub(crate) struct InHand(Busy);
+pub(crate) struct RequestGuard(Busy);
 
-impl InHand {
-    /// It is so until all of this has been sent.
+impl RequestGuard {
+    /// Keeps the request in progress until the whole body has been sent.
     pub(crate) fn until_sent(self, body: Body) -> Sending {
         Sending { body, _request: self }
     }
 }
 
-impl Drop for InHand {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut state = self.0.0.lock();
         state.requests = state.requests.saturating_sub(1);
@@ -70,11 +70,11 @@ impl Drop for InHand {
     }
 }
 
-/// The body of a request's answer.
+/// The body of an answer, whose request is in progress until the body is dropped.
 #[derive(Debug)]
 pub(crate) struct Sending {
     body: Body,
-    _request: InHand,
+    _request: RequestGuard,
 }
 
 impl hyper::body::Body for Sending {

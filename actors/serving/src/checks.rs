@@ -1,4 +1,4 @@
-//! What it takes to be alive and ready.
+//! The liveness and readiness checks of a component.
 
 use oarlock_bus::Bus;
 use oarlock_mesh::Placement;
@@ -7,12 +7,12 @@ use oarlock_runtime::{ActorKind, System};
 use crate::actors;
 use crate::health::Check;
 
-/// Fails while `wrong` says why.
+/// A check that fails while `wrong` returns a reason.
 fn unless(name: &'static str, wrong: impl Fn() -> Option<String> + Send + Sync + 'static) -> Check {
     Check::new(name, move || wrong().map_or(Ok(()), Err))
 }
 
-/// The process lives: no actor was given up, and nothing holds a thread.
+/// The liveness checks: no actor has failed for good, and no actor blocks a thread.
 pub(crate) fn live(system: &System) -> Vec<Check> {
     let (all, spins) = (system.clone(), system.clone());
     let lost = move || all.fatal().map(|fatal| fatal.to_string()).or_else(|| actors::given_up(&all.snapshot()));
@@ -20,7 +20,7 @@ pub(crate) fn live(system: &System) -> Vec<Check> {
     vec![Check::new("ping", || Ok(())), unless("actors", lost), unless("watchdog", stuck)]
 }
 
-/// It works: actors of `kinds` are there and have read what they work on, and nobody has asked it to stop.
+/// The readiness checks: actors of `kinds` run and are synced, and the process is not shutting down.
 pub(crate) fn ready(system: &System, kinds: Vec<&'static ActorKind>) -> Vec<Check> {
     let (reads, ends) = (system.clone(), system.clone());
     let mut checks = vec![Check::new("ping", || Ok(()))];
@@ -31,7 +31,8 @@ pub(crate) fn ready(system: &System, kinds: Vec<&'static ActorKind>) -> Vec<Chec
     checks
 }
 
-/// Of a part that shares its role's work with others: its Lease stands. The bus is told of, for everything works without.
+/// The readiness checks of a component that shares its role's units with other processes: the member's Lease must be valid. The bus is reported only,
+/// because a component works without one.
 #[must_use]
 pub fn of_crew(placement: &Placement, on: Option<&Bus>) -> Vec<Check> {
     let placement = placement.clone();
@@ -39,7 +40,7 @@ pub fn of_crew(placement: &Placement, on: Option<&Bus>) -> Vec<Check> {
     std::iter::once(unless("membership", stands)).chain(on.map(|on| bus(on).informs())).collect()
 }
 
-/// Of a part that is of no use without the bus.
+/// The readiness check of a component that needs the bus: the bus must be connected.
 #[must_use]
 pub fn bus(bus: &Bus) -> Check {
     let bus = bus.downgrade();

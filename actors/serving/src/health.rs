@@ -1,21 +1,21 @@
-//! `/livez`, `/readyz`, `/healthz`: named checks, all or one, as upstream words them.
+//! `/livez`, `/readyz`, `/healthz`: answers about all named checks or one, in upstream's format.
 
 use std::sync::Arc;
 
 use crate::slis;
 
-/// What one check found.
+/// The result of one health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The check's name.
     pub name: &'static str,
-    /// What is wrong, if anything.
+    /// Why the check failed; `None` if it succeeded.
     pub wrong: Option<String>,
-    /// It is told, and fails nothing.
+    /// Whether the result is only reported and does not fail the endpoint.
     pub informs: bool,
 }
 
-/// A check that is made whenever somebody asks.
+/// A named health check, run at each request.
 #[derive(Clone)]
 pub struct Check {
     name: &'static str,
@@ -30,44 +30,44 @@ impl std::fmt::Debug for Check {
 }
 
 impl Check {
-    /// One without which the whole fails; `look` says what is wrong.
+    /// A check that fails the endpoint when `look` returns an error.
     pub fn new(name: &'static str, look: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
         Self { name, informs: false, look: Arc::new(look) }
     }
 
-    /// The same, told and not needed.
+    /// Makes the check informational: its result is reported, but does not fail the endpoint.
     #[must_use]
     pub fn informs(self) -> Self {
         Self { informs: true, ..self }
     }
 
-    /// Its name.
+    /// Returns the check's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Looks.
+    /// Runs the check.
     #[must_use]
     pub fn find(&self) -> Finding {
         Finding { name: self.name, wrong: (self.look)().err(), informs: self.informs }
     }
 }
 
-/// What is asked for.
+/// The request to a health endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question<'a> {
-    /// `readyz` or another.
+    /// The endpoint: `healthz`, `livez` or `readyz`.
     pub endpoint: &'a str,
-    /// One of its checks alone; empty for all.
+    /// The only check to answer for; empty for all.
     pub check: &'a str,
-    /// Name them even when all is well.
+    /// Whether to list the checks even if all succeed.
     pub verbose: bool,
-    /// All but these.
+    /// The checks to leave out.
     pub exclude: Vec<&'a str>,
 }
 
-/// Code and text of an answer.
+/// Returns the HTTP code and text that answer a health request.
 #[must_use]
 pub fn answer(question: &Question<'_>, findings: &[Finding]) -> (u16, String) {
     let Question { endpoint, check, verbose, exclude } = question;

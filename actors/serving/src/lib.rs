@@ -1,11 +1,11 @@
-//! The HTTPS server of a process: what every part of the crew tells an operator of itself, and the pieces that kubelet and API server share.
+//! The HTTPS server by which every component shows its health, metrics and actors, and the parts of an HTTP server that kubelet and API server share.
 //!
-//! - [`bind`] takes the port and reads the certificate, before anything else is begun; [`serve`] answers there.
-//! - `/healthz`, `/livez`, `/readyz` ([`health`], [`checks`]) are for everybody; `/metrics` ([`metrics`]), `/metrics/slis` ([`slis`]) and `/debug/actors` ([`actors`]) for whom the
-//!   API server lets see them ([`access`]): upstream's delegated authentication and authorization.
-//! - [`listener`]: bounded connections with times for handshake, head and silence, each a gated task of the listener's actor.
+//! - [`bind`] binds the port and reads the certificate, before the process starts anything else; [`serve`] answers on the port.
+//! - `/healthz`, `/livez`, `/readyz` ([`health`], [`checks`]) are open to every client. `/metrics` ([`metrics`]), `/metrics/slis` ([`slis`]) and
+//!   `/debug/actors` ([`actors`]) need the API server's permission ([`access`]): upstream's delegated authentication and authorization.
+//! - [`listener`]: a bounded number of connections with timeouts for handshake, request head and idleness, each a gated task of the listener's actor.
 //!
-//! Invariant: no path that is not open answers anything but a refusal to somebody whose access was not reviewed.
+//! Invariant: a path that is not open answers only with a refusal unless the client's access was reviewed and allowed.
 
 pub mod access;
 pub mod actors;
@@ -35,40 +35,40 @@ use access::Access;
 use health::Check;
 use server::Server;
 
-/// The row of listeners. They serve until the crew has stopped, so that readiness fails first.
+/// The actor kind of listeners. Listeners stop after the controllers and schedulers, so that clients see readiness fail first.
 pub static LISTENER: ActorKind = ActorKind { name: "serving.listener", phase: Phase::Ingress, ..ActorKind::DEFAULT };
 
-/// The rows of this crate.
+/// The actor kinds of this crate.
 pub static KINDS: [&ActorKind; 1] = [&LISTENER];
 
-/// Connections at once.
-const CONNECTIONS: usize = 256;
+/// The most concurrent connections.
+const MAX_CONNECTIONS: usize = 256;
 
-/// The server could not be started.
+/// Why the server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error("--bind-address {address} --secure-port {port}: {source} (another port, or 0 for none, with --secure-port)", address = .address.ip(), port = .address.port())]
     Bind {
-        /// Which.
+        /// The address.
         address: SocketAddr,
         /// Why not.
         source: std::io::Error,
     },
-    /// A certificate cannot be used.
+    /// A certificate or key cannot be read or used.
     #[error("{flags}: {source}")]
     Certificate {
-        /// Who named it.
+        /// The flags that name the files.
         flags: &'static str,
         /// Why not.
         source: oarlock_pki::Error,
     },
-    /// The actor cannot be spawned.
+    /// The listener's actor cannot be spawned.
     #[error("the listener of --secure-port")]
     Spawn(#[from] oarlock_runtime::Error),
 }
 
-/// A port that is taken, and what is shown there.
+/// A bound port with the certificate and options for serving on it.
 #[derive(Debug)]
 pub struct Bound {
     socket: TcpListener,
@@ -76,20 +76,20 @@ pub struct Bound {
     options: SecureServingOptions,
 }
 
-/// What a part brings.
+/// The component-specific parts of the server: the API client for reviews, and the conditions of readiness.
 #[derive(Debug, Default)]
 pub struct Parts {
-    /// Whom to ask who somebody is and what they may; without it everything is forbidden that is not open.
+    /// The client for token and access reviews; without a client every path that is not open is forbidden.
     pub client: Option<Client>,
-    /// Whom `client` trusts: whose client certificates are believed, where no flag says it.
+    /// The server authorities that `client` trusts; also the authorities of client certificates unless a flag names others.
     pub trust: Option<ServerTrust>,
-    /// Actors that must be there, and synced, for it to be ready.
+    /// The actor kinds that must run, synced, before the component is ready.
     pub kinds: Vec<&'static ActorKind>,
-    /// What else it takes to be ready.
+    /// Further readiness checks.
     pub ready: Vec<Check>,
 }
 
-/// Takes the port, if it is not 0, and reads the certificate; `name` is who shows one that is made here.
+/// Binds the port, unless it is 0, and reads the certificate, or generates one for the subject `name` if no flags name files.
 ///
 /// # Errors
 /// [`Error::Bind`], [`Error::Certificate`].
@@ -106,7 +106,7 @@ pub async fn bind(options: &SecureServingOptions, port: u16, name: &str) -> Resu
 
 const TLS_FLAGS: &str = "--tls-cert-file, --tls-private-key-file";
 
-/// Serves there, if anywhere, until the process ends.
+/// Starts to serve on a bound port, if there is one, until the process ends.
 ///
 /// # Errors
 /// [`Error`].
@@ -123,7 +123,7 @@ async fn begin(system: &System, bound: Option<Bound>, parts: Parts) -> Result<()
     let open = options.authorization_always_allow_paths;
     let server = Server::new(system, Access::new(clients), parts.client, open, (parts.kinds, parts.ready));
     let tls = Some(TlsAcceptor::from(Arc::new(config)));
-    let address = listener::listen(system, &LISTENER, socket, tls, CONNECTIONS, server).await?;
+    let address = listener::listen(system, &LISTENER, socket, tls, MAX_CONNECTIONS, server).await?;
     tracing::info!(%address, "serves health and metrics");
     Ok(())
 }

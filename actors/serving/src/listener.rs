@@ -1,4 +1,4 @@
-//! A listener: an actor that accepts, one gated task per connection, so many connections at most.
+//! The listener: an actor that accepts a bounded number of HTTP connections, each served by a gated task.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,33 +20,34 @@ use tokio_util::sync::CancellationToken;
 use crate::answer::Answer;
 use crate::busy::Busy;
 
-/// A client has this long for its TLS handshake, and for the head of a request; over HTTP/1.1 also for the next one.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A connection on which nothing was asked for so long is closed (upstream: 90 s).
-const IDLE: Duration = Duration::from_secs(90);
-/// An HTTP/2 connection on which nothing came for this long is pinged.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// Connections already open have this long to finish their requests when the listener stops.
-const DRAIN: Duration = Duration::from_secs(5);
-/// After a connection that could not be accepted.
-const PAUSE: Duration = Duration::from_millis(20);
+/// The time for a TLS handshake, and for the head of a request; over HTTP/1.1 also for the next request.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time without a request after which a connection is closed (upstream: 90 s).
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// The time without data after which an HTTP/2 connection is pinged.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// The time that open connections have to finish their requests when the listener stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// The pause after a failure to accept a connection.
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// The certificates that a client has shown, its own first.
+/// The certificate chain that a client has presented, leaf first.
 pub type Chain = Arc<[CertificateDer<'static>]>;
 
-/// What answers requests.
+/// The handler of a listener's requests.
 pub trait Handler: Clone + Send + Sync + 'static {
-    /// Who is at the other end of a connection.
+    /// The identity of a connection's client.
     type Peer: Clone + Send + Sync + 'static;
 
-    /// Who has shown these certificates; none over plain HTTP.
+    /// Returns the identity of a client that has presented these certificates; `chain` is `None` over plain HTTP.
     fn peer(&self, chain: Option<Chain>) -> Self::Peer;
 
     /// Answers a request.
     fn answer(&self, peer: &Self::Peer, request: Request<Incoming>) -> impl Future<Output = Answer> + Send;
 }
 
-/// Serves on a bound socket, over TLS if `tls` is given: `most` connections at once, further ones wait in the kernel. Returns where it listens.
+/// Serves on a bound socket, over TLS if `tls` is given. At most `max_connections` connections are served concurrently; further ones wait in the kernel's
+/// backlog. Returns the socket's address.
 ///
 /// # Errors
 /// When the socket has no address, or the runtime refuses the actor.
@@ -55,13 +56,13 @@ pub async fn listen<H: Handler>(
     kind: &'static ActorKind,
     socket: TcpListener,
     tls: Option<TlsAcceptor>,
-    most: usize,
+    max_connections: usize,
     handler: H,
 ) -> Result<SocketAddr, oarlock_runtime::Error> {
     let spawn =
         |error: std::io::Error| oarlock_runtime::Error::Spawn { name: kind.name.to_owned(), reason: error.to_string() };
     let address = socket.local_addr().map_err(spawn)?;
-    let (socket, room) = (Arc::new(socket), Arc::new(Semaphore::new(most)));
+    let (socket, room) = (Arc::new(socket), Arc::new(Semaphore::new(max_connections)));
     let run = move |ctx| run(ctx, Arc::clone(&socket), Arc::clone(&room), tls.clone(), handler.clone());
     system.spawn_loop(kind, address.to_string(), run).await?;
     Ok(address)
@@ -80,9 +81,9 @@ async fn run<H: Handler>(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of file descriptors, or a client that went away: neither is the listener's end.
+                // Out of file descriptors, or the client has disconnected: the listener continues after either.
                 tracing::warn!(%error, "connection not accepted");
-                ctx.sleep(PAUSE).await;
+                ctx.sleep(ACCEPT_RETRY_PAUSE).await;
                 continue;
             }
         };
@@ -98,13 +99,13 @@ async fn run<H: Handler>(
 }
 
 async fn accepted_one<H: Handler>(handler: H, stop: CancellationToken, stream: TcpStream, tls: Option<TlsAcceptor>) {
-    // Only a matter of speed.
+    // TCP_NODELAY only saves latency; a failure is harmless.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
         let peer = handler.peer(None);
         return connection(handler, stop, stream, peer).await;
     };
-    let stream = match clock::timeout(HANDSHAKE, tls.accept(stream)).await {
+    let stream = match clock::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "tls handshake failed"),
         Err(_) => return tracing::debug!("tls handshake took too long"),
@@ -125,25 +126,25 @@ pub async fn connection<H: Handler>(
     let busy = Busy::default();
     let counting = busy.clone();
     let service = service_fn(move |request| {
-        let (handler, peer, request_in_hand) = (handler.clone(), peer.clone(), counting.enter());
+        let (handler, peer, request_guard) = (handler.clone(), peer.clone(), counting.enter());
         async move {
             let answer = handler.answer(&peer, request).await;
-            Ok::<_, std::convert::Infallible>(answer.map(|body| request_in_hand.until_sent(body)))
+            Ok::<_, std::convert::Infallible>(answer.map(|body| request_guard.until_sent(body)))
         }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(KEEP_ALIVE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(KEEP_ALIVE_INTERVAL);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(io), service);
     tokio::pin!(connection);
     tokio::select! {
         biased;
         result = connection.as_mut() => return ended(result),
         () = stop.cancelled() => {}
-        () = busy.idle(IDLE) => {}
+        () = busy.idle(IDLE_TIMEOUT) => {}
     }
     connection.as_mut().graceful_shutdown();
-    if let Ok(result) = clock::timeout(DRAIN, connection).await {
+    if let Ok(result) = clock::timeout(DRAIN_TIMEOUT, connection).await {
         ended(result);
     }
 }

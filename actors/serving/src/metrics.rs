@@ -1,4 +1,4 @@
-//! `/metrics`: what the process's parts have declared, and its actors.
+//! `/metrics`: the metrics that the process's crates have registered, and those of its actors.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::answer::{self, Answer};
 /// The media type of Prometheus' text format.
 pub const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The metrics of the process, its actors those of `system`.
+/// Returns the metrics of the process and of the actors of `system`, in Prometheus' text format.
 #[must_use]
 pub fn text(system: &System) -> String {
     let mut actors = Registry::default();
@@ -23,7 +23,7 @@ pub fn text(system: &System) -> String {
     oarlock_telemetry::registry().encode_with(&actors)
 }
 
-/// The same as an answer.
+/// Returns the metrics as an HTTP answer.
 #[must_use]
 pub fn answer(system: &System) -> Answer {
     answer::whole(200, MEDIA, text(system))
@@ -31,7 +31,7 @@ pub fn answer(system: &System) -> Answer {
 
 type Figure = fn(&OfKind) -> u64;
 
-/// The actors at one moment.
+/// A collector of the actors' figures at one moment.
 #[derive(Debug)]
 struct Actors(BTreeMap<String, OfKind>);
 
@@ -43,7 +43,7 @@ impl Collector for Actors {
                 family.encode_family(&[("kind", kind), ("life", life)])?.encode_gauge(count)?;
             }
         }
-        // Gauges: an actor that is gone takes its figures along.
+        // Gauges, not counters: the sum falls when an actor ends.
         let of_kind: [(&str, &str, Figure); 2] = [
             ("oarlock_actor_restarts", "Restarts after a failure of the actors that are there", |kind| kind.restarts),
             ("oarlock_actor_queue_depth", "Messages that wait for an actor", |kind| kind.queued),

@@ -1,37 +1,37 @@
-//! The query of a request.
+//! Parses the query string of a request.
 
 use http::Request;
 
-/// Names and values in their order.
+/// The parameters of a query string, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// The query of a request.
+    /// Parses the query string of a request.
     #[must_use]
     pub fn of<B>(request: &Request<B>) -> Self {
         Self::parse(request.uri().query().unwrap_or(""))
     }
 
-    /// What stands behind the question mark.
+    /// Parses a query string, the text after the question mark.
     #[must_use]
     pub fn parse(query: &str) -> Self {
         Self(query.split('&').filter(|pair| !pair.is_empty()).map(decoded).collect())
     }
 
-    /// Whether a name is there, with or without a value.
+    /// Whether the query has the parameter `name`, with or without a value.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| known == name)
     }
 
-    /// The first value of a name, else an empty one.
+    /// Returns the first value of the parameter `name`; empty if the query has none.
     #[must_use]
     pub fn first(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
-    /// All values of a name.
+    /// Returns all values of the parameter `name`.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -42,7 +42,7 @@ fn decoded(pair: &str) -> (String, String) {
     (unescaped(name), unescaped(value))
 }
 
-/// Percent-encoding of forms; what is none stays as it is.
+/// Decodes form percent-encoding; invalid sequences are kept.
 fn unescaped(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! The server of a part of the crew: health for everybody, metrics and actors for whom the API server lets see them.
+//! The request handler of a component's server: open health endpoints, and metrics and actors for authorized users.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::metrics;
 use crate::query::Query;
 use crate::slis;
 
-/// Answers requests. Clones share it.
+/// The request handler of a component's server. Clones share the state.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     inner: Arc<Inner>,
@@ -27,18 +27,18 @@ pub(crate) struct Server {
 struct Inner {
     system: System,
     access: Access,
-    /// Says who somebody is, and what they may.
+    /// The client for token and access reviews.
     client: Option<Client>,
-    /// Paths that everybody may see; what ends in `*` stands for all that begin so.
+    /// The paths that need no authorization; a path that ends in `*` matches every path with this prefix.
     open: Vec<String>,
     live: Vec<Check>,
     ready: Vec<Check>,
 }
 
-/// What a path asks for.
+/// The endpoint that a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route<'a> {
-    /// An endpoint, or one of its checks.
+    /// A health endpoint, and the name of one of its checks or an empty text.
     Health(&'a str, &'a str),
     Metrics,
     Slis,
@@ -75,7 +75,7 @@ impl Server {
 
     async fn try_answer(&self, chain: &Chain, request: &Request<Incoming>) -> Result<Answer, Refusal> {
         let path = request.uri().path().trim_end_matches('/');
-        // Before anybody is asked about it: whoever makes paths up costs the API server nothing.
+        // Checked before authorization, so that requests for unknown paths cause no reviews at the API server.
         let route = self.route(path).ok_or_else(Refusal::not_found)?;
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Err(Refusal::new(405, "405: Method Not Allowed"));
@@ -109,7 +109,7 @@ impl Server {
         if endpoint == "readyz" { &self.inner.ready } else { &self.inner.live }
     }
 
-    /// Lets nobody pass who may not.
+    /// Refuses a request unless its path is open or its user is authorized.
     async fn admit(&self, chain: &Chain, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
         if is_open(&self.inner.open, path) {
             return Ok(());
@@ -118,7 +118,7 @@ impl Server {
         let user = access.authenticate(client.as_ref(), chain, headers).await?;
         let user = user.unwrap_or_else(|| Arc::new(User::anonymous()));
         let forbidden = || Refusal::new(403, format!("forbidden: User {:?} cannot get path {path:?}\n", user.name));
-        // Without anybody to ask nothing is allowed.
+        // Without a client no access can be reviewed, so none is allowed.
         let client = client.as_ref().ok_or_else(forbidden)?;
         match access.may(client, &user, "get", Attributes::Path(path.to_owned())).await {
             Ok(true) => Ok(()),
@@ -140,7 +140,7 @@ impl Handler for Server {
     }
 }
 
-/// Upstream `path.NewAuthorizer`.
+/// Whether a path needs no authorization (upstream `path.NewAuthorizer`).
 fn is_open(open: &[String], path: &str) -> bool {
     open.iter().any(|open| match open.strip_suffix('*') {
         Some(beginning) => path.starts_with(beginning),

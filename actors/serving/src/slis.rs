@@ -20,7 +20,7 @@ struct Slis {
     total: Family<[Label; 3], Counter>,
 }
 
-/// One registry for the whole process, as for its other metrics.
+/// The process-wide registry of health check results.
 static PROCESS: LazyLock<Slis> = LazyLock::new(Slis::new);
 
 impl Slis {
@@ -54,18 +54,18 @@ impl Slis {
     }
 }
 
-/// Records what the checks of an endpoint found when the whole endpoint was asked.
+/// Records the results of an endpoint's checks when the whole endpoint was requested.
 pub(crate) fn observe<'a>(endpoint: &str, findings: impl Iterator<Item = &'a Finding>) {
     PROCESS.observe(endpoint, findings);
 }
 
-/// All results of the process, in Prometheus' text format.
+/// Returns all results of the process in Prometheus' text format.
 #[must_use]
 pub fn text() -> String {
     PROCESS.text()
 }
 
-/// The results as an HTTP answer.
+/// Returns the results as an HTTP answer.
 #[must_use]
 pub fn answer() -> Answer {
     answer::whole(200, MEDIA, text())

@@ -1,4 +1,4 @@
-//! Which certificate a server shows, and whose certificates it believes: as the flags say.
+//! Loads a server's certificate and the authorities of client certificates, as the flags say.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -10,25 +10,25 @@ use oarlock_pki::tls::ServingCertificate;
 use oarlock_pki::{ClientTrust, Error, Issued, Leaf, San, Subject, UnixTime, parse_chain};
 use oarlock_runtime::clock;
 
-/// The authorities of client certificates: those of the file, else those that signed the API server's.
+/// Returns the authorities of client certificates: those of the file, else those that the client trusts for the API server.
 ///
 /// # Errors
-/// When the file holds none.
+/// When the file cannot be read or has no certificate.
 pub fn clients(file: Option<&Path>, trust: Option<&ServerTrust>) -> Result<Option<ClientTrust>, Error> {
     let (pem, path) = match (file, trust) {
         (Some(file), _) => (oarlock_pki::read(file)?, file),
         (None, Some(ServerTrust::Authorities(pem))) => (pem.clone(), Path::new("certificate-authority-data")),
-        // Whoever trusts the whole world as a client does not trust it as a server: only tokens are left.
+        // Public or disabled server verification says nothing about clients: only tokens authenticate.
         (None, _) => return Ok(None),
     };
     let trust = parse_chain(&pem).and_then(|chain| ClientTrust::new(&chain));
     trust.map(Some).map_err(|error| error.in_file(path))
 }
 
-/// The certificate of the flags, else one that is made for `name` here and now and kept in memory.
+/// Reads the certificate that the flags name, or generates a self-signed one for `name`, kept in memory only.
 ///
 /// # Errors
-/// When the files hold none, or not a key and its certificate.
+/// When the files cannot be read, or do not hold a key and its certificate.
 pub(crate) fn certificate(options: &SecureServingOptions, name: &str) -> Result<Arc<ServingCertificate>, Error> {
     if let (Some(certificate), Some(key)) = (&options.tls_cert_file, &options.tls_private_key_file) {
         return ServingCertificate::read(certificate, key);

@@ -1,7 +1,7 @@
-//! "Most recent" reads: a proof of freshness that began after the read arrived, shared by all who wait for one.
+//! "Most recent" reads: a freshness proof that began after the read arrived, shared by all waiting reads.
 //!
-//! However many reads arrive, one barrier runs and one is queued: who arrives while one runs must not use it (it may
-//! have begun before an acknowledged write the reader knows of), so all of those share the next.
+//! At any time at most one barrier runs and one is queued. A read that arrives while a barrier runs must not use that barrier, which may have begun
+//! before an acknowledged write the client knows of; all such reads share the next barrier.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ struct Turns {
     revision: Revision,
 }
 
-/// The gate in front of [`Log::barrier`].
+/// Shares calls of [`Log::barrier`] among concurrent reads.
 #[derive(Debug, Default)]
 pub(crate) struct Barrier {
     turns: Mutex<Turns>,
@@ -27,9 +27,9 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// A revision at or above every write acknowledged before this call.
+    /// Returns a revision at or above every write acknowledged before this call.
     pub(crate) async fn pass(&self, log: &Arc<dyn Log>) -> Result<Revision, Error> {
-        // The next one to begin is the first that begins after now.
+        // Only a barrier that begins after this point may be used.
         let begun = self.turns.lock().begun;
         let wanted = if seeded_bug!("barrier_joined_in_flight") { begun.max(1) } else { begun + 1 };
         let _running = self.runner.lock().await;

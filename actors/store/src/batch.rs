@@ -1,4 +1,4 @@
-//! What travels to the committer, and how a batch of it becomes changes and answers. Pure.
+//! Requests to the committer, and the pure conversion of a batch into changes and answers.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use crate::entry::{Entry, EntryParts, Indexer};
 use crate::error::WriteError;
 use crate::view::{Change, View};
 
-/// One write, with what its writer knows about the value.
+/// One write, with the parts of its entry if the writer knows them.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// What to write.
+    /// The append to the log.
     pub append: Append,
-    /// The parts of the new entry; `None` lets the [`Indexer`] find them.
+    /// The parts of the new entry; `None` lets the [`Indexer`] extract them.
     pub parts: Option<EntryParts>,
 }
 
 impl Write {
-    /// A write whose entry the indexer makes.
+    /// Creates a write whose entry the indexer builds.
     #[must_use]
     pub fn new(append: Append) -> Self {
         Self { append, parts: None }
     }
 
-    /// A write that needs no parsing.
+    /// Creates a write whose value is not parsed again.
     #[must_use]
     pub fn with_parts(append: Append, parts: EntryParts) -> Self {
         Self { append, parts: Some(parts) }
@@ -44,10 +44,10 @@ impl Write {
     }
 }
 
-/// The entries of a group, in its order; for a delete the last state under the revision of the deletion.
+/// The entries of a group of writes, in order; for a delete the last state under the revision of the deletion.
 pub(crate) type Answer = Result<Vec<Arc<Entry>>, WriteError>;
 
-/// A group of writes on its way.
+/// A group of writes in the committer's queue.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) writes: Vec<Write>,
@@ -60,7 +60,7 @@ impl Request {
         self.writes.iter().map(|write| write.append.clone()).collect()
     }
 
-    /// Whether somebody still waits for it.
+    /// Whether the caller still waits for the answer.
     pub(crate) fn is_wanted(&self) -> bool {
         self.deadline > clock::now() && !self.reply.is_closed()
     }
@@ -69,13 +69,13 @@ impl Request {
         self.writes.iter().filter_map(|write| write.append.value.as_ref()).map(bytes::Bytes::len).sum()
     }
 
-    /// Answers; a caller that gave up in the meantime is no error.
+    /// Answers the request; a caller that has stopped waiting is no error.
     pub(crate) fn answer(self, answer: Answer) {
-        let _gone = self.reply.send(answer);
+        let _closed = self.reply.send(answer);
     }
 }
 
-/// The changes of a batch's committed groups, in the log's order.
+/// Returns the changes of a batch's committed groups, in the log's order.
 pub(crate) fn changes(
     requests: &[Request],
     outcomes: &[Result<GroupOutcome, oarlock_storage::Error>],
@@ -104,7 +104,7 @@ pub(crate) fn changes(
     changes
 }
 
-/// Answers a batch whose changes the View has applied; `entries` are theirs, in order.
+/// Answers a batch whose changes the View has applied; `entries` are the changes' entries, in order.
 pub(crate) fn answer(
     requests: Vec<Request>,
     outcomes: Vec<Result<GroupOutcome, oarlock_storage::Error>>,

@@ -1,7 +1,7 @@
-//! Bodies of objects at rest: what no watch window needs leaves the View for a bounded cache, and comes back from there or from the log.
+//! Cold bodies of objects: a body outside every watch window moves from the View to a bounded cache, and is read again from the cache or the log.
 //!
-//! The cache may forget anything at any time; the log has what the View lacks. A body is asked for by its key and the revision at which it was
-//! written, so whatever comes back is that version or nothing: slower, never another answer.
+//! The cache may evict anything at any time; the log has every body that the View lacks. A body is requested by key and write revision, so a read
+//! returns exactly that version or nothing. Evictions cost time but never change an answer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use oarlock_storage::{Error, Key, Log};
 use crate::entry::{Body, Entry, Indexer};
 use crate::offload::offload;
 
-/// Bodies asked of a log at a time.
-const FLIGHT: usize = 64;
+/// How many bodies are requested from a log at a time.
+const CONCURRENT_READS: usize = 64;
 
-/// Which bodies may leave the View, and where to.
+/// The configuration of cold bodies.
 #[derive(Clone, Debug)]
 pub struct ColdOptions {
-    /// Bytes of bodies at rest that stay in memory (`--cache-memory`).
+    /// How many bytes of cold bodies stay in memory (`--cache-memory`).
     pub memory_bytes: usize,
-    /// A folder for bodies that memory has no room for, and how many bytes of them (`--cache-disk`). What is in it from before is not used.
+    /// A folder for the bodies beyond the memory bound, and its bound in bytes (`--cache-disk`). Earlier contents of the folder are not used.
     pub disk: Option<(PathBuf, usize)>,
-    /// Key prefixes of the resources whose bodies may leave.
+    /// Key prefixes of the resources whose bodies may be cold.
     pub prefixes: Vec<String>,
-    /// For tests: bodies rest as soon as they are written, and the cache forgets every other one.
+    /// For tests: bodies become cold as soon as they are written, and the cache loses every other one.
     pub forgetful: bool,
 }
 
-/// The bodies at rest.
+/// The cache of cold bodies, which reads missing bodies from the log.
 pub(crate) struct Bodies {
     log: Arc<dyn Log>,
     indexer: Arc<dyn Indexer>,
@@ -47,10 +47,10 @@ impl std::fmt::Debug for Bodies {
 }
 
 impl Bodies {
-    /// Opens the cache, empty.
+    /// Opens an empty cache.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when its folder cannot be used.
+    /// [`Error::Unavailable`] when the cache's folder cannot be used.
     pub(crate) async fn open(
         log: Arc<dyn Log>,
         indexer: Arc<dyn Indexer>,
@@ -59,27 +59,27 @@ impl Bodies {
         Ok(Self { log, indexer, cache: cache(&options).await?, options })
     }
 
-    /// Whether bodies of this resource may rest.
-    pub(crate) fn takes(&self, prefix: &str) -> bool {
+    /// Whether bodies of this resource may be cold.
+    pub(crate) fn may_be_cold(&self, prefix: &str) -> bool {
         self.options.prefixes.iter().any(|known| known == prefix)
     }
 
-    /// Whether they rest at once, and not when no watch window needs them.
-    pub(crate) fn at_once(&self) -> bool {
+    /// Whether bodies become cold at once, instead of when they leave the watch window.
+    pub(crate) fn cold_at_once(&self) -> bool {
         self.options.forgetful
     }
 
-    /// Takes a value that has left the View.
+    /// Stores a body that leaves the View.
     pub(crate) fn keep(&self, key: &Key, at: Revision, value: Bytes) {
         if !self.options.forgetful || at.get().is_multiple_of(2) {
             self.cache.insert(name(key, at), value);
         }
     }
 
-    /// Entries with their bytes, in their order; `None` for one whose version is known nowhere any more.
+    /// Loads the bodies of entries, in order; `None` for an entry whose version neither the cache nor the log has any more.
     ///
     /// # Errors
-    /// The log's.
+    /// Errors of the log.
     pub(crate) async fn ready(&self, mut entries: Vec<Arc<Entry>>) -> Result<Vec<Option<Arc<Entry>>>, Error> {
         let mut missing = Vec::new();
         for (place, entry) in entries.iter_mut().enumerate() {
@@ -98,11 +98,11 @@ impl Bodies {
                 let log = Arc::clone(&log);
                 async move { log.body(&key, at).await.map(|value| (place, key, at, value)) }
             };
-            stream::iter(missing).map(read).buffered(FLIGHT).try_collect::<Vec<_>>().await
+            stream::iter(missing).map(read).buffered(CONCURRENT_READS).try_collect::<Vec<_>>().await
         });
         for (place, key, at, value) in read.await?? {
             let Some(slot) = ready.get_mut(place) else { continue };
-            // What upstream has written is not the value that left: it becomes that again.
+            // A value that upstream wrote differs from the evicted body; the indexer converts it again.
             let value = value.and_then(|value| self.indexer.entry(&key, &value, at).value());
             *slot = match (slot.take(), value) {
                 (Some(entry), Some(value)) => {
@@ -127,7 +127,7 @@ impl Bodies {
     }
 }
 
-/// What a version is called in the cache.
+/// Returns the cache key of a version.
 fn name(key: &Key, at: Revision) -> String {
     let at = if seeded_bug!("cold_body_ages") { Revision::ZERO } else { at };
     format!("{key}@{at}")
@@ -149,7 +149,7 @@ async fn cache(options: &ColdOptions) -> Result<HybridCache<String, Bytes>, Erro
     };
     let cache = builder.build().await.map_err(failed)?;
     if let Some((folder, _)) = &options.disk {
-        // The cache makes its files as the process's mask says.
+        // The cache creates its files with the process's umask, which may let other users read them.
         oarlock_storage::private::files_in(folder)
             .map_err(|error| Error::Unavailable(format!("the cache of bodies: {error}")))?;
     }

@@ -1,8 +1,8 @@
-//! The committer: takes what waits, makes it durable in one step, publishes it, answers.
+//! The committer: makes queued writes durable in one step, applies them to the View, then answers the callers.
 //!
-//! In that order. Nobody sees a revision that is not durable, and who got an answer, a conflict too, finds the View at
-//! least that far. While one commit is on the disk the next batch gathers; there is no other delay. Over a shared log
-//! writes go their own ways side by side, for the log itself orders them, and the tail tells how.
+//! The order is fixed: no reader sees a revision that is not durable, and a caller that has an answer (also a conflict) finds the View at that
+//! revision or later. While one commit is written to disk, the next batch gathers; there is no other delay. Over a shared log writes run
+//! concurrently, because the log orders them, and the tail of the log reports the order.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::offload::offload;
 use crate::resolve;
 use crate::view::View;
 
-/// A committer that fails has writes in flight whose outcome it does not know; only a fresh start from the log is safe.
+/// A committer that fails has writes in flight with unknown outcomes; only a fresh start from the log is safe.
 pub(crate) static COMMITTER: ActorKind = ActorKind {
     name: "store.committer",
     on_failure: OnFailure::StopProcess,
@@ -26,14 +26,14 @@ pub(crate) static COMMITTER: ActorKind = ActorKind {
     ..ActorKind::DEFAULT
 };
 
-/// Requests that may wait.
-pub(crate) const QUEUE: usize = 4096;
-/// Requests and bytes of values in one commit.
+/// The bound of the request queue.
+pub(crate) const QUEUE_CAPACITY: usize = 4096;
+/// The most requests, and the most bytes of values, in one commit.
 const BATCH_REQUESTS: usize = 1024;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Writes on their way to a shared log at a time.
-const FLIGHT: u32 = 1024;
+/// The most concurrent writes to a shared log.
+const CONCURRENT_WRITES: u32 = 1024;
 
 /// The committer's parts, shared with its actor.
 #[derive(Clone)]
@@ -45,12 +45,12 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    /// The actor's loop. Asked to stop, it takes no more requests and commits what waits.
+    /// Runs the actor's loop. When asked to stop, the committer accepts no more requests and commits the queued ones.
     pub(crate) async fn run(self, ctx: LoopCtx) -> Result<(), Failure> {
         let queue = Arc::clone(&self.queue);
         let mut queue = queue.lock().await;
         let shared = self.log.sharing() == Sharing::Shared;
-        let flight = Arc::new(Semaphore::new(FLIGHT as usize));
+        let flight = Arc::new(Semaphore::new(CONCURRENT_WRITES as usize));
         loop {
             let first = match ctx.or_stop(queue.recv()).await {
                 Some(first) => first,
@@ -60,7 +60,7 @@ impl Committer {
                 }
             };
             let Some(first) = first else {
-                let _landed = flight.acquire_many(FLIGHT).await;
+                let _all_answered = flight.acquire_many(CONCURRENT_WRITES).await;
                 return Ok(());
             };
             if shared {
@@ -68,7 +68,7 @@ impl Committer {
                 ctx.spawn("write", self.clone().send(first, permit))?;
                 continue;
             }
-            // Those who were answered last are about to write again: let them in before the next sync.
+            // The clients that were answered last are about to write again: gather their requests before the next sync.
             tokio::task::yield_now().await;
             let requests = gather(first, &mut queue);
             ctx.protected(self.commit(requests, &ctx)).await?;
@@ -82,8 +82,8 @@ impl Committer {
         let outcomes = match outcomes {
             Ok(outcomes) if !outcomes.iter().any(|outcome| matches!(outcome, Err(Error::Dead))) => outcomes,
             _ => {
-                // Answer nobody: what was written, and what of it is durable, nobody can say. The fatal hook ends the
-                // process; until it has, the callers wait.
+                // No request is answered, because it is unknown which writes are durable. The fatal hook ends the process; until then the callers
+                // wait.
                 ctx.cancelled().await;
                 drop(requests);
                 return Err(Error::Dead.into());
@@ -102,7 +102,7 @@ impl Committer {
         Ok(())
     }
 
-    /// One write of its own to a shared log, from its place in the queue to its answer.
+    /// Sends one request to a shared log and answers it.
     async fn send(self, request: Request, _flight: OwnedSemaphorePermit) {
         if !request.is_wanted() {
             return;
@@ -112,14 +112,14 @@ impl Committer {
         let outcome = offload(&self.log, move |log| async move { log.append_atomic(appends).await }).await;
         let answer = match outcome {
             Ok(Ok(outcome)) => resolve::answer(&self.view, &*self.indexer, &request, outcome, before).await,
-            // It ended on the way.
+            // The call was interrupted (a panic, or the runtime shuts down) and may have reached the log.
             Ok(Err(Error::Dead)) | Err(_) => Err(WriteError::Unknown),
             Ok(Err(error)) => Err(error.into()),
         };
         request.answer(answer);
     }
 
-    /// The forbidden bug: shows a create to readers before it is durable.
+    /// Shows a create to readers before it is durable (a seeded bug).
     fn publish_early(&self, requests: &[Request]) -> Option<Vec<Arc<crate::entry::Entry>>> {
         let [request] = requests else { return None };
         let [write] = request.writes.as_slice() else { return None };
@@ -134,8 +134,8 @@ impl Committer {
     }
 }
 
-/// The first request and those that wait behind it, within the bounds of a batch. Requests whose deadline has passed
-/// are dropped unwritten; their callers have gone.
+/// Returns the first request and those queued after it, within the bounds of a batch. Requests whose deadline has passed are dropped unwritten,
+/// because their callers no longer wait.
 fn gather(first: Request, queue: &mut mpsc::Receiver<Request>) -> Vec<Request> {
     let mut bytes = first.bytes();
     let mut requests = vec![first];

@@ -1,4 +1,4 @@
-//! The compactor: lets history go that is older, or larger, than the windows allow.
+//! The compactor: trims history that is older, or larger, than the configured windows allow.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::offload::offload;
 use crate::store::Options;
 use crate::view::View;
 
-/// Trims log and rings.
+/// Trims the log and the watch windows.
 pub(crate) static COMPACTOR: ActorKind =
     ActorKind { name: "store.compactor", phase: Phase::Storage, ..ActorKind::DEFAULT };
 
-/// Which revision was current when.
+/// The revisions that were current at past times.
 #[derive(Debug, Default)]
 struct Marks(VecDeque<(Instant, Revision)>);
 
@@ -25,7 +25,7 @@ impl Marks {
         self.0.push_back((now, revision));
     }
 
-    /// The latest revision known to be older than `window`; earlier marks are dropped.
+    /// Returns the latest revision known to be older than `window`; earlier marks are dropped.
     fn older_than(&mut self, window: Duration, now: Instant) -> Revision {
         let mut old = Revision::ZERO;
         while let Some((_, revision)) = self.0.pop_front_if(|(at, _)| now - *at >= window) {
@@ -35,7 +35,7 @@ impl Marks {
     }
 }
 
-/// The revision up to which history must go so that about `limit` bytes of it stay: history is taken as evenly spread.
+/// Returns the revision up to which history must be trimmed to keep about `limit` bytes, assuming that history is spread evenly over revisions.
 fn by_size(health: &Health, limit: u64) -> Revision {
     if health.history_bytes <= limit {
         return Revision::ZERO;
@@ -46,7 +46,7 @@ fn by_size(health: &Health, limit: u64) -> Revision {
     Revision(health.floor.get() + u64::try_from(step).unwrap_or(span).min(span))
 }
 
-/// The compactor's parts.
+/// The compactor's parts, shared with its actor.
 #[derive(Clone)]
 pub(crate) struct Compactor {
     log: Arc<dyn Log>,
@@ -62,14 +62,14 @@ impl Compactor {
         Self { log, view, window: *window, history_bytes: *history_bytes, every: *compact_every }
     }
 
-    /// The actor's loop.
+    /// Runs the actor's loop.
     pub(crate) async fn run(self, ctx: LoopCtx) -> Result<(), Failure> {
         let mut marks = Marks::default();
         loop {
             let now = clock::now();
             marks.add(now, self.view.applied());
             let old = marks.older_than(self.window, now);
-            // Never above what the View has: a trim must not pass a tail that is still needed.
+            // Never above what the View has applied: a trim must not pass a tail that is still needed.
             let large = by_size(&self.log.health(), self.history_bytes).min(self.view.applied());
             self.view.trim(old);
             let target = old.max(large);

@@ -1,7 +1,7 @@
-//! Entries: one object as the View keeps it, encoded bytes plus the little that reads decide on.
+//! Entries: one object as the View keeps it, as encoded bytes plus the fields that reads filter by.
 //!
-//! The log stores canonical JSON without `resourceVersion`, because the revision is known only once the write is
-//! durable. The View splices it in once, here; every list, get and watch then hands out the same bytes.
+//! The log stores canonical JSON without `resourceVersion`, because the revision is known only after the write is durable. The View inserts the
+//! revision once; every list, get and watch then returns the same bytes.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ const CLOSE: &[u8] = b"\",";
 /// An object's encoded bytes, canonical JSON with `resourceVersion`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// In memory.
+    /// The bytes are in memory.
     Ready(Bytes),
-    /// Not in the View.
+    /// The bytes are not in memory.
     Cold {
-        /// The log has the value, as it was written at this revision.
+        /// The revision of the write whose value the log has.
         at: Revision,
-        /// How many bytes there are when they are in memory. It has room where [`Bytes`] would be.
+        /// The length of the bytes once loaded. Fits into the space of [`Bytes`].
         length: u32,
     },
 }
 
-/// The values of a kind's selectable fields. The names are shared by every entry of the kind.
+/// The values of a kind's selectable fields. All entries of the kind share the names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     names: Option<Arc<[CompactString]>>,
@@ -35,37 +35,37 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Pairs names (`spec.nodeName`) with values by position; a name without a value reads as empty.
+    /// Pairs names (`spec.nodeName`) with values by position; a name without a value is empty.
     #[must_use]
     pub fn new(names: Arc<[CompactString]>, values: Vec<CompactString>) -> Self {
         Self { names: Some(names), values: values.into() }
     }
 
-    /// The value of the field with this name; `None` when the kind has no such selectable field.
+    /// Returns the value of a field; `None` when the kind has no such selectable field.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         let at = self.names.as_ref()?.iter().position(|n| n == name)?;
         Some(self.values.get(at).map_or("", CompactString::as_str))
     }
 
-    /// Every field, in the kind's order.
+    /// Iterates over all fields, in the kind's order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let names = self.names.as_deref().unwrap_or(&[]);
         names.iter().zip(self.values.iter()).map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 
-/// What a write or an [`Indexer`] knows about a value, so that the View parses nothing.
+/// The parts of an entry that a write or an [`Indexer`] extracts from a value, so that the View parses nothing.
 #[derive(Clone, Debug, Default)]
 pub struct EntryParts {
-    /// The byte offset inside the value, in `metadata` before a further member, at which `"resourceVersion":"N",`
-    /// goes; `None` leaves the bytes as they are.
+    /// The byte offset inside the value, in `metadata` before a further member, at which `"resourceVersion":"N",` is inserted; `None` leaves the
+    /// bytes unchanged.
     pub splice: Option<u32>,
     /// `metadata.uid`.
     pub uid: CompactString,
     /// `metadata.labels`, sorted by name.
     pub labels: Box<[(CompactString, CompactString)]>,
-    /// The kind's selectable fields without `metadata.name` and `metadata.namespace`, which the key tells.
+    /// The kind's selectable fields without `metadata.name` and `metadata.namespace`, which the key contains.
     pub fields: Fields,
     /// The uids in `metadata.ownerReferences`.
     pub owners: Box<[CompactString]>,
@@ -73,12 +73,12 @@ pub struct EntryParts {
     pub deletion: bool,
 }
 
-/// How entries are made from stored values; given by the layer that knows the kinds.
+/// Builds entries from stored values; implemented by the layer that knows the kinds.
 pub trait Indexer: Send + Sync + 'static {
-    /// Finds the parts of a stored value. A value it cannot read has no parts ([`EntryParts::default`]).
+    /// Extracts the parts of a stored value. A value that cannot be parsed has no parts ([`EntryParts::default`]).
     fn parts(&self, key: &Key, value: &Bytes) -> EntryParts;
 
-    /// The entry of a stored value.
+    /// Builds the entry of a stored value.
     fn entry(&self, key: &Key, value: &Bytes, revision: Revision) -> Entry {
         Entry::new(key.clone(), value, revision, self.parts(key, value))
     }
@@ -87,17 +87,17 @@ pub trait Indexer: Send + Sync + 'static {
 /// One version of one object.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Where it lives.
+    /// The object's key.
     pub key: Key,
-    /// Its `resourceVersion`.
+    /// The object's `resourceVersion`.
     pub revision: Revision,
-    /// Its bytes.
+    /// The encoded object.
     pub body: Body,
     /// `metadata.uid`.
     pub uid: CompactString,
     /// `metadata.labels`, sorted by name.
     pub labels: Box<[(CompactString, CompactString)]>,
-    /// Its selectable fields.
+    /// The kind's selectable fields.
     pub fields: Fields,
     /// The uids in `metadata.ownerReferences`.
     pub owners: Box<[CompactString]>,
@@ -107,7 +107,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Makes an entry from a stored value, splicing the revision in.
+    /// Builds an entry from a stored value by inserting the revision.
     #[must_use]
     pub fn new(key: Key, value: &Bytes, revision: Revision, parts: EntryParts) -> Self {
         let EntryParts { splice, uid, labels, fields, owners, deletion } = parts;
@@ -117,7 +117,7 @@ impl Entry {
         Self { key, revision, body: Body::Ready(bytes), uid, labels, fields, owners, deletion, splice }
     }
 
-    /// The same object under another revision: what a DELETED event carries.
+    /// Returns the same object under another revision, as a DELETED event carries it.
     #[must_use]
     pub fn at_revision(&self, revision: Revision) -> Self {
         let mut entry = self.clone();
@@ -129,7 +129,7 @@ impl Entry {
         entry
     }
 
-    /// This entry without its bytes, and the value they were made of; `None` when it has none.
+    /// Returns this entry without its bytes, and the stored value of the bytes; `None` when it has none.
     pub(crate) fn chilled(&self) -> Option<(Self, Bytes)> {
         let value = self.value()?;
         let Self { key, revision, uid, labels, fields, owners, deletion, splice, .. } = self.clone();
@@ -137,26 +137,26 @@ impl Entry {
         Some((Self { key, revision, body, uid, labels, fields, owners, deletion, splice }, value))
     }
 
-    /// This entry with the bytes that are made of its stored value.
+    /// Returns this entry with the bytes of its stored value.
     pub(crate) fn thawed(&self, value: &Bytes) -> Self {
         let at = self.splice.and_then(|at| usize::try_from(at).ok());
         let bytes = at.map_or_else(|| value.clone(), |at| spliced(value, at, at, self.revision));
         Self { body: Body::Ready(bytes), ..self.clone() }
     }
 
-    /// The namespace; empty for a cluster-scoped object.
+    /// Returns the namespace; empty for a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.key.namespace()
     }
 
-    /// The object's name.
+    /// Returns the object's name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.key.name()
     }
 
-    /// The encoded object with `resourceVersion`; `None` while it is cold ([`crate::View::ready`]).
+    /// Returns the encoded object with `resourceVersion`; `None` while it is cold ([`crate::View::ready`]).
     #[must_use]
     pub fn bytes(&self) -> Option<&Bytes> {
         match &self.body {
@@ -165,7 +165,7 @@ impl Entry {
         }
     }
 
-    /// How long the encoded object is, also while it is cold.
+    /// Returns the length of the encoded object, also while it is cold.
     #[must_use]
     pub fn length(&self) -> usize {
         match &self.body {
@@ -174,14 +174,14 @@ impl Entry {
         }
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&str> {
         let at = self.labels.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
         self.labels.get(at).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a selectable field, `metadata.name` and `metadata.namespace` included.
+    /// Returns the value of a selectable field, including `metadata.name` and `metadata.namespace`.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         match name {
@@ -191,7 +191,7 @@ impl Entry {
         }
     }
 
-    /// The value that is kept: the object without `resourceVersion`; `None` while it is cold.
+    /// Returns the stored value: the object without `resourceVersion`; `None` while it is cold.
     #[must_use]
     pub fn value(&self) -> Option<Bytes> {
         let bytes = self.bytes()?;
@@ -200,13 +200,13 @@ impl Entry {
         Some([bytes.get(..at)?, bytes.get(resume..)?].concat().into())
     }
 
-    /// What a version of this size costs while a watch window keeps it, in bytes.
+    /// Returns the bytes that a version of this size takes in a watch window.
     pub(crate) fn cost(&self) -> usize {
         self.bytes().map_or(0, Bytes::len) + self.key.as_str().len() + size_of::<Self>()
     }
 }
 
-/// `value` with `value[cut..resume]` replaced by the revision's member. Allocated to the exact size: entries live long.
+/// Returns `value` with `value[cut..resume]` replaced by the revision's member. Allocated to the exact size, because entries are long-lived.
 fn spliced(value: &[u8], cut: usize, resume: usize, revision: Revision) -> Bytes {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(revision.get()).as_bytes();

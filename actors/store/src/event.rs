@@ -1,4 +1,4 @@
-//! Events: one committed write as watchers see it, shared by all of them.
+//! Watch events: one committed write, shared by all watchers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,40 +8,40 @@ use oarlock_meta::Revision;
 
 use crate::entry::Entry;
 
-/// How many representations an event keeps encoded.
+/// How many representations an event caches in encoded form.
 pub const REPRESENTATIONS: usize = 8;
 
-/// What a write did to its key.
+/// The effect of a write on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
     /// The key did not exist before.
     Added,
-    /// The key existed and exists.
+    /// The key existed before and exists after.
     Modified,
-    /// The key exists no more; the entry is its last state under the revision of the deletion.
+    /// The key was deleted; the entry is its last state under the revision of the deletion.
     Deleted,
 }
 
-/// One committed write.
+/// One committed write as watchers receive it.
 #[derive(Debug)]
 pub struct Event {
-    /// What the write did.
+    /// The effect of the write.
     pub kind: EventKind,
-    /// Its place in the total order; also the entry's revision.
+    /// The write's position in the total order; also the entry's revision.
     pub revision: Revision,
     /// The object after the write (before it, for a deletion).
     pub entry: Arc<Entry>,
-    /// The object before the write, so that a selector can see an object come and go.
+    /// The object before the write, so that a selector can tell that an object began or ceased to match.
     pub prev: Option<Arc<Entry>>,
     encoded: [OnceLock<Box<Bytes>>; REPRESENTATIONS],
-    /// Bytes held by the ring this event is in.
+    /// The sum of bytes held by the ring of this event.
     held: Arc<AtomicUsize>,
-    /// Bytes this event added to `held`.
+    /// The bytes that this event has added to `held`.
     cost: AtomicUsize,
 }
 
 impl Event {
-    /// Bytes this event holds in its watch window.
+    /// Returns the bytes that this event takes in its watch window.
     pub(crate) fn cost(&self) -> usize {
         self.cost.load(Ordering::Relaxed)
     }
@@ -53,8 +53,7 @@ impl Event {
         Self { kind, revision, entry, prev, encoded, held, cost }
     }
 
-    /// The event in one representation, made at most once whoever asks. Ids at or above [`REPRESENTATIONS`] are made
-    /// every time.
+    /// Returns the event in one representation, encoded at most once for all watchers. Ids at or above [`REPRESENTATIONS`] are encoded every time.
     pub fn encoded(&self, representation: usize, make: impl FnOnce(&Self) -> Bytes) -> Bytes {
         let Some(slot) = self.encoded.get(representation) else { return make(self) };
         let bytes = slot.get_or_init(|| {
@@ -69,7 +68,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // Whoever lets go last: a slow reader's batch keeps counting against the window until it is sent.
+        // Runs when the last reference is dropped: the batch of a slow reader counts against the window until it is sent.
         self.held.fetch_sub(*self.cost.get_mut(), Ordering::Relaxed);
     }
 }

@@ -1,8 +1,7 @@
-//! The expirer: deletes objects of one resource when their computed time has come (Events: last timestamp +
-//! `--event-ttl`).
+//! The expirer: deletes objects of one resource at an expiry time computed from the object (Events: last timestamp + `--event-ttl`).
 //!
-//! The time is computed from the object, not kept beside it, so it is the same after every restart and on every
-//! backend. Deletes compare: an object that was written again in the meantime stays, and is looked at anew.
+//! The time is computed and not stored, so it is the same after every restart and on every backend. Deletes compare the revision: an object that was
+//! written again meanwhile is kept, and its time is computed again.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,22 +21,22 @@ use crate::event::EventKind;
 use crate::store::Store;
 use crate::view::Interest;
 
-/// Deletes what has expired.
+/// Deletes expired objects.
 pub static EXPIRER: ActorKind = ActorKind { name: "store.expirer", phase: Phase::Crew, ..ActorKind::DEFAULT };
 
-/// When an object is to be deleted; `None`: never.
+/// Computes when an object is to be deleted; `None` means never.
 pub type Expiry = Arc<dyn Fn(&Entry) -> Option<Timestamp> + Send + Sync>;
 
-/// Objects looked at together when there is nothing else to go by.
+/// How many entries are loaded together in the initial scan.
 const LOADED_AT_ONCE: usize = 256;
-/// Deletes on their way at a time.
-const FLIGHT: usize = 64;
-/// The longest sleep, so that a wall clock that was set is noticed.
-const LOOK: Duration = Duration::from_secs(30);
-/// How long one delete may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The most concurrent deletes.
+const CONCURRENT_DELETES: usize = 64;
+/// The longest sleep, so that a change of the wall clock is noticed.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+/// The deadline of one delete.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after a delete that the store refused.
-const RETRY: Duration = Duration::from_secs(1);
+const PAUSE_AFTER_REFUSAL: Duration = Duration::from_secs(1);
 
 type Due = Reverse<(Timestamp, Key, Revision)>;
 
@@ -64,21 +63,21 @@ async fn run(ctx: LoopCtx, store: Store, prefix: Arc<str>, expiry: Expiry) -> Re
         let mut heap = BinaryHeap::new();
         let entries: Vec<Arc<Entry>> = snapshot.iter().cloned().collect();
         for some in entries.chunks(LOADED_AT_ONCE) {
-            // What was replaced meanwhile comes again as an event.
+            // An object that was replaced meanwhile arrives again as an event.
             heap.extend(store.view().ready(some.to_vec()).await?.iter().flatten().filter_map(due));
         }
         let Ok(mut cursor) = store.view().watch(&prefix, snapshot.revision(), Interest::All, None) else { continue };
         drop((snapshot, entries));
         loop {
             let now = clock::wall();
-            let wait = heap.peek().map_or(LOOK, |Reverse((at, ..))| until(*at, now).min(LOOK));
+            let wait = heap.peek().map_or(LONGEST_SLEEP, |Reverse((at, ..))| until(*at, now).min(LONGEST_SLEEP));
             let Some(batch) = ctx.or_stop(cursor.next_batch(1024, clock::after(wait))).await else { return Ok(()) };
-            // Too far behind: look at everything again.
+            // The watch window has moved past this watcher: scan all objects again.
             let Ok(batch) = batch else { break };
             let live = batch.events.iter().filter(|event| event.kind != EventKind::Deleted);
             heap.extend(live.filter_map(|event| due(&event.entry)));
             let refused = expire(&ctx, &store, &mut heap).await;
-            if refused && !ctx.sleep(RETRY).await {
+            if refused && !ctx.sleep(PAUSE_AFTER_REFUSAL).await {
                 return Ok(());
             }
         }
@@ -89,12 +88,12 @@ fn until(at: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)
 }
 
-/// Deletes everything that is due; says whether the store refused something, which is then due again.
+/// Deletes all objects that are due. Returns whether the store refused a delete, which then stays due.
 async fn expire(ctx: &LoopCtx, store: &Store, heap: &mut BinaryHeap<Due>) -> bool {
     loop {
         let now = clock::wall();
         let mut flight = Vec::new();
-        while flight.len() < FLIGHT && heap.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
+        while flight.len() < CONCURRENT_DELETES && heap.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             flight.extend(heap.pop());
         }
         if flight.is_empty() {
@@ -102,12 +101,12 @@ async fn expire(ctx: &LoopCtx, store: &Store, heap: &mut BinaryHeap<Due>) -> boo
         }
         let deletes = flight.into_iter().map(|due| async move {
             let Reverse((_, key, revision)) = &due;
-            // A newer version brought its own due time; the old one finds nothing to do.
+            // A newer version has its own due time; the entry of the old version is dropped.
             if store.view().get(key).is_none_or(|entry| entry.revision != *revision) {
                 return None;
             }
             let write = Write::new(Append::delete(key.clone(), *revision));
-            match store.write(write, clock::after(PATIENCE)).await {
+            match store.write(write, clock::after(DELETE_TIMEOUT)).await {
                 Ok(_) | Err(WriteError::Conflict { .. }) => None,
                 Err(error) => {
                     tracing::warn!(%error, key = %key, "an expired object could not be deleted yet");

@@ -1,4 +1,4 @@
-//! Everything there is at one revision, as a snapshot has it: the same objects and bytes whatever log keeps them.
+//! Export of all objects at one revision, independent of the log that stores them.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use crate::error::ReadError;
 use crate::feeder;
 use crate::view::{DEFAULT_WINDOW_BYTES, Snapshot, View};
 
-/// Objects that are made ready at a time.
-const CHUNK: usize = 32;
+/// How many objects are loaded at a time.
+const OBJECTS_PER_LOAD: usize = 32;
 
-/// The state at one revision; it stays as it is while the View moves on.
+/// The state at one revision; later writes to the View do not change it.
 #[derive(Debug)]
 pub struct Export {
     view: View,
     revision: Revision,
-    /// By prefix, and so by key.
+    /// Sorted by prefix, and so by key.
     snapshots: Vec<Snapshot>,
 }
 
-/// Reads a log that no server uses.
+/// Reads a log that no server is using.
 ///
 /// # Errors
-/// The log's; or [`Error::Corrupt`] when its records do not follow from one another.
+/// Errors of the log; [`Error::Corrupt`] when its records do not follow from one another.
 pub async fn read(log: &Arc<dyn Log>, indexer: &Arc<dyn Indexer>) -> Result<Export, Error> {
     let view = View::new(DEFAULT_WINDOW_BYTES);
     let loaded = feeder::load(log, &view, indexer).await?;
@@ -35,17 +35,17 @@ pub async fn read(log: &Arc<dyn Log>, indexer: &Arc<dyn Indexer>) -> Result<Expo
 }
 
 impl Export {
-    /// What a View has at `revision`.
+    /// Exports the View's state at `revision`.
     ///
     /// # Errors
-    /// [`ReadError::Expired`] when the watch windows do not reach back to it, [`ReadError::Future`] when the View is not there yet.
+    /// [`ReadError::Expired`] when `revision` is below the watch windows, [`ReadError::Future`] when the View has not applied it yet.
     pub fn new(view: &View, revision: Revision) -> Result<Self, ReadError> {
         let snapshots =
             view.prefixes().iter().map(|prefix| view.list_at(prefix, revision)).collect::<Result<_, _>>()?;
         Ok(Self { view: view.clone(), revision, snapshots })
     }
 
-    /// What a snapshot of it says of itself.
+    /// Returns the header of the export's snapshot.
     #[must_use]
     pub fn header(&self) -> Header {
         let system = Key::cluster("/registry/namespaces/", "kube-system");
@@ -57,12 +57,12 @@ impl Export {
         }
     }
 
-    /// All objects by key, a few in memory at a time.
+    /// Streams all objects by key, a few in memory at a time.
     pub fn objects(self) -> impl Stream<Item = Result<Object, ReadError>> + Send {
         let Self { view, snapshots, .. } = self;
         let entries = snapshots.into_iter().flat_map(Snapshot::into_entries);
         stream::iter(entries)
-            .chunks(CHUNK)
+            .chunks(OBJECTS_PER_LOAD)
             .then(move |entries| {
                 let view = view.clone();
                 async move { stream::iter(ready(&view, entries).await) }
@@ -71,7 +71,7 @@ impl Export {
     }
 }
 
-/// The objects of entries, whose bodies may be cold.
+/// Loads the objects of entries, whose bodies may be cold.
 async fn ready(view: &View, entries: Vec<Arc<Entry>>) -> Vec<Result<Object, ReadError>> {
     let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
     let entries = match view.ready(entries).await {
@@ -79,7 +79,7 @@ async fn ready(view: &View, entries: Vec<Arc<Entry>>) -> Vec<Result<Object, Read
         Err(error) => return vec![Err(error)],
     };
     let object = |(key, entry): (Key, Option<Arc<Entry>>)| {
-        // Replaced since, so long ago that the log has forgotten it.
+        // The version was replaced so long ago that the log has compacted it.
         let value = entry.as_ref().and_then(|entry| entry.value());
         let value =
             value.ok_or_else(|| ReadError::Log(format!("{key} was replaced, and what it was is known no more")))?;

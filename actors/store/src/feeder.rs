@@ -1,4 +1,4 @@
-//! The feeder: fills the View from the log, at the start and, over a shared log, for ever after.
+//! The feeder: fills the View from the log at the start and, over a shared log, follows the log's tail.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ pub(crate) use self::fill::load;
 /// Follows a shared log.
 pub(crate) static FEEDER: ActorKind = ActorKind { name: "store.feeder", phase: Phase::Storage, ..ActorKind::DEFAULT };
 
-/// Records applied at a time.
-const CHUNK: usize = 1024;
-/// The pause after the log could not be read.
-const RETRY: Duration = Duration::from_millis(100);
+/// How many records are applied at a time.
+const RECORDS_PER_CHUNK: usize = 1024;
+/// The pause after a failed read of the log.
+const PAUSE_AFTER_READ_ERROR: Duration = Duration::from_millis(100);
 
 fn change(record: Record, indexer: &dyn Indexer) -> Change {
     let Record { revision, key, prev, value } = record;
@@ -31,8 +31,9 @@ fn change(record: Record, indexer: &dyn Indexer) -> Change {
     Change { key, revision, prev, entry }
 }
 
-/// Replaces what a View that is being read has by the log's present, in one step: its readers never see an older state. What was before is
-/// gone; every watcher that has not heard it from another server starts again, all of them when the log may hold `another` history.
+/// Replaces the state of a View in use by the log's current state, in one step, so that readers never see an older state. The watch windows are
+/// emptied: watchers that have not received the missed events from another server must start again; all of them, when the log may hold `another`
+/// history.
 async fn reload(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Indexer>, another: bool) -> Result<(), Error> {
     let (view, indexer) = (view.clone(), Arc::clone(indexer));
     offload(log, move |log| async move {
@@ -53,7 +54,7 @@ async fn reload(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Indexer>, ano
     .await?
 }
 
-/// What a change leaves of a state.
+/// Applies a change to a state.
 fn settle(state: &mut BTreeMap<Key, Arc<Entry>>, change: Change) {
     match change.entry {
         Some(entry) => state.insert(change.key, entry),
@@ -61,7 +62,7 @@ fn settle(state: &mut BTreeMap<Key, Arc<Entry>>, change: Change) {
     };
 }
 
-/// The feeder's parts.
+/// The feeder's parts, shared with its actor.
 #[derive(Clone)]
 pub(crate) struct Feeder {
     pub(crate) log: Arc<dyn Log>,
@@ -70,17 +71,17 @@ pub(crate) struct Feeder {
 }
 
 impl Feeder {
-    /// The actor's loop: follows the log from where the View is; loads again after a hole or a compaction.
+    /// Runs the actor's loop: follows the log from the View's revision; loads the state again after a hole or a compaction.
     pub(crate) async fn run(self, ctx: LoopCtx) -> Result<(), Failure> {
-        let mut told = None;
+        let mut reported_at = None;
         while !ctx.is_stopping() {
             let error = match ctx.or_stop(self.follow()).await {
                 None => return Ok(()),
                 Some(error) => error,
             };
-            // A log that stays away is told of once.
+            // A log that stays unavailable is reported once.
             let at = self.view.applied();
-            if told.replace(at) == Some(at) {
+            if reported_at.replace(at) == Some(at) {
                 tracing::debug!(%error, "the view is still without the log's tail");
             } else {
                 tracing::warn!(%error, "the view lost the log's tail");
@@ -88,7 +89,7 @@ impl Feeder {
             match error {
                 Error::Dead => return Err(error.into()),
                 Error::Compacted { .. } | Error::Corrupt(_) => {
-                    // Below the new floor nothing is known any more.
+                    // Below the new floor no history is known any more.
                     let another = matches!(error, Error::Corrupt(_));
                     let again = if seeded_bug!("reload_goes_back") {
                         load(&self.log, &self.view, &self.indexer).await.map(drop)
@@ -97,18 +98,18 @@ impl Feeder {
                     };
                     if let Err(error) = again {
                         tracing::warn!(%error, "the view cannot be loaded again yet");
-                        ctx.sleep(RETRY).await;
+                        ctx.sleep(PAUSE_AFTER_READ_ERROR).await;
                     }
                 }
                 _ => {
-                    ctx.sleep(RETRY).await;
+                    ctx.sleep(PAUSE_AFTER_READ_ERROR).await;
                 }
             }
         }
         Ok(())
     }
 
-    /// Applies the tail until it breaks; says why it did.
+    /// Applies the log's tail until an error occurs, and returns the error.
     async fn follow(&self) -> Error {
         let mut last = self.view.applied();
         let mut tail = match self.log.tail(last).await {
@@ -116,11 +117,11 @@ impl Feeder {
             Err(error) => return error,
         };
         loop {
-            let batch = match tail.next(CHUNK).await {
+            let batch = match tail.next(RECORDS_PER_CHUNK).await {
                 Ok(batch) => batch,
                 Err(error) => return error,
             };
-            // A log may say things twice; the order tells what is new. Writes of one revision come together.
+            // The log may repeat records; those at or below the last revision are skipped. Writes of one revision are in one batch.
             let new = batch.records.into_iter().filter(|record| record.revision > last);
             let changes: Vec<Change> = new.map(|record| change(record, &*self.indexer)).collect();
             last = changes.last().map_or(last, |change| change.revision);

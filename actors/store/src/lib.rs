@@ -1,7 +1,7 @@
 //! The store's actors: committer, [`View`] and its watchers, compactor, expirer.
 //!
-//! A write goes through the committer into the log (`oarlock-storage`) and from there into the View; every read is
-//! answered by the View. Nobody sees a revision that is not durable.
+//! A write goes through the committer into the log (`oarlock-storage`) and from there into the View; the View answers all reads. No reader sees a
+//! revision that is not durable.
 
 mod barrier;
 mod batch;
@@ -30,7 +30,7 @@ pub use export::Export;
 pub use store::{Options, StartError, Store};
 pub use view::{Batch, Change, DEFAULT_WINDOW_BYTES, Filter, Interest, Snapshot, View, WatchCursor};
 
-/// The rows of this crate's actors.
+/// The kinds of this crate's actors.
 pub static KINDS: &[&ActorKind] = &[&committer::COMMITTER, &compactor::COMPACTOR, &expirer::EXPIRER, &feeder::FEEDER];
 
 #[cfg(test)]

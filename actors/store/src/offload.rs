@@ -1,4 +1,4 @@
-//! Calls to a log, on a thread that may block when the log does.
+//! Calls to a log, on a blocking thread if the log may block.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use oarlock_storage::{Error, Log};
 use tokio::runtime::Handle;
 
-/// Runs `call` on the log: here when the log never blocks, else on tokio's blocking pool. The blocking pool keeps the
-/// call running when the caller is dropped, so a commit is never torn.
+/// Runs `call` on the log: on this thread when the log never blocks, else on tokio's blocking pool. The blocking pool finishes the call when the
+/// caller is dropped, so no commit is left half done.
 ///
 /// # Errors
-/// [`Error::Dead`] when the call panicked or the runtime is going down.
+/// [`Error::Dead`] when the call panicked or the runtime is shutting down.
 pub(crate) async fn offload<T, F, R>(log: &Arc<dyn Log>, call: F) -> Result<T, Error>
 where
     T: Send + 'static,

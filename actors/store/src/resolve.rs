@@ -1,12 +1,12 @@
-//! Answers over a shared log, where only the tail tells what happened.
+//! Outcomes of writes to a shared log, derived from the log's tail.
 //!
-//! A committed write is answered when the View has applied it, a conflict when the View has applied what it conflicts
-//! with. An unknown outcome is looked for in the events of its key: our bytes are our write; for updates and deletes,
-//! our predecessor followed by another write is a conflict, because no revision comes twice. Our bytes at a time when
-//! the claim was not ours are another holder's, who does the same work: the commit compares the claim. A delete of our
-//! predecessor is nobody's in particular: it carries no bytes, and two callers must not both be told that it was theirs. A create that meets
-//! another's create proves nothing: it may be late, and land after that one's delete. What is not seen before the
-//! deadline, or within [`LOOK`], stays unknown: callers have objects that wait for them, and look for themselves.
+//! A committed write is answered when the View has applied it, a conflict when the View has applied the conflicting revision. For an unknown outcome,
+//! the events of the key are searched. An event with this write's bytes is this write. For updates and deletes, an event that replaces the expected
+//! revision by another write is a conflict, because no revision occurs twice. An event with the same bytes, written while the claim was not ours,
+//! belongs to another holder that does the same work: the commit compares the claim. A delete of the expected revision cannot be attributed: it
+//! carries no bytes, and two callers must not both be told that it was theirs. A create that meets another create proves nothing: it may be delayed,
+//! and be applied after the other one's delete. An outcome that is not seen before the deadline, or within [`UNKNOWN_OUTCOME_SEARCH`], stays unknown;
+//! the callers then read the objects themselves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,11 @@ use crate::error::WriteError;
 use crate::event::{Event, EventKind};
 use crate::view::{Interest, View};
 
-/// What is not seen by then will hardly come: longer than etcd itself keeps a request that its leader has not answered (7 s), and than it takes to
-/// have another leader.
-const LOOK: Duration = Duration::from_secs(10);
+/// How long the event of an unknown outcome is awaited. Longer than etcd keeps a request that its leader has not answered (7 s), and than the
+/// election of another leader takes.
+const UNKNOWN_OUTCOME_SEARCH: Duration = Duration::from_secs(10);
 
-/// Waits for what an outcome needs, and makes the answer; `before` was applied before the commit began.
+/// Waits until the View has applied what the outcome refers to, and returns the answer; `before` was applied before the commit began.
 pub(crate) async fn answer(
     view: &View,
     indexer: &dyn Indexer,
@@ -37,7 +37,7 @@ pub(crate) async fn answer(
     let deadline = request.deadline;
     match outcome {
         GroupOutcome::Rejected { index, current, cause } => {
-            // A retry must not run against a View that has not seen what it lost to.
+            // A retry must run against a View that has applied the conflicting revision.
             let _late = view.wait_applied(current.unwrap_or_default(), deadline).await;
             Err(WriteError::Conflict { index, current, cause })
         }
@@ -47,7 +47,7 @@ pub(crate) async fn answer(
                 view.wait_applied(revision, deadline).await.map_err(|_| WriteError::Unknown)?;
                 let entry = match write.entry(revision, indexer) {
                     Some(entry) => Some(entry),
-                    // What was deleted, only its event tells.
+                    // Only the event has the last state of a deleted object.
                     None => {
                         let event = find(view, write, before, deadline, |event| event.revision == revision).await;
                         event.map(|event| Arc::clone(&event.entry))
@@ -58,7 +58,7 @@ pub(crate) async fn answer(
             Ok(entries)
         }
         GroupOutcome::Unknown => {
-            let deadline = deadline.min(clock::after(LOOK));
+            let deadline = deadline.min(clock::after(UNKNOWN_OUTCOME_SEARCH));
             let mut entries = Vec::with_capacity(request.writes.len());
             for (index, write) in request.writes.iter().enumerate() {
                 let telling = |event: &Event| is_ours(event, write, indexer) || succeeds(event, write);
@@ -85,7 +85,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// The first event of the write's key after `before` that is the one looked for.
+/// Returns the first event of the write's key after `before` that matches.
 async fn find(
     view: &View,
     write: &Write,
@@ -107,7 +107,8 @@ async fn find(
     }
 }
 
-/// Whether a claim did not stand when `at` was written; `before` was applied before its holder tried to write. `None`: that is longer ago than is known.
+/// Whether a claim was not held when `at` was written; `before` was applied before its holder tried to write. `None` when that is below the watch
+/// window.
 fn lapsed(view: &View, fence: &Fence, before: Revision, at: Revision) -> Option<bool> {
     let key = &fence.key;
     if at < fence.at {
@@ -117,19 +118,19 @@ fn lapsed(view: &View, fence: &Fence, before: Revision, at: Revision) -> Option<
         return Some(false);
     }
     let interest = Interest::Object { namespace: key.namespace().into(), name: key.name().into() };
-    // What was applied may be behind what the holder knew.
+    // The View may have applied less than the holder of the claim had read.
     let first = view.watch(key.resource(), before.max(fence.at), interest, None).ok()?.take(1).ok()?.events.pop();
     let stood = |change: &Event| change.prev.as_ref().is_some_and(|prev| prev.revision == fence.at);
     Some(first.is_none_or(|change| change.revision < at || !stood(&change)))
 }
 
-/// Whether an event took the place of the version this write expected.
+/// Whether an event replaced the version that this write expected.
 fn succeeds(event: &Event, write: &Write) -> bool {
     let prev = event.prev.as_ref().map(|prev| prev.revision);
     matches!(write.append.expect, Expect::At(revision) if prev == Some(revision))
 }
 
-/// Whether an event is this write, as far as anyone can tell.
+/// Whether an event is this write, as far as its bytes and claim can show.
 fn is_ours(event: &Event, write: &Write, indexer: &dyn Indexer) -> bool {
     let prev = event.prev.as_ref().map(|prev| prev.revision);
     let expected = match write.append.expect {

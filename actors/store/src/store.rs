@@ -1,4 +1,4 @@
-//! The store as the API uses it: writes go in here, reads come from its [`View`].
+//! The store as the API uses it: the entry point for writes, and for reads through its [`View`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,32 +12,32 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use crate::barrier::Barrier;
 use crate::batch::{Answer, Request, Write};
 use crate::bodies::{Bodies, ColdOptions};
-use crate::committer::{COMMITTER, Committer, QUEUE};
+use crate::committer::{COMMITTER, Committer, QUEUE_CAPACITY};
 use crate::compactor::{COMPACTOR, Compactor};
 use crate::entry::{Entry, Indexer};
 use crate::error::{ReadError, WriteError};
 use crate::feeder::{self, FEEDER, Feeder};
 use crate::view::{DEFAULT_WINDOW_BYTES, View};
 
-/// How a store is set up.
+/// The configuration of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of watch windows kept in memory, all resources together (`--watch-window-bytes`).
+    /// The bound of all watch windows together, in bytes (`--watch-window-bytes`).
     pub window_bytes: usize,
-    /// For how long history is kept, for watches and exact reads.
+    /// How long history is kept, for watches and exact reads.
     pub window: Duration,
-    /// Bytes of superseded versions the log may keep, whatever their age.
+    /// How many bytes of superseded versions the log may keep, whatever their age.
     pub history_bytes: u64,
-    /// How often the compactor looks.
+    /// The period of the compactor.
     pub compact_every: Duration,
-    /// Where bodies rest that no watch window needs; `None` keeps all in memory.
+    /// The cache for cold bodies; `None` keeps all bodies in memory.
     pub cold: Option<ColdOptions>,
     /// Part of the actors' names, unique in the process.
     pub name: String,
 }
 
 impl Default for Options {
-    /// 64 MiB and 5 minutes of windows, 256 MiB of history, a look every 5 s.
+    /// 64 MiB and 5 minutes of windows, 256 MiB of history, a compaction every 5 s.
     fn default() -> Self {
         Self {
             window_bytes: DEFAULT_WINDOW_BYTES,
@@ -50,7 +50,7 @@ impl Default for Options {
     }
 }
 
-/// The store. Clones are one store.
+/// The entry point for reads and writes. Clones share one store.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -82,10 +82,10 @@ pub enum StartError {
 }
 
 impl Store {
-    /// Loads the log into a View and starts the actors. When it returns, everything the log has can be read.
+    /// Loads the log into a View and starts the actors. On return, all objects of the log can be read.
     ///
     /// # Errors
-    /// The log cannot be read, or an actor of this name lives already.
+    /// The log cannot be read, or an actor of this name exists already.
     pub fn start(
         system: &System,
         log: Arc<dyn Log>,
@@ -107,7 +107,7 @@ impl Store {
         };
         let view = View::with_bodies(options.window_bytes, bodies);
         feeder::load(&log, &view, &indexer).await?;
-        let (sender, receiver) = mpsc::channel(QUEUE);
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
         let queue = Arc::new(Mutex::new(receiver));
         let committer = Committer { log: Arc::clone(&log), view: view.clone(), indexer: Arc::clone(&indexer), queue };
         let mut actors = Vec::new();
@@ -123,34 +123,34 @@ impl Store {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The state; every read is answered there.
+    /// Returns the View, which answers all reads.
     #[must_use]
     pub fn view(&self) -> &View {
         &self.shared.view
     }
 
-    /// Whether others write too, so that the View may lag behind what was acknowledged.
+    /// Whether other processes write to the log, so that the View may lag behind acknowledged writes.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.shared.log.sharing() == Sharing::Shared
     }
 
-    /// How the log feels.
+    /// Returns the log's health.
     #[must_use]
     pub fn health(&self) -> Health {
         self.shared.log.health()
     }
 
-    /// Makes one write. Returns when it is durable and in the View, with the entry as it is there; for a delete, the
-    /// last state under the revision of the deletion.
+    /// Makes one write. Returns when the write is durable and in the View, with the View's entry; for a delete, the last state under the revision of
+    /// the deletion.
     ///
     /// # Errors
-    /// See [`WriteError`]; only [`WriteError::Unknown`] leaves doubt.
+    /// See [`WriteError`]; the outcome is unknown only for [`WriteError::Unknown`].
     pub async fn write(&self, write: Write, deadline: Instant) -> Result<Arc<Entry>, WriteError> {
         self.write_atomic(vec![write], deadline).await?.pop().ok_or(WriteError::Unknown)
     }
 
-    /// Makes writes of different resources, all or none; as [`Store::write`], with the entries in the group's order.
+    /// Makes writes of different resources atomically; otherwise as [`Store::write`], with the entries in the group's order.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -164,18 +164,18 @@ impl Store {
         permit.send(Request { writes, reply, deadline });
         match clock::timeout_at(deadline, answer).await {
             Ok(Ok(answer)) => answer,
-            // Let go without an answer, or late: the write may have been made.
+            // Dropped without an answer, or late: the write may have been made.
             Ok(Err(_)) | Err(_) => Err(WriteError::Unknown),
         }
     }
 
-    /// Waits until the View holds everything that was acknowledged, to anyone, before this call; returns how far it is.
+    /// Waits until the View has applied all writes acknowledged to any client before this call; returns the View's revision.
     ///
     /// # Errors
-    /// [`ReadError::Log`] when the log cannot prove it, [`ReadError::Future`] when the View is not there in time.
+    /// [`ReadError::Log`] when the log cannot prove freshness, [`ReadError::Future`] when the View has not applied the revision in time.
     pub async fn fresh(&self, deadline: Instant) -> Result<Revision, ReadError> {
         if !self.is_shared() {
-            // What this process acknowledged, and nobody else does, is applied.
+            // This process alone acknowledges writes, and all acknowledged writes are applied.
             return Ok(self.shared.view.applied());
         }
         let barrier = clock::timeout_at(deadline, self.shared.barrier.pass(&self.shared.log)).await;
@@ -188,8 +188,7 @@ impl Store {
         Ok(self.shared.view.applied())
     }
 
-    /// Asks the store's actors to stop, after the writes that wait are done, and waits until they have or `deadline`
-    /// passes.
+    /// Asks the store's actors to stop after the queued writes are done, and waits for them until `deadline`.
     pub async fn stop(&self, deadline: Instant) {
         for actor in &self.shared.actors {
             actor.stop();

@@ -1,9 +1,8 @@
-//! The View: the whole state in memory, in many versions, fed by the log's one total order. Every get, list, page,
-//! watch and exact-revision read is answered here, so that backends cannot differ.
+//! The View: the whole state in memory, in many versions, fed by the log's total order. The View answers every get, list, page, watch and
+//! exact-revision read, so that all backends behave alike.
 //!
-//! One feeder applies changes; readers never wait for it longer than one change takes. A change is in its resource's
-//! map and ring before [`View::applied`] reaches its revision, and [`View::applied`] never names a revision that is not
-//! durable.
+//! One feeder applies changes; a reader waits for the feeder no longer than one change takes. A change is in its resource's map and ring before
+//! [`View::applied`] reaches its revision, and [`View::applied`] never names a revision that is not durable.
 
 mod cursor;
 mod interest;
@@ -30,10 +29,10 @@ use crate::bodies::Bodies;
 use crate::entry::Entry;
 use crate::error::{Gone, Hole, ReadError};
 
-/// Bytes of watch windows kept unless told otherwise (`--watch-window-bytes`).
+/// The default bound of all watch windows together, in bytes (`--watch-window-bytes`).
 pub const DEFAULT_WINDOW_BYTES: usize = 64 << 20;
 
-/// The in-memory state. Cheap to clone; all clones are one View.
+/// The in-memory state of all resources. Cheap to clone; all clones share one View.
 #[derive(Clone, Debug)]
 pub struct View {
     shared: Arc<Shared>,
@@ -43,13 +42,13 @@ pub struct View {
 struct Shared {
     resources: RwLock<BTreeMap<Arc<str>, Arc<Resource>>>,
     applied: Arc<Watched<Revision>>,
-    /// Where resources nobody has written yet begin.
+    /// The floor of resources that have not been written yet.
     floor: RwLock<Revision>,
     window_bytes: usize,
     bodies: Option<Arc<Bodies>>,
 }
 
-/// Reads how far the View is.
+/// Reads the View's applied revision.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied(Arc<Watched<Revision>>);
 
@@ -60,20 +59,20 @@ impl Applied {
 }
 
 impl View {
-    /// An empty View at revision 0 whose watch windows hold at most `window_bytes` in sum.
+    /// Creates an empty View at revision 0 whose watch windows hold at most `window_bytes` together.
     #[must_use]
     pub fn new(window_bytes: usize) -> Self {
         Self::with_bodies(window_bytes, None)
     }
 
-    /// As [`View::new`]; what leaves the windows rests there, if it may.
+    /// Creates an empty View as [`View::new`] does; bodies that leave the windows become cold in `bodies`.
     pub(crate) fn with_bodies(window_bytes: usize, bodies: Option<Bodies>) -> Self {
         let (applied, bodies) = (Arc::default(), bodies.map(Arc::new));
         let shared = Shared { resources: RwLock::default(), applied, floor: RwLock::default(), window_bytes, bodies };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Everything up to this revision is in the View.
+    /// Returns the applied revision: all changes up to it are in the View.
     #[must_use]
     pub fn applied(&self) -> Revision {
         self.shared.applied.get()
@@ -83,7 +82,7 @@ impl View {
         Applied(Arc::clone(&self.shared.applied))
     }
 
-    /// Waits until everything up to `revision` is in the View.
+    /// Waits until all changes up to `revision` are in the View.
     ///
     /// # Errors
     /// [`ReadError::Future`] when `deadline` passes first: upstream's "too large resource version".
@@ -98,7 +97,7 @@ impl View {
         }
     }
 
-    /// The current version of one object.
+    /// Returns the current version of one object.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Entry>> {
         let resource = self.known(key.resource())?;
@@ -106,8 +105,8 @@ impl View {
         state.map.get(key).map(Arc::clone)
     }
 
-    /// Entries of the View with their bytes, which may have been cold; in their order. `None` for one that was replaced so long ago that its
-    /// version is known nowhere any more.
+    /// Loads the bytes of entries, which may be cold; in order. `None` for an entry that was replaced so long ago that neither the cache nor the log
+    /// has its version.
     ///
     /// # Errors
     /// [`ReadError::Log`] when the log cannot be read.
@@ -118,24 +117,24 @@ impl View {
         }
     }
 
-    /// The current version of one object with its bytes.
+    /// Returns the current version of one object with its bytes.
     ///
     /// # Errors
     /// [`ReadError::Log`] when the log cannot be read.
     pub async fn get_ready(&self, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
         loop {
             let Some(entry) = self.get(key) else { return Ok(None) };
-            // What is known nowhere any more is not current any more.
+            // A version that can no longer be loaded is not the current one any more.
             if let Some(Some(ready)) = self.ready(vec![entry]).await?.pop() {
                 return Ok(Some(ready));
             }
         }
     }
 
-    /// The current state of a resource, named by its key prefix (`/registry/pods/`).
+    /// Returns the current state of a resource, named by its key prefix (`/registry/pods/`).
     #[must_use]
     pub fn list(&self, prefix: &str) -> Snapshot {
-        // Read first: whatever is applied by now is in the state we take.
+        // Read first, so that all changes up to this revision are in the snapshot.
         let applied = self.applied();
         match self.known(prefix) {
             Some(resource) => resource.snapshot(applied),
@@ -143,25 +142,25 @@ impl View {
         }
     }
 
-    /// The state of a resource at exactly `revision`, within the watch window.
+    /// Returns the state of a resource at exactly `revision`, within the watch window.
     ///
     /// # Errors
-    /// [`ReadError::Expired`] below the window (410), [`ReadError::Future`] above what is applied.
+    /// [`ReadError::Expired`] below the window (410), [`ReadError::Future`] above the applied revision.
     pub fn list_at(&self, prefix: &str, revision: Revision) -> Result<Snapshot, ReadError> {
         let applied = self.applied();
         self.resource(prefix).at(revision, applied)
     }
 
-    /// Keeps a snapshot at hand for the further pages of its list, so that they need not be undone from the present.
+    /// Caches a snapshot for the further pages of its list, so that they need not be computed from the current state.
     pub fn keep(&self, snapshot: &Snapshot) {
         self.resource(&snapshot.prefix).keep(snapshot);
     }
 
-    /// Watches a resource for everything after `after` that touches `interest` and passes `filter`. A revision in the
-    /// future is allowed: the watch is silent until then.
+    /// Watches a resource for events after the revision `after` that touch `interest` and pass `filter`. A future revision is allowed: the watch is
+    /// silent until then.
     ///
     /// # Errors
-    /// [`Gone`] when the watch window no longer reaches back to `after` (410).
+    /// [`Gone`] when `after` is below the watch window (410).
     pub fn watch(
         &self,
         prefix: &str,
@@ -172,30 +171,30 @@ impl View {
         WatchCursor::new(self, prefix, after, interest, filter)
     }
 
-    /// The revision from which a resource can be watched and read exactly.
+    /// Returns the oldest revision from which a resource can be watched and read exactly.
     #[must_use]
     pub fn floor(&self, prefix: &str) -> Revision {
         self.resource(prefix).state.read().ring.floor()
     }
 
-    /// The prefixes of all resources that have, or recently had, objects; in order.
+    /// Returns the prefixes of all resources that have, or recently had, objects; in order.
     #[must_use]
     pub fn prefixes(&self) -> Vec<Arc<str>> {
         self.shared.resources.read().keys().cloned().collect()
     }
 
-    /// Bytes held by all watch windows.
+    /// Returns the bytes held by all watch windows.
     #[must_use]
     pub fn window_bytes(&self) -> usize {
         self.shared.resources.read().values().map(|resource| resource.held()).sum()
     }
 
-    /// Applies committed changes, in the log's order, and wakes who waits for them; returns the entry of each (for a
-    /// delete: the last state under the revision of the deletion). Only the feeder calls this.
+    /// Applies committed changes, in the log's order, and wakes the waiting readers; returns the entry of each (for a delete: the last state under
+    /// the revision of the deletion). Only the feeder calls this.
     ///
     /// # Errors
-    /// [`Hole`] when a change does not follow from the state here. Changes before it are applied; the feeder must load
-    /// again and [`View::reset`].
+    /// [`Hole`] when a change does not follow from the View's state. The changes before it are applied; the feeder must load the log again and
+    /// [`View::reset`].
     pub fn apply(&self, changes: &[Change]) -> Result<Vec<Arc<Entry>>, Hole> {
         let Some(last) = changes.last() else { return Ok(Vec::new()) };
         let mut entries = Vec::with_capacity(changes.len());
@@ -212,10 +211,11 @@ impl View {
         Ok(entries)
     }
 
-    /// As [`View::apply`], for changes that may delete what is cold: the event of a deletion carries the last state.
+    /// Applies changes as [`View::apply`] does, when they may delete cold entries: the event of a deletion carries the last state, which is loaded
+    /// first.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for a hole, or when the log does not have what is here; the log's.
+    /// [`Error::Corrupt`] for a hole, or when the log lacks a version that the View has; other errors of the log.
     pub(crate) async fn take(&self, changes: &[Change]) -> Result<Vec<Arc<Entry>>, Error> {
         if let Some(bodies) = &self.shared.bodies {
             let deleted = changes.iter().filter(|change| change.entry.is_none());
@@ -228,7 +228,7 @@ impl View {
         self.apply(changes).map_err(|hole| Error::Corrupt(hole.to_string()))
     }
 
-    /// Notes that everything up to `revision` is known to be in the View although nothing new came.
+    /// Raises the applied revision to `revision`, which the log has proved to include no further change.
     pub fn advance(&self, revision: Revision) {
         self.shared.applied.modify(|applied| {
             let rises = revision > *applied;
@@ -237,14 +237,13 @@ impl View {
         });
     }
 
-    /// Replaces the whole state by `entries` at `revision`. Every watcher gets [`Gone`]; nothing below `revision` can be
-    /// read or watched any more. Also fills a new View.
+    /// Replaces the whole state by `entries` at `revision`. Every watcher gets [`Gone`], and `revision` becomes the floor. Also fills a new View.
     pub fn reset(&self, entries: impl IntoIterator<Item = Arc<Entry>>, revision: Revision) {
         self.replace(entries, revision, true);
     }
 
-    /// As [`View::reset`], when it is the same history that has gone on: a watcher that knows everything up to `revision`, because another
-    /// server was faster, goes on too.
+    /// Replaces the whole state as [`View::reset`] does, when the history is the same: a watcher that has received everything up to `revision` from
+    /// another server continues.
     pub(crate) fn skip_to(&self, entries: impl IntoIterator<Item = Arc<Entry>>, revision: Revision) {
         self.replace(entries, revision, false);
     }
@@ -267,22 +266,21 @@ impl View {
         for (prefix, map) in maps {
             wake.extend(self.resource(&prefix).reset(map, revision, another));
         }
-        // Lower than before only when the log's history is another one.
+        // Lower than before only when the log has another history.
         self.shared.applied.set(revision);
         for notify in wake {
             notify.notify_waiters();
         }
     }
 
-    /// Lets watch windows forget everything at or below `revision`.
+    /// Removes history at or below `revision` from the watch windows.
     pub fn trim(&self, revision: Revision) {
         for resource in self.all() {
             resource.evict(usize::MAX, revision);
         }
     }
 
-    /// Takes from the largest watch windows until the sum is within bounds, so that a busy resource (Leases) cannot
-    /// take the history of a quiet one.
+    /// Shrinks the largest watch windows until the sum is within the bound, so that a busy resource (Leases) cannot evict the history of a quiet one.
     fn shrink(&self) {
         let bound = self.shared.window_bytes;
         let resources = self.all();
@@ -313,18 +311,18 @@ impl View {
         let mut resources = self.shared.resources.write();
         let name: Arc<str> = prefix.into();
         let new = || {
-            let bodies = self.shared.bodies.as_ref().filter(|bodies| bodies.takes(&name)).cloned();
+            let bodies = self.shared.bodies.as_ref().filter(|bodies| bodies.may_be_cold(&name)).cloned();
             Arc::new(Resource::new(Arc::clone(&name), floor, bodies))
         };
         Arc::clone(resources.entry(Arc::clone(&name)).or_insert_with(new))
     }
 }
 
-/// The largest equal cap under which windows of these sizes, largest first, fit into `bound`.
+/// Returns the largest equal cap under which windows of these sizes, largest first, fit into `bound`.
 fn fair_cap(sizes: &[usize], bound: usize) -> usize {
     let mut rest: usize = sizes.iter().sum();
     for (above, size) in sizes.iter().enumerate() {
-        // With a cap of this size, `above` windows are cut to it and the rest stay as they are.
+        // With this cap, `above` windows are cut and the rest keep their size.
         if above * size + rest <= bound {
             let spare = bound - rest;
             return spare.checked_div(above).unwrap_or(usize::MAX);

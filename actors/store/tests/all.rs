@@ -1,4 +1,4 @@
-//! The store over logs in memory and on disks, with watchers, under faults and in virtual time.
+//! Tests of the store over logs in memory and on disk, with watchers, under faults and in virtual time.
 
 #![cfg(test)]
 

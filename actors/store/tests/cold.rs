@@ -1,4 +1,4 @@
-//! Bodies that rest: a store that keeps almost none in memory answers as one that keeps all.
+//! Cold bodies: a store with almost none in memory gives the same answers as one with all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use oarlock_storage::testing::rng::Rng;
 use oarlock_storage::{Append, EmbeddedLog, Expect, Key, Log, MemoryLog, embedded};
 use oarlock_store::{ColdOptions, Entry, EntryParts, EventKind, Indexer, Interest, Options, ReadError, Store, Write};
 
-/// What should be there: the bytes that reads give.
+/// The expected bytes of reads, by key.
 type Model = BTreeMap<String, Bytes>;
 
 fn forgetful() -> Options {
@@ -43,7 +43,7 @@ async fn trial(log: Arc<dyn Log>, seed: u64) {
         let write = if there && rng.percent(30) {
             Append { key, expect: Expect::Any, value: None, fence: None }
         } else {
-            // Some fill the cache alone, some are small.
+            // Some bodies alone fill the cache, some are small.
             let data = "x".repeat(1 << rng.below(12));
             Append { key, expect: Expect::Any, value: Some(json(&name, format!("{step}{data}"))), fence: None }
         };
@@ -71,13 +71,15 @@ async fn trial(log: Arc<dyn Log>, seed: u64) {
         }
     }
     assert!(cold > 1000, "seed {seed}: hardly anything was ever cold: {cold}");
-    let mut told = Vec::new();
-    while told.len() < history.len() {
+    let mut received = Vec::new();
+    while received.len() < history.len() {
         let batch = cursor.next_batch(64, soon()).await.unwrap();
-        assert!(!batch.events.is_empty(), "seed {seed}: {} of {} events", told.len(), history.len());
-        told.extend(batch.events.iter().map(|event| (event.kind, event.revision, bytes(&event.entry))));
+        assert!(!batch.events.is_empty(), "seed {seed}: {} of {} events", received.len(), history.len());
+        received.extend(batch.events.iter().map(|event| (event.kind, event.revision, bytes(&event.entry))));
     }
-    assert!(told.iter().zip(&history).all(|(told, (kind, at, body, _))| *told == (*kind, *at, body.clone())));
+    assert!(
+        received.iter().zip(&history).all(|(received, (kind, at, body, _))| *received == (*kind, *at, body.clone()))
+    );
     stop(&system).await;
 }
 
@@ -106,7 +108,7 @@ async fn bodies_rest_when_no_window_needs_them_and_after_a_restart() {
     assert!((60..100).contains(&resting(&store)), "{} rest, the window has room for a few", resting(&store));
     let (before, revision) = (listed(&store, None).await.unwrap(), store.view().applied());
     assert_eq!(before.len(), 100);
-    // Loaded anew, what was before the window rests too.
+    // After a new load, bodies from before the window are cold, too.
     log.trim(revision).await.unwrap();
     let again = start_with(&system, Arc::new(log), cold("second")).await;
     again.view().trim(revision);
@@ -130,7 +132,7 @@ async fn what_memory_has_no_room_for_comes_back_from_the_disk() {
     stop(&system).await;
 }
 
-/// Reads what another program has written, in a form of its own.
+/// Indexes values that another program wrote in its own form.
 struct Foreign;
 
 impl Indexer for Foreign {

@@ -1,4 +1,4 @@
-//! What the store's tests share: small objects, an indexer for them, a started store.
+//! Shared helpers of the store's tests: small objects, an indexer for them, a started store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use oarlock_store::{EntryParts, Indexer, Options, Store, Write};
 
 pub(crate) const PODS: &str = "/registry/pods/";
 
-/// Reads objects that look like `{"metadata":{"name":…,"uid":…},…}`.
+/// Indexes objects of the form `{"metadata":{"name":…,"uid":…},…}`.
 pub(crate) struct Small;
 
 impl Indexer for Small {

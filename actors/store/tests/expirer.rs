@@ -1,4 +1,4 @@
-//! Expiry in virtual time: what is due goes, what was touched stays; what was there before the expirer counts too.
+//! Expiry in virtual time: due objects are deleted, rewritten ones kept; objects older than the expirer count too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use oarlock_runtime::clock;
 use oarlock_storage::MemoryLog;
 use oarlock_store::{Entry, expirer};
 
-/// The `data` of an object is the second at which it expires; `never` does not.
+/// The `data` of an object is the second at which it expires; `never` means no expiry.
 fn expiry(entry: &Entry) -> Option<Timestamp> {
     let text = std::str::from_utf8(entry.bytes()?).ok()?;
     let (_, data) = text.split_once(r#""data":""#)?;

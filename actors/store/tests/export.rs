@@ -1,4 +1,4 @@
-//! An export is the state at one revision, whatever is written meanwhile, and the same as what the log itself holds.
+//! An export is the state at one revision, unaffected by later writes, and equal to a read of the log itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ fn key(n: usize) -> Key {
 
 async fn write(store: &Store, writer: usize) {
     for n in 0..WRITES {
-        // A few keys that all write over and delete.
+        // A few keys that all writers overwrite and delete.
         let (at, gone) = ((writer * 7 + n) % 40, n % 5 == 4);
         let value = (!gone).then(|| json(at, format!("{writer}-{n}")));
         let append = Append { key: key(at), expect: Expect::Any, value, fence: None };
-        // A delete of what is not there is refused.
+        // A delete of a missing object is refused.
         assert!(store.write(Write::new(append), soon()).await.is_ok() || gone);
     }
 }
@@ -61,7 +61,7 @@ async fn exports_are_the_truth(cold: Option<ColdOptions>) {
         while store.view().applied() < Revision(1000) {
             let now = store.fresh(soon()).await.unwrap();
             let export = Export::new(store.view(), now).unwrap();
-            // The View moves on before it is read.
+            // The View applies more before the export is read.
             store
                 .write(
                     Write::new(Append {
@@ -94,7 +94,7 @@ async fn exports_are_the_truth(cold: Option<ColdOptions>) {
         }
         assert_eq!(*objects, truth, "at {revision}");
     }
-    // And from the log alone, as from a store that no server uses.
+    // The same export from the log alone, as if no server used it.
     let now = store.fresh(soon()).await.unwrap();
     let live = exported(Export::new(store.view(), now).unwrap()).await;
     let indexer: Arc<dyn Indexer> = Arc::new(Small);

@@ -1,5 +1,5 @@
-//! The store over a log that loses answers, drops and delays writes, stalls, repeats and compacts: what callers were
-//! told is compared with what the log really did, by a checker that shares no code with the store.
+//! The store over a log that loses answers, drops and delays writes, stalls, repeats and compacts: the answers that callers received are compared
+//! with the log's real history, by a checker that shares no code with the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use oarlock_storage::{Append, Key, MemoryLog, Revision, Value};
 use oarlock_store::{Interest, Store, Write, WriteError};
 use parking_lot::Mutex;
 
-/// What a caller was told about one write.
+/// The outcome of one write as reported to its caller.
 #[derive(Debug)]
-enum Told {
+enum Reported {
     Made(Revision),
     NotMade,
     Unknown,
 }
 
-type Calls = Arc<Mutex<Vec<(Key, Option<Value>, Told)>>>;
+type Calls = Arc<Mutex<Vec<(Key, Option<Value>, Reported)>>>;
 
 const COUNTERS: u64 = 3;
 
-/// Adds one to a counter, by compare and swap on what it reads, `rounds` times; sometimes deletes it.
+/// Increments a counter by compare-and-swap, `rounds` times; sometimes deletes it.
 async fn count(store: Store, writer: u64, rounds: u64, mut rng: Rng, calls: Calls) {
     for round in 0..rounds {
         let key = pod(rng.below(COUNTERS));
@@ -42,15 +42,15 @@ async fn count(store: Store, writer: u64, rounds: u64, mut rng: Rng, calls: Call
         };
         let value = append.value.clone();
         let outcome = store.write(Write::new(append), clock::after(Duration::from_secs(2))).await;
-        let told = match outcome {
+        let reported = match outcome {
             Ok(entry) => {
                 assert!(store.view().applied() >= entry.revision, "read your writes");
-                Told::Made(entry.revision)
+                Reported::Made(entry.revision)
             }
-            Err(WriteError::Unknown) => Told::Unknown,
-            Err(_) => Told::NotMade,
+            Err(WriteError::Unknown) => Reported::Unknown,
+            Err(_) => Reported::NotMade,
         };
-        calls.lock().push((key, value, told));
+        calls.lock().push((key, value, reported));
         if rng.percent(30) {
             clock::sleep(Duration::from_millis(rng.below(5))).await;
         }
@@ -63,7 +63,7 @@ fn number(bytes: &Bytes) -> u64 {
     data.split('/').next().unwrap().parse().unwrap()
 }
 
-/// Watches everything, listing again after a 410; keeps the state as an informer would.
+/// Watches everything, listing again after a 410, and keeps the state as an informer would.
 async fn inform(store: Store, seen: Arc<Mutex<BTreeMap<Key, Revision>>>, relists: Arc<AtomicU64>) {
     loop {
         let list = store.view().list(PODS);
@@ -88,7 +88,7 @@ async fn inform(store: Store, seen: Arc<Mutex<BTreeMap<Key, Revision>>>, relists
     }
 }
 
-/// What really happened against what was told.
+/// Compares the reported outcomes with the log's history.
 fn check(seed: u64, history: &History, calls: &Calls) -> BTreeMap<Key, (Revision, Value)> {
     let history = history.lock();
     let mut state: BTreeMap<Key, (Revision, Value)> = BTreeMap::new();
@@ -108,14 +108,14 @@ fn check(seed: u64, history: &History, calls: &Calls) -> BTreeMap<Key, (Revision
         }
     }
     let made = |key: &Key, value: &Option<Value>| history.iter().filter(|(_, k, v)| k == key && v == value).count();
-    for (key, value, told) in calls.lock().iter() {
-        match told {
-            Told::Made(at) => {
+    for (key, value, reported) in calls.lock().iter() {
+        match reported {
+            Reported::Made(at) => {
                 let there = history.iter().any(|(revision, k, v)| revision == at && k == key && v == value);
                 assert!(there, "seed {seed}: told that {key} was written at {at}, it was not");
             }
-            // Deletes carry no value to tell them apart.
-            Told::NotMade if value.is_some() => {
+            // Deletes carry no value that would tell them apart.
+            Reported::NotMade if value.is_some() => {
                 assert_eq!(made(key, value), 0, "seed {seed}: told that {key} was not written, it was: {value:?}");
             }
             _ => {}
@@ -127,7 +127,7 @@ fn check(seed: u64, history: &History, calls: &Calls) -> BTreeMap<Key, (Revision
 #[derive(Default)]
 struct Sums {
     bites: BTreeMap<&'static str, u64>,
-    told: [u64; 3],
+    reported: [u64; 3],
     relists: u64,
 }
 
@@ -168,11 +168,11 @@ async fn trial(seed: u64, sums: &mut Sums) {
     for (what, count) in bites.all() {
         *sums.bites.entry(what).or_default() += count;
     }
-    for (_, _, told) in calls.lock().iter() {
-        sums.told[match told {
-            Told::Made(_) => 0,
-            Told::NotMade => 1,
-            Told::Unknown => 2,
+    for (_, _, reported) in calls.lock().iter() {
+        sums.reported[match reported {
+            Reported::Made(_) => 0,
+            Reported::NotMade => 1,
+            Reported::Unknown => 2,
         }] += 1;
     }
     sums.relists += relists.load(Ordering::Relaxed);
@@ -186,7 +186,7 @@ async fn callers_are_told_the_truth_over_a_faulty_log() {
     for seed in 0..60 {
         trial(seed, &mut sums).await;
     }
-    let [made, not, unknown] = sums.told;
+    let [made, not, unknown] = sums.reported;
     println!("{made} made, {not} not made, {unknown} unknown, {} relists, faults {:?}", sums.relists, sums.bites);
     assert!(sums.bites.values().all(|bites| *bites > 20), "a fault that never struck proves nothing: {:?}", sums.bites);
     assert!(made > 1000 && not > 500 && sums.relists > 10, "too little happened");

@@ -1,5 +1,5 @@
-//! A watcher that reads nothing for 30 s under 5,000 writes a second then gets every event, or exactly one 410; memory
-//! stays within the window all the time, and a watcher beside it that keeps reading misses nothing.
+//! A watcher that reads nothing for 30 s under 5,000 writes a second then gets every event, or exactly one 410; memory stays within the window all
+//! the time, and a second watcher that keeps reading misses nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const SECONDS: u64 = 30;
 const RATE: u64 = 5_000;
 const PER_TICK: u64 = 50;
 
-/// What is counted against the window beyond it: one commit's worth.
+/// How far the window may be exceeded, in bytes: one commit's worth.
 const SLACK: usize = 1 << 20;
 
 struct Tally {
@@ -41,7 +41,7 @@ fn drain(cursor: &mut WatchCursor, tally: &mut Tally) {
     }
 }
 
-/// Runs the writes with one watcher that sleeps and one that reads; returns what the sleeper got afterwards.
+/// Runs the writes with one watcher that sleeps and one that reads; returns what the sleeping one received afterwards.
 async fn run(window_bytes: usize) -> Tally {
     let system = system().await;
     let store = start_with(&system, Arc::new(MemoryLog::new()), Options { window_bytes, ..Options::default() }).await;
@@ -66,7 +66,7 @@ async fn run(window_bytes: usize) -> Tally {
     let mut slow = Tally { events: 0, last: Revision::ZERO, gone: 0 };
     drain(&mut sleeper, &mut slow);
     if slow.gone > 0 {
-        // A second look says the same; a new list and watch works.
+        // A second call fails, too; a new list and watch works.
         assert!(sleeper.take(1).is_err());
         let list = store.view().list(PODS);
         let mut again = store.view().watch(PODS, list.revision(), Interest::All, None).unwrap();

@@ -1,4 +1,4 @@
-//! The store as its callers see it: answers, conflicts, durability before visibility, restarts, faults of the disk.
+//! The store as its callers use it: answers, conflicts, durability before visibility, restarts, disk faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,7 +129,7 @@ async fn a_restart_finds_everything_and_a_warm_window() {
         let system = system().await;
         let log = open();
         let store = start(&system, Arc::clone(&log) as Arc<dyn Log>).await;
-        // More than is handed from thread to thread at a time, with a state and a history, and long values among short ones.
+        // More records than one batch of the initial load, with a state and a history, and long values among short ones.
         for some in 0..6 {
             let long = "x".repeat(if some % 2 == 0 { 10_000 } else { 1 });
             let writes = (0..200).map(|n| store.write(put(n % 50, &long), soon()));
@@ -152,7 +152,7 @@ async fn a_restart_finds_everything_and_a_warm_window() {
     for (a, b) in before.iter().zip(after.iter()) {
         assert_eq!((&a.key, a.revision, a.bytes()), (&b.key, b.revision, b.bytes()));
     }
-    // A watcher from before the restart goes on where it was.
+    // A watcher from before the restart continues at its position.
     let mut watch = store.view().watch(PODS, Revision(600), Interest::All, None).unwrap();
     let events = watch.take(1000).unwrap().events;
     assert_eq!(events.len() as u64, after.revision().get() - 600);
@@ -243,7 +243,7 @@ async fn a_full_queue_says_so_and_writes_nothing() {
     assert!(store.view().list(PODS).len() <= 6001 - overloaded);
 }
 
-/// How often a state is loaded again while a reader looks: on a busy machine the reader may have no processor while one reload lasts.
+/// How often the state is loaded again while a reader runs: on a busy machine the reader may get no processor during one reload.
 const RELOADS: usize = 60;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -255,7 +255,7 @@ async fn a_reload_shows_no_older_state() {
         store.write(put("a", n), soon()).await.unwrap();
     }
     let last = store.view().applied();
-    // The reader looks as long as the test has this, however the test ends.
+    // The reader runs as long as the test holds this, however the test ends.
     let running = Arc::new(());
     let (view, wanted) = (store.view().clone(), Arc::clone(&running));
     let (looks_now, looking) = tokio::sync::oneshot::channel();
@@ -270,7 +270,7 @@ async fn a_reload_shows_no_older_state() {
     });
     looking.await.unwrap();
     for n in 0..RELOADS {
-        // An acknowledged write has come by the tail, so that there is a tail to break.
+        // An acknowledged write has arrived by the tail, so that a tail exists to be broken.
         store.write(put("b", n), soon()).await.unwrap();
         let mut watch = store.view().watch(PODS, store.view().applied(), Interest::All, None).unwrap();
         log.break_tails();

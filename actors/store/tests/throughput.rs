@@ -1,4 +1,4 @@
-//! Figures, not promises: `cargo test --release -p oarlock-store --test throughput -- --ignored --nocapture`.
+//! Measurements, not guarantees: `cargo test --release -p oarlock-store --test throughput -- --ignored --nocapture`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 #[expect(dead_code, reason = "the other tests use the rest")]
@@ -35,7 +35,7 @@ fn write(name: &str) -> Write {
     Write::with_parts(Append::create(Key::namespaced(PODS, "default", name), value), parts)
 }
 
-/// Creates `total` pods by `writers` at a time; prints rate and latency.
+/// Creates `total` pods, `writers` at a time; prints rate and latency.
 async fn creates(store: &Store, label: &str, writers: u64, total: u64) {
     let gate = oarlock_runtime::Gate::new("bench");
     let next = Arc::new(AtomicU64::new(0));

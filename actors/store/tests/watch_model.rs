@@ -15,7 +15,7 @@ struct Watcher {
     cursor: WatchCursor,
     interest: Interest,
     after: Revision,
-    /// With a filter, only even revisions.
+    /// Whether a filter lets only even revisions through.
     even: bool,
     got: Vec<(EventKind, Revision)>,
     gone: bool,
@@ -25,7 +25,7 @@ struct Step {
     kind: EventKind,
     revision: Revision,
     key: Key,
-    /// The node before and after.
+    /// The node before and after the write.
     nodes: [Option<&'static str>; 2],
 }
 
@@ -128,7 +128,7 @@ fn trial(seed: u64) -> (usize, usize) {
     (history.len(), gone)
 }
 
-/// What a watcher got is a prefix of what it should get; all of it when it read to the end.
+/// Checks that the received events are a prefix of the expected ones; all of them when the watcher read to the end.
 fn check(seed: u64, history: &[Step], watcher: &Watcher, complete: bool) {
     let matters = |step: &&Step| {
         step.revision > watcher.after

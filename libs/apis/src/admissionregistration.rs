@@ -1,4 +1,4 @@
-//! The admissionregistration group.
+//! Rules of the admissionregistration group: defaults, validation and warnings.
 
 use crate::type_rules::TypeRules;
 
@@ -7,7 +7,7 @@ pub mod expressions;
 pub mod policy;
 pub mod webhook;
 
-/// Rows of the admissionregistration group.
+/// The rules of the admissionregistration group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("admissionregistration/v1.ValidatingWebhook")
         .enums(&["failurePolicy", "matchPolicy"])

@@ -1,4 +1,4 @@
-//! The apiregistration group.
+//! Rules of the apiregistration group: defaults, validation and warnings.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -8,7 +8,7 @@ use oarlock_schema::views::apiregistration_v1::{APIService, APIServiceSpec};
 use crate::rules::{each, formats, object_meta::composed_name, one_of, optional_subdomain};
 use crate::type_rules::TypeRules;
 
-/// Rows of the apiregistration group.
+/// The rules of the apiregistration group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("apiregistration/v1.APIService").validate(service).status(status),
     TypeRules::of("apiregistration/v1.APIServiceSpec").validate(spec),
@@ -24,7 +24,7 @@ fn service(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `ValidateAPIService`, without the name.
+/// Validates like upstream's `ValidateAPIService`, without the name.
 fn spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = APIServiceSpec::new(node);
     let group = path.child("group");
@@ -46,7 +46,7 @@ fn spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let (insecure, bundle) = (path.child("insecureSkipTLSVerify"), spec.ca_bundle());
     let Some(backend) = spec.service() else {
         if !bundle.is_empty() {
-            // Upstream counts the bytes, not their base64 text.
+            // Upstream counts the decoded bytes, not the base64 text.
             let bytes = bundle.trim_end_matches('=').len() * 3 / 4;
             let text = "local APIServices may not have a caBundle";
             errors.push(FieldError::invalid(&path.child("caBundle"), format!("{bytes} bytes"), text));

@@ -1,4 +1,4 @@
-//! The apps group.
+//! Rules of the apps group: defaults, validation and warnings.
 
 use crate::type_rules::TypeRules;
 
@@ -8,7 +8,7 @@ pub mod stateful_set;
 pub mod status;
 pub mod workload;
 
-/// Rows of the apps group.
+/// The rules of the apps group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("apps/v1.Deployment").status(status::deployment),
     TypeRules::of("apps/v1.ReplicaSet").status(status::replica_set),
@@ -52,7 +52,7 @@ pub const TYPES: &[TypeRules] = &[
     TypeRules::of("apps/v1.ControllerRevision").validate(revision).immutable(&["data"]),
 ];
 
-/// A revision holds something and counts from zero (upstream `ValidateControllerRevision`).
+/// Validates a revision, which must have data and a non-negative number (upstream `ValidateControllerRevision`).
 fn revision(node: &oarlock_schema::Struct, path: &oarlock_meta::Path<'_>, errors: &mut oarlock_meta::ErrorList) {
     if node.get("data").is_none_or(oarlock_schema::Value::is_null) {
         errors.push(oarlock_meta::FieldError::required(&path.child("data"), "data is mandatory"));

@@ -1,11 +1,11 @@
-//! The autoscaling group.
+//! Rules of the autoscaling group: defaults, validation and warnings.
 
 use crate::type_rules::TypeRules;
 
 pub mod autoscaler;
 pub mod behavior;
 
-/// Rows of the autoscaling group.
+/// The rules of the autoscaling group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("autoscaling/v1.HorizontalPodAutoscaler").status(autoscaler::validate_status),
     TypeRules::of("autoscaling/v2.HorizontalPodAutoscaler").status(autoscaler::validate_status),

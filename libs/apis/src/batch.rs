@@ -1,4 +1,4 @@
-//! The batch group.
+//! Rules of the batch group: defaults, validation and warnings.
 
 use crate::type_rules::TypeRules;
 
@@ -9,7 +9,7 @@ pub mod job;
 pub mod job_status;
 mod policies;
 
-/// Rows of the batch group.
+/// The rules of the batch group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("batch/v1.Job")
         .default(job::default)

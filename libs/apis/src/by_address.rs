@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use oarlock_schema::TypeDef;
 
-/// Addresses of statics are as good as random numbers once multiplied.
+/// A hasher of static addresses; one multiplication spreads them sufficiently.
 #[derive(Clone, Default)]
 pub(crate) struct AddressHasher(u64);
 
@@ -26,7 +26,7 @@ impl Hasher for AddressHasher {
 /// A map from types to values, keyed by the type's address for a fast lookup.
 pub(crate) type ByAddress<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
 
-/// The key of a type.
+/// Returns the map key of a type.
 pub(crate) fn address(ty: &TypeDef) -> usize {
     std::ptr::from_ref(ty) as usize
 }

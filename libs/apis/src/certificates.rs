@@ -1,4 +1,4 @@
-//! The certificates group.
+//! Rules of the certificates group: defaults, validation and warnings.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -10,7 +10,7 @@ use oarlock_schema::views::certificates_v1::{
 use crate::rules::{Seen, one_of};
 use crate::type_rules::TypeRules;
 
-/// Rows of the certificates group.
+/// The rules of the certificates group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("certificates/v1.CertificateSigningRequest").whole_status(),
     TypeRules::of("certificates/v1.CertificateSigningRequestSpec").required(&["usages"]).validate(spec),
@@ -45,7 +45,7 @@ const USAGES: &[&str] = &[
     "timestamping",
 ];
 
-/// Upstream `validateCertificateSigningRequest`, without the request itself.
+/// Validates like upstream's `validateCertificateSigningRequest`, without the request itself.
 fn spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = CertificateSigningRequestSpec::new(node);
     let mut seen: Seen<&str> = Seen::new();
@@ -64,7 +64,7 @@ fn spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A signer is named by a domain and a path below it (upstream `ValidateSignerName`).
+/// Validates a signer name: a domain and a path below the domain (upstream `ValidateSignerName`).
 fn signer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -88,7 +88,7 @@ fn signer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A decision is one or the other, and true.
+/// Validates the conditions: Approved and Denied exclude each other, and no type occurs twice.
 fn status(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("conditions");
     let mut seen: Seen<&str> = Seen::new();

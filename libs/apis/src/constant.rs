@@ -1,8 +1,8 @@
-//! Constant defaults: the schema data's JSON texts as nodes.
+//! Parses constant defaults, which the schema data holds as JSON texts.
 
 use oarlock_schema::{Map, Shape, Struct, Value};
 
-/// The value of a constant default of a field of this shape; `None` when the text does not fit the shape.
+/// Returns the value of a constant default of a field with this shape; `None` when the text does not fit the shape.
 pub(crate) fn parse(text: &str, shape: &Shape) -> Option<Value> {
     convert(&serde_json::from_str(text).ok()?, shape)
 }

@@ -1,4 +1,4 @@
-//! The core group.
+//! Rules of the core group: defaults, validation and warnings.
 
 use crate::type_rules::TypeRules;
 
@@ -33,7 +33,7 @@ pub mod secret;
 pub mod service;
 pub mod volume;
 
-/// Rows of the types that make up a pod.
+/// The rules of the types that make up a pod.
 pub const POD_TYPES: &[TypeRules] = &[
     TypeRules::of("core/v1.Pod")
         .default(pod::default)
@@ -95,7 +95,7 @@ pub const POD_TYPES: &[TypeRules] = &[
     TypeRules::of("core/v1.ISCSIVolumeSource").validate(volume::validate_iscsi),
 ];
 
-/// Rows of the rest of the core group.
+/// The rules of all other types of the core group.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("core/v1.Service")
         .default(service::default)

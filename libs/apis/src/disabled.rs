@@ -1,5 +1,5 @@
-//! Fields behind feature gates that are off: they stay in the schema and are dropped on write, unless the stored object has them already (upstream: the
-//! `dropDisabledFields` functions of the strategies). The schema data says which gate a field is behind; `OTHERWISE` has the exceptions.
+//! Drops fields of disabled feature gates: the fields stay in the schema and are removed on write, unless the stored object has them already (upstream: the
+//! `dropDisabledFields` functions of the strategies). The schema data names the gate of a field; `GATE_EXCEPTIONS` lists the exceptions.
 
 use std::sync::LazyLock;
 
@@ -7,10 +7,10 @@ use oarlock_schema::{FeatureGates, FieldId, Obj, Struct, TYPES, TypeRef, Value};
 
 use crate::by_address::{ByAddress, address};
 
-/// Fields for which upstream's code looks at other gates than the field's tag says, with the gates that the code requires; an empty list means that the code
-/// never drops the field. Each row was found by writing the field to a live server and reading it back.
-pub(crate) const OTHERWISE: &[(&str, &str, &[&str])] = &[
-    // The gate does not decide about the field, but about the values that it may have; validation refuses the others.
+/// Fields for which upstream's code checks other gates than the field's tag says, with the gates that the code requires; an empty list means that the code
+/// never drops the field. Each row was found by writing the field to a live server and reading the object back.
+pub(crate) const GATE_EXCEPTIONS: &[(&str, &str, &[&str])] = &[
+    // The gate does not control the field but its allowed values; validation refuses the others.
     ("autoscaling/v1.HorizontalPodAutoscalerSpec", "minReplicas", &[]),
     ("autoscaling/v2.HorizontalPodAutoscalerSpec", "minReplicas", &[]),
     ("core/v1.PersistentVolumeSpec", "nodeAffinity", &[]),
@@ -18,27 +18,27 @@ pub(crate) const OTHERWISE: &[(&str, &str, &[&str])] = &[
     ("resource/v1.CELDeviceSelector", "expression", &[]),
     // Upstream drops the field with the gate of in-place resize, which is locked to on.
     ("core/v1.ContainerStatus", "allocatedResources", &[]),
-    // Upstream keeps these fields of statuses whatever the gate says: with it off, only other fields of the feature are dropped, such as the signal that a
-    // container's `lifecycle` asks for.
+    // Upstream keeps these status fields whatever the gate: with the gate off, only other fields of the feature are dropped, such as the signal in a
+    // container's `lifecycle`.
     ("core/v1.ContainerStatus", "stopSignal", &[]),
     ("resource/v1.AllocationResult", "allocationTimestamp", &[]),
     ("resource/v1.DeviceRequestAllocationResult", "tolerations", &[]),
     ("apiextensions/v1.CustomResourceDefinitionStatus", "observedGeneration", &[]),
     ("apiextensions/v1.CustomResourceDefinitionCondition", "observedGeneration", &[]),
-    // Upstream drops the field only when recursive read-only mounts are off as well, whose gate is locked to on.
+    // Upstream drops the field only when recursive read-only mounts are disabled too, whose gate is locked to on.
     ("core/v1.NodeStatus", "runtimeHandlers", &[]),
     ("core/v1.NodeRuntimeHandlerFeatures", "userNamespaces", &[]),
     // The field is part of a struct that is dropped as a whole.
     ("core/v1.FileKeySelector", "key", &[]),
-    // Upstream drops references to other namespaces only (see GOES_ALONG).
+    // Upstream drops references to other namespaces only (see DROPPED_WITH_FIELD).
     ("core/v1.PersistentVolumeClaimSpec", "dataSourceRef", &[]),
     // The schema has no tag for the field, or one that names no gate.
     ("core/v1.Lifecycle", "stopSignal", &["ContainerStopSignals"]),
     ("core/v1.VolumeProjection", "podCertificate", &["PodCertificateRequest"]),
 ];
 
-/// Types whose struct is dropped together with the field: always, or when nothing else is left in it.
-const GOES_ALONG: &[(&str, Along)] =
+/// Types whose struct is dropped together with the field: always, or if no other field is set.
+const DROPPED_WITH_FIELD: &[(&str, Along)] =
     &[("core/v1.TypedObjectReference", Along::Always), ("core/v1.Lifecycle", Along::WhenEmpty)];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,16 +47,16 @@ enum Along {
     WhenEmpty,
 }
 
-/// What a set of gates leaves out of a type.
+/// The fields of a type that a set of gates disables.
 #[derive(Clone, Default, Debug)]
 struct Off {
     fields: Vec<FieldId>,
-    /// This type, or a type that it contains, has such fields.
+    /// Whether this type, or a type within this type, has disabled fields.
     below: bool,
     along: Option<Along>,
 }
 
-/// What a set of gates leaves out of objects. Made once for a server.
+/// The fields of all types that a set of gates disables. Computed once per server.
 #[derive(Clone, Debug)]
 pub struct Disabled {
     types: ByAddress<Off>,
@@ -69,9 +69,9 @@ impl Default for Disabled {
     }
 }
 
-/// The gates that a field is behind: all of them have to be on.
+/// Returns the gates of a field, all of which must be on.
 fn gates_of(ty: TypeRef, field: &str) -> Vec<&'static str> {
-    let otherwise = OTHERWISE.iter().find(|(name, of, _)| *name == ty.name && *of == field);
+    let otherwise = GATE_EXCEPTIONS.iter().find(|(name, of, _)| *name == ty.name && *of == field);
     match otherwise {
         Some((_, _, gates)) => gates.to_vec(),
         None => {
@@ -82,13 +82,13 @@ fn gates_of(ty: TypeRef, field: &str) -> Vec<&'static str> {
 }
 
 impl Disabled {
-    /// What these gates leave out.
+    /// Computes the fields that these gates disable.
     #[must_use]
     pub fn of(gates: &FeatureGates) -> Self {
         let own = |ty: TypeRef| {
             let off = |name: &str| gates_of(ty, name).iter().any(|gate| !gates.enabled(gate));
             let fields: Vec<FieldId> = ty.iter().filter(|(_, def)| off(def.name)).map(|(id, _)| id).collect();
-            let along = GOES_ALONG.iter().find(|(name, _)| *name == ty.name).map(|(_, along)| *along);
+            let along = DROPPED_WITH_FIELD.iter().find(|(name, _)| *name == ty.name).map(|(_, along)| *along);
             Off { below: !fields.is_empty(), fields, along }
         };
         let mut types: ByAddress<Off> = TYPES.iter().map(|ty| (address(ty), own(ty))).collect();
@@ -114,13 +114,13 @@ impl Disabled {
         Self { types }
     }
 
-    /// Whether a gate decides about a field. Gates have no other effect in Oarlock.
+    /// Whether a gate controls a field. Gates have no other effect in Oarlock.
     #[must_use]
     pub fn governs(gate: &str) -> bool {
         TYPES.iter().any(|ty| ty.fields.iter().any(|field| gates_of(ty, field.name).contains(&gate)))
     }
 
-    /// Drops the fields whose gates are off, before validation. As upstream, a field that the stored object has in one place may stay in all places.
+    /// Drops the fields whose gates are off, before validation. As upstream, a field that the stored object has anywhere may stay everywhere.
     pub fn drop(&self, new: &mut Obj, old: Option<&Obj>) {
         let mut in_use = Vec::new();
         if let Some(old) = old {
@@ -154,7 +154,7 @@ impl Disabled {
         }
     }
 
-    /// Drops the fields in a struct; returns whether the struct itself is to be dropped.
+    /// Drops the fields in a struct; returns whether the struct itself must be dropped.
     fn drop_in(&self, node: &mut Struct, in_use: &[Used]) -> bool {
         let Some(off) = self.off(node.ty()) else { return false };
         let mut dropped = false;
@@ -251,7 +251,7 @@ mod tests {
         assert!(pod.at(&["spec", "hostnameOverride"]).is_none());
     }
 
-    /// Tags that name no gate of this version mean a feature that is there for good; a new one needs a look, and perhaps a row above.
+    /// A tag that names no gate of this version means a permanent feature; a new one needs a review, and perhaps a row above.
     #[test]
     fn tags_name_gates() {
         let known = |gate: &&str| oarlock_schema::gates::GATES.iter().any(|one| one.name == *gate);

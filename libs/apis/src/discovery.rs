@@ -1,10 +1,10 @@
-//! The discovery group.
+//! Rules of the discovery group: defaults, validation and warnings.
 
 use crate::type_rules::TypeRules;
 
 pub mod endpoint_slice;
 
-/// Rows of the discovery group.
+/// The rules of the discovery group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("discovery/v1.EndpointSlice")
         .required(&["addressType"])

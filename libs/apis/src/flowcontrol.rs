@@ -1,4 +1,4 @@
-//! The flowcontrol group: what its statuses may say.
+//! Rules of the flowcontrol group's statuses.
 
 use std::collections::HashSet;
 
@@ -8,13 +8,13 @@ use oarlock_schema::{Struct, Value};
 use crate::rules::status;
 use crate::type_rules::TypeRules;
 
-/// Rows of the flowcontrol group.
+/// The rules of the flowcontrol group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("flowcontrol/v1.FlowSchema").status(conditions),
     TypeRules::of("flowcontrol/v1.PriorityLevelConfiguration").status(conditions),
 ];
 
-/// Each type of condition once (upstream `ValidateFlowSchemaStatus`, `ValidatePriorityLevelConfigurationStatus`).
+/// Validates that each condition type occurs once (upstream `ValidateFlowSchemaStatus`, `ValidatePriorityLevelConfigurationStatus`).
 fn conditions(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let (path, mut seen) = (Path::new("status"), HashSet::new());
     let path = path.child("conditions");

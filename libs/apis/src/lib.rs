@@ -1,13 +1,13 @@
-//! The rules of every API type: defaults, validation, warnings.
+//! Defaults, validation and warnings of every API type.
 //!
-//! Rules hang on schema types, not on resources: `src/<group>/<type>.rs` holds what is special about one struct type, [`table`] has its row, and
-//! [`walk`] visits an object once and calls the rules of each node's type, so that a PodSpec is checked wherever it occurs, with the right
-//! path. What the schema data says (constant defaults) is applied by the walk and not written again.
+//! Rules belong to schema types, not to resources: `src/<group>/<type>.rs` contains the special rules of one struct type, [`table`] has its row, and
+//! [`walk`] visits an object once and calls the rules of each node's type, so that a PodSpec is checked wherever one occurs, with the right
+//! path. Facts of the schema data (constant defaults) are applied by the walk and not repeated in code.
 //!
-//! * [`default`]: fills in what clients left out, before admission.
+//! * [`default`]: sets the defaults of fields that clients left out, before admission.
 //! * [`validate`], [`validate_create`], [`validate_update`], [`validate_change`]: every error of an object or of a change, with upstream's texts.
-//! * [`Disabled`]: forgets fields whose feature gates are off.
-//! * [`warnings`]: what deserves a `Warning: 299` header.
+//! * [`Disabled`]: drops fields whose feature gates are off.
+//! * [`warnings`]: texts for `Warning: 299` headers.
 
 pub mod admissionregistration;
 pub mod apiextensions;

@@ -1,4 +1,4 @@
-//! The networking group.
+//! Rules of the networking group: defaults, validation and warnings.
 
 use crate::type_rules::TypeRules;
 
@@ -6,7 +6,7 @@ pub mod address;
 pub mod ingress;
 pub mod network_policy;
 
-/// Rows of the networking group.
+/// The rules of the networking group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("networking/v1.IPAddressSpec").immutable(&["parentRef"]).validate(address::validate),
     TypeRules::of("networking/v1.ServiceCIDRSpec")

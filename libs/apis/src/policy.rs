@@ -1,4 +1,4 @@
-//! The policy group.
+//! Rules of the policy group: defaults, validation and warnings.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -10,13 +10,13 @@ use crate::apps::workload::count_or_share;
 use crate::rules::{show, status};
 use crate::type_rules::TypeRules;
 
-/// Rows of the policy group.
+/// The rules of the policy group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("policy/v1.PodDisruptionBudget").status(validate_status),
     TypeRules::of("policy/v1.PodDisruptionBudgetSpec").enums(&["unhealthyPodEvictionPolicy"]).validate(budget),
 ];
 
-/// Upstream `ValidatePodDisruptionBudgetSpec`.
+/// Validates like upstream's `ValidatePodDisruptionBudgetSpec`.
 fn budget(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = PodDisruptionBudgetSpec::new(node);
     if spec.min_available().is_some() && spec.max_unavailable().is_some() {
@@ -28,7 +28,7 @@ fn budget(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     count_or_share(spec.max_unavailable(), true, &path.child("maxUnavailable"), errors);
 }
 
-/// Upstream `ValidatePodDisruptionBudgetStatusUpdate`.
+/// Validates like upstream's `ValidatePodDisruptionBudgetStatusUpdate`.
 fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let (path, now) = (Path::new("status"), status::of(new));
     status::conditions(now, &path.child("conditions"), errors);

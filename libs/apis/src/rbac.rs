@@ -1,4 +1,4 @@
-//! The rbac group.
+//! Rules of the rbac group: defaults, validation and warnings.
 
 use crate::type_rules::TypeRules;
 
@@ -6,7 +6,7 @@ pub mod binding;
 pub mod role;
 pub mod subject;
 
-/// Rows of the rbac group.
+/// The rules of the rbac group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("rbac/v1.Subject").default(subject::default),
     TypeRules::of("rbac/v1.Role").validate(role::validate),

@@ -1,4 +1,4 @@
-//! The resource group.
+//! Rules of the resource group: defaults, validation and warnings.
 
 use crate::type_rules::TypeRules;
 
@@ -6,7 +6,7 @@ pub mod claim_status;
 pub mod device_request;
 pub mod slice;
 
-/// Rows of the resource group.
+/// The rules of the resource group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("resource/v1.ResourceClaim").immutable(&["spec"]).status(claim_status::validate_change),
     TypeRules::of("resource/v1.ResourceClaimTemplate").immutable(&["spec"]),

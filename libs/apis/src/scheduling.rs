@@ -1,4 +1,4 @@
-//! The scheduling group.
+//! Rules of the scheduling group: defaults, validation and warnings.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -7,21 +7,22 @@ use oarlock_schema::views::scheduling_v1::PriorityClass;
 
 use crate::type_rules::TypeRules;
 
-/// Rows of the scheduling group.
+/// The rules of the scheduling group's types, one row per type.
 pub const TYPES: &[TypeRules] =
     &[TypeRules::of("scheduling/v1.PriorityClass").validate(class).validate_update(class_update)];
 
-/// Classes of Kubernetes itself, with what they must hold.
-const SYSTEM: &[(&str, i64)] = &[("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
-/// Highest value that others may give.
-const HIGHEST: i64 = 1_000_000_000;
+/// Kubernetes' own priority classes, with their required values.
+const SYSTEM_CLASSES: &[(&str, i64)] =
+    &[("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+/// The highest value of any other class.
+const MAX_USER_VALUE: i64 = 1_000_000_000;
 
-/// Upstream `ValidatePriorityClass`.
+/// Validates like upstream's `ValidatePriorityClass`.
 fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let class = PriorityClass::new(node);
     let name = class.metadata().name();
     if name.starts_with("system-") {
-        let known = SYSTEM.iter().find(|(system, _)| *system == name);
+        let known = SYSTEM_CLASSES.iter().find(|(system, _)| *system == name);
         let wrong = match known {
             None => Some(format!("{name} is not a known system priority class")),
             Some((_, value)) if *value != class.value() => {
@@ -36,14 +37,14 @@ fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
                 format!("priority class names with 'system-' prefix are reserved for system use only. error: {wrong}");
             errors.push(FieldError::forbidden(&at.child("name"), text));
         }
-    } else if class.value() > HIGHEST {
-        let text = format!("maximum allowed value of a user defined priority is {HIGHEST}");
+    } else if class.value() > MAX_USER_VALUE {
+        let text = format!("maximum allowed value of a user defined priority is {MAX_USER_VALUE}");
         errors.push(FieldError::forbidden(&path.child("value"), text));
     }
     crate::rules::preemption(class.preemption_policy(), &path.child("preemptionPolicy"), errors);
 }
 
-/// Upstream `ValidatePriorityClassUpdate`.
+/// Validates like upstream's `ValidatePriorityClassUpdate`.
 fn class_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if PriorityClass::new(new).value() != PriorityClass::new(old).value() {
         errors.push(FieldError::forbidden(&path.child("value"), "may not be changed in an update."));

@@ -1,4 +1,4 @@
-//! The storage group.
+//! Rules of the storage group: defaults, validation and warnings.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -11,7 +11,7 @@ use crate::core::volume::driver_name;
 use crate::rules::{each, one_of, subdomain};
 use crate::type_rules::TypeRules;
 
-/// Rows of the storage group.
+/// The rules of the storage group's types, one row per type.
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("storage/v1.StorageClass").required(&["provisioner"]).validate(class).validate_update(class_update),
     TypeRules::of("storage/v1.CSIDriverSpec").validate(driver),
@@ -24,7 +24,7 @@ pub const TYPES: &[TypeRules] = &[
     TypeRules::of("storage/v1.VolumeAttachmentSource").validate(attachment_source),
 ];
 
-/// Upstream `ValidateStorageClass`.
+/// Validates like upstream's `ValidateStorageClass`.
 fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let class = StorageClass::new(node);
     if !class.provisioner().is_empty() {
@@ -55,14 +55,14 @@ fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `ValidateStorageClassUpdate`.
+/// Validates like upstream's `ValidateStorageClassUpdate`.
 fn class_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     fixed(&["parameters", "provisioner", "reclaimPolicy"], new, old, path, errors);
     let mode = "volumeBindingMode";
     crate::rules::immutable(new.get(mode), old.get(mode), &path.child(mode), errors);
 }
 
-/// Upstream `ValidateVolumeAttributesClassUpdate`.
+/// Validates like upstream's `ValidateVolumeAttributesClassUpdate`.
 fn attributes_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     fixed(&["driverName", "parameters"], new, old, path, errors);
 }
@@ -73,38 +73,38 @@ fn fixed(fields: &[&str], new: &Struct, old: &Struct, path: &Path<'_>, errors: &
     }
 }
 
-/// Upstream `validateVolumeAttachmentSpec`.
+/// Validates like upstream's `validateVolumeAttachmentSpec`.
 fn attachment(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = VolumeAttachmentSpec::new(node);
     subdomain(spec.node_name(), &path.child("nodeName"), errors);
     driver_name(spec.attacher(), &path.child("attacher"), errors);
 }
 
-/// Bytes of all that a driver may tell about an attached volume.
-const METADATA: usize = 256 * 1024;
-/// Bytes of what a driver may say about a failure.
-const FAILURE: usize = 1024;
+/// The most bytes of a driver's metadata about an attached volume.
+const MAX_METADATA_BYTES: usize = 256 * 1024;
+/// The longest error message of a driver in bytes.
+const MAX_ERROR_MESSAGE_BYTES: usize = 1024;
 
-/// Upstream `validateAttachmentMetadata`.
+/// Validates like upstream's `validateAttachmentMetadata`.
 fn attached(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let metadata = VolumeAttachmentStatus::new(node).attachment_metadata();
-    if metadata.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() > METADATA {
-        errors.push(FieldError::too_long(&path.child("attachmentMetadata"), METADATA));
+    if metadata.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() > MAX_METADATA_BYTES {
+        errors.push(FieldError::too_long(&path.child("attachmentMetadata"), MAX_METADATA_BYTES));
     }
 }
 
-/// Upstream `validateVolumeError`, which names the bound of the metadata where a message is too long.
+/// Validates like upstream's `validateVolumeError`, whose error for a too long message states the bound of the metadata.
 fn volume_error(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let error = VolumeError::new(node);
-    if error.message().len() > FAILURE {
-        errors.push(FieldError::too_long(&path.child("message"), METADATA));
+    if error.message().len() > MAX_ERROR_MESSAGE_BYTES {
+        errors.push(FieldError::too_long(&path.child("message"), MAX_METADATA_BYTES));
     }
     if let Some(code) = error.error_code().filter(|code| *code < 0) {
         crate::rules::range(code, 0, i64::from(i32::MAX), &path.child("errorCode"), errors);
     }
 }
 
-/// A PersistentVolume or a volume in its place.
+/// Validates that an attachment has either a PersistentVolume or an inline volume.
 fn attachment_source(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let source = VolumeAttachmentSource::new(node);
     let both = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
@@ -122,7 +122,7 @@ fn attachment_source(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `validateCSIDriverSpec`, for what has no default.
+/// Validates like upstream's `validateCSIDriverSpec`, for fields without a default.
 fn driver(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = CSIDriverSpec::new(node);
     if let Some(policy) = spec.fs_group_policy() {

@@ -1,4 +1,4 @@
-//! One row per type that has rules, one row per kind whose name or change rules differ from the common ones.
+//! The table of rules: one row per type with rules, and one row per kind whose name or change rules differ from the common ones.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use crate::by_address::{ByAddress, address};
 use crate::kind::{self, KindRules};
 use crate::type_rules::TypeRules;
 
-/// Rows of all types, by group.
+/// The rows of all types, by group.
 const TYPES: &[&[TypeRules]] = &[
     crate::admissionregistration::TYPES,
     crate::apiextensions::TYPES,
@@ -32,10 +32,10 @@ const TYPES: &[&[TypeRules]] = &[
     crate::resource::TYPES,
 ];
 
-/// Rows of the kinds that are special, by group.
+/// The rows of kinds with rules of their own, by group.
 const KINDS: &[&[KindRules]] = &[kind::COMMON];
 
-/// Everything about one type, found by one look at its address.
+/// The rules and defaults of one type, found by the type's address.
 pub(crate) struct Slot {
     pub(crate) rules: Option<&'static TypeRules>,
     /// Constant defaults of the schema data.
@@ -44,9 +44,9 @@ pub(crate) struct Slot {
     pub(crate) enums: Vec<FieldId>,
     pub(crate) non_negative: Vec<FieldId>,
     pub(crate) immutable: Vec<FieldId>,
-    /// Defaults exist here or below.
+    /// Whether defaults exist in this type or in a type below.
     pub(crate) defaults_below: bool,
-    /// Rules exist here or below.
+    /// Whether rules exist in this type or in a type below.
     pub(crate) rules_below: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Slot {
 pub(crate) struct Constant {
     pub(crate) id: FieldId,
     pub(crate) value: Value,
-    /// The field is a pointer: only absence counts as unset.
+    /// Whether the field is a pointer, which is unset only when absent.
     pub(crate) pointer: bool,
 }
 
@@ -62,7 +62,7 @@ type Slots = ByAddress<Slot>;
 
 static SLOTS: LazyLock<Slots> = LazyLock::new(build);
 
-/// The slot of a type; types made at run time have none.
+/// Returns the slot of a type; types made at run time have none.
 pub(crate) fn slot(ty: TypeRef) -> Option<&'static Slot> {
     SLOTS.get(&address(ty))
 }
@@ -72,7 +72,7 @@ fn build() -> Slots {
         TYPES.iter().flat_map(|rows| rows.iter()).map(|row| (row.ty, row)).collect();
     let mut slots: Slots =
         oarlock_schema::TYPES.iter().map(|ty| (address(ty), own(ty, rows.get(ty.name).copied()))).collect();
-    // What lies below is found by a fixed point, because types may be recursive.
+    // What exists below is computed as a fixed point, because types may be recursive.
     loop {
         let mut changed = false;
         for ty in oarlock_schema::TYPES {
@@ -115,7 +115,7 @@ fn own(ty: TypeRef, rules: Option<&'static TypeRules>) -> Slot {
     }
 }
 
-/// The rules of a type, if it has any.
+/// Returns the rules of a type, if any.
 #[must_use]
 pub fn type_rules(ty: TypeRef) -> Option<&'static TypeRules> {
     slot(ty)?.rules
@@ -124,17 +124,17 @@ pub fn type_rules(ty: TypeRef) -> Option<&'static TypeRules> {
 static BY_KIND: LazyLock<HashMap<&'static str, &'static KindRules>> =
     LazyLock::new(|| KINDS.iter().flat_map(|rows| rows.iter()).map(|row| (row.ty, row)).collect());
 
-/// The rules of a kind; [`kind::DEFAULT`] when it has no row.
+/// Returns the rules of a kind; [`kind::DEFAULT`] for a kind without a row.
 #[must_use]
 pub fn kind_rules(ty: TypeRef) -> &'static KindRules {
     BY_KIND.get(ty.name).copied().unwrap_or(&kind::DEFAULT)
 }
 
-/// Rows that name a type or field that the schema does not know; empty unless someone mistyped.
+/// Returns the rows that name a type or field that the schema lacks; only a spelling mistake makes the list non-empty.
 #[must_use]
 pub fn unknown_names() -> Vec<String> {
     let mut unknown = Vec::new();
-    for (name, field, _) in crate::disabled::OTHERWISE {
+    for (name, field, _) in crate::disabled::GATE_EXCEPTIONS {
         if oarlock_schema::type_named(name).is_none_or(|ty| ty.field(field).is_none()) {
             unknown.push(format!("{name}.{field}"));
         }

@@ -1,45 +1,45 @@
-//! A row of the table: the rules of one struct type.
+//! Rows of the table: the rules of one struct type each.
 
 use oarlock_meta::{ErrorList, Path};
 use oarlock_schema::Struct;
 
-/// The rules of one struct type. Every function sees a node of that type only; the walk visits what is below it.
+/// The rules of one struct type. Every function gets a node of this type only; the walk visits the nodes below.
 #[derive(Clone, Copy, Debug)]
 pub struct TypeRules {
-    /// Schema name, as `core/v1.PodSpec`.
+    /// Schema name, such as `core/v1.PodSpec`.
     pub ty: &'static str,
-    /// Fields that must not be empty, where upstream says nothing more about it.
+    /// Fields that must not be empty, if upstream has no further rule about their absence.
     pub required: &'static [&'static str],
-    /// Enumerations that upstream checks; their values are in the schema data. Empty values pass: they are defaulted or required.
+    /// Enumerations that upstream checks, with values from the schema data. Empty values are accepted: other rules default or require them.
     pub enums: &'static [&'static str],
-    /// Numbers that must not be below zero.
+    /// Numbers that must not be negative.
     pub non_negative: &'static [&'static str],
-    /// Fields that never change once the object exists.
+    /// Fields that must not change once the object exists.
     pub immutable: &'static [&'static str],
-    /// Fields of a kind that are not validated in an update which leaves them unchanged: they may have been stored when the rules were less strict.
+    /// Fields of a kind that an update validates only if it changes them: they may have been stored when the rules were less strict.
     pub unchanged_passes: &'static [&'static str],
-    /// Fills in conditional defaults; constant ones come from the schema data just before. Parents come before children.
+    /// Sets conditional defaults; constant ones are set from the schema data just before. Parents come before children.
     pub default: Option<fn(&mut Struct)>,
-    /// The node as validation sees it, where that is not as it stands (claims of a StatefulSet are volumes of its pods).
+    /// Returns the node in the form that is validated, if it differs from the stored form (claims of a StatefulSet are volumes of its pods).
     pub seen_as: Option<fn(&Struct) -> Option<Struct>>,
-    /// Reports what is wrong with a node.
+    /// Reports the errors of a node.
     pub validate: Option<fn(&Struct, &Path<'_>, &mut ErrorList)>,
-    /// Reports what is wrong with a node once everything below it was looked at: errors keep upstream's order.
+    /// Reports errors of a node after all nodes below, because errors keep upstream's order.
     pub after: Option<fn(&Struct, &Path<'_>, &mut ErrorList)>,
-    /// Reports what is wrong with a node only while the object is being created.
+    /// Reports errors of a node only while the object is being created.
     pub create: Option<fn(&Struct, &Path<'_>, &mut ErrorList)>,
-    /// Reports what is wrong with a change of a node that is at the same place before and after.
+    /// Reports errors of a change of a node that has the same position before and after.
     pub validate_update: Option<fn(&Struct, &Struct, &Path<'_>, &mut ErrorList)>,
-    /// Reports errors of an update of the status, for the object's own type. The function gets the whole objects, before and after.
+    /// Reports errors of a status update, for the object's own type. The function gets the whole objects, before and after.
     pub status: Option<fn(&Struct, &Struct, &mut ErrorList)>,
-    /// Whether an update of the status must leave an object that is valid as a whole, for the object's own type.
+    /// Whether a status update must leave an object that is valid as a whole, for the object's own type.
     pub whole_status: bool,
     /// Texts for `Warning` headers.
     pub warnings: Option<fn(&Struct, &Path<'_>, &mut Vec<String>)>,
 }
 
 impl TypeRules {
-    /// A row without rules, to be extended.
+    /// Makes a row without rules, to be extended.
     #[must_use]
     pub const fn of(ty: &'static str) -> Self {
         Self {
@@ -60,85 +60,85 @@ impl TypeRules {
             warnings: None,
         }
     }
-    /// With fields that must be there.
+    /// Adds required fields.
     #[must_use]
     pub const fn required(mut self, fields: &'static [&'static str]) -> Self {
         self.required = fields;
         self
     }
-    /// With enumerations.
+    /// Adds enumerations.
     #[must_use]
     pub const fn enums(mut self, fields: &'static [&'static str]) -> Self {
         self.enums = fields;
         self
     }
-    /// With numbers that are at least 0.
+    /// Adds numbers that must not be negative.
     #[must_use]
     pub const fn non_negative(mut self, fields: &'static [&'static str]) -> Self {
         self.non_negative = fields;
         self
     }
-    /// With fields that never change.
+    /// Adds immutable fields.
     #[must_use]
     pub const fn immutable(mut self, fields: &'static [&'static str]) -> Self {
         self.immutable = fields;
         self
     }
-    /// With fields of a kind that are not looked at while they stay the same.
+    /// Adds fields of a kind that an update validates only if it changes them.
     #[must_use]
     pub const fn unchanged_passes(mut self, fields: &'static [&'static str]) -> Self {
         self.unchanged_passes = fields;
         self
     }
-    /// With defaults.
+    /// Sets the defaulting function.
     #[must_use]
     pub const fn default(mut self, f: fn(&mut Struct)) -> Self {
         self.default = Some(f);
         self
     }
-    /// With another look for validation.
+    /// Sets the conversion to the validated form.
     #[must_use]
     pub const fn seen_as(mut self, f: fn(&Struct) -> Option<Struct>) -> Self {
         self.seen_as = Some(f);
         self
     }
-    /// With validation.
+    /// Sets the validation.
     #[must_use]
     pub const fn validate(mut self, f: fn(&Struct, &Path<'_>, &mut ErrorList)) -> Self {
         self.validate = Some(f);
         self
     }
-    /// With validation after that of the parts.
+    /// Sets the validation after that of the nodes below.
     #[must_use]
     pub const fn after(mut self, f: fn(&Struct, &Path<'_>, &mut ErrorList)) -> Self {
         self.after = Some(f);
         self
     }
-    /// With validation at creation.
+    /// Sets the validation at creation.
     #[must_use]
     pub const fn create(mut self, f: fn(&Struct, &Path<'_>, &mut ErrorList)) -> Self {
         self.create = Some(f);
         self
     }
-    /// With validation of changes.
+    /// Sets the validation of changes.
     #[must_use]
     pub const fn validate_update(mut self, f: fn(&Struct, &Struct, &Path<'_>, &mut ErrorList)) -> Self {
         self.validate_update = Some(f);
         self
     }
-    /// With validation of what the endpoint `status` writes.
+    /// Sets the validation of writes to the endpoint `status`.
     #[must_use]
     pub const fn status(mut self, f: fn(&Struct, &Struct, &mut ErrorList)) -> Self {
         self.status = Some(f);
         self
     }
-    /// With validation of the whole object when the endpoint `status` writes it.
+    /// Requires validation of the whole object on writes to the endpoint `status`.
     #[must_use]
     pub const fn whole_status(mut self) -> Self {
         self.whole_status = true;
         self
     }
-    /// With warnings.
+    /// Sets the warnings.
     #[must_use]
     pub const fn warnings(mut self, f: fn(&Struct, &Path<'_>, &mut Vec<String>)) -> Self {
         self.warnings = Some(f);

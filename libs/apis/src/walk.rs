@@ -1,4 +1,4 @@
-//! One visit of an object that calls the rules of each node's type.
+//! Visits an object once and calls the rules of each node's type.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use oarlock_schema::{FieldId, Obj, Resource, Shape, Struct, Value};
 use crate::rules::object_meta;
 use crate::table::{Slot, kind_rules, slot};
 
-/// Fills in defaults, parents before children.
+/// Sets defaults, parents before children.
 pub fn default(obj: &mut Obj) {
     default_node(obj);
 }
@@ -47,7 +47,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Every error of an object.
+/// Returns every error of an object.
 #[must_use]
 pub fn validate(resource: &Resource, obj: &Obj) -> ErrorList {
     let mut errors = ErrorList::default();
@@ -56,7 +56,7 @@ pub fn validate(resource: &Resource, obj: &Obj) -> ErrorList {
     errors
 }
 
-/// Every error below the metadata.
+/// Reports every error below the metadata.
 fn validate_nodes(obj: &Struct, errors: &mut ErrorList) {
     visit(obj, &Path::ROOT, &mut |node, slot, path, turn| match turn {
         Turn::Before => check(node, slot, path, errors),
@@ -68,7 +68,7 @@ fn validate_nodes(obj: &Struct, errors: &mut ErrorList) {
     });
 }
 
-/// Every error of an object that is being created: those of [`validate`] and what only creation refuses.
+/// Returns every error of an object that is being created: those of [`validate`], and those that apply only at creation.
 #[must_use]
 pub fn validate_create(resource: &Resource, obj: &Obj) -> ErrorList {
     let mut errors = validate(resource, obj);
@@ -118,7 +118,7 @@ fn enumeration(node: &Struct, id: FieldId, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-/// Every error of a change, besides those of the new object itself.
+/// Returns every error of a change, besides those of the new object itself.
 #[must_use]
 pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj) -> ErrorList {
     let mut errors = ErrorList::default();
@@ -127,10 +127,10 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj) -> ErrorList {
     errors
 }
 
-/// Every error of a change through an endpoint: `""` is the object itself, anything else a subresource.
+/// Returns every error of a change through an endpoint: `""` is the object itself, anything else a subresource.
 ///
-/// Which rules apply to a write of a subresource. `status`, `finalize` and `binding` change no spec, so the spec's rules are not applied: an object that
-/// would no longer pass them can still be deleted. A status is validated by the kind's own rule for status updates. The other subresources must leave a valid
+/// The endpoint decides which rules apply. `status`, `finalize` and `binding` do not change the spec, so the spec's rules are not applied: an object that
+/// no longer fulfils them can still be deleted. A status is validated by the kind's own rule for status updates. The other subresources must leave a valid
 /// object, but may change fields that an update of the object may not (ephemeral containers, resources).
 #[must_use]
 pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj) -> ErrorList {
@@ -154,7 +154,7 @@ pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj
     errors
 }
 
-/// The object without the fields that upstream validates in an update only when they change, and that this update does not change.
+/// Returns the object without the fields that upstream validates only when they change and that this update leaves unchanged.
 fn without_passing<'a>(new: &'a Obj, old: &Obj) -> Cow<'a, Obj> {
     let fields = slot(new.ty()).and_then(|slot| slot.rules).map_or(&[][..], |rules| rules.unchanged_passes);
     let mut seen = Cow::Borrowed(new);
@@ -164,7 +164,7 @@ fn without_passing<'a>(new: &'a Obj, old: &Obj) -> Cow<'a, Obj> {
     seen
 }
 
-/// Warns of names of new objects after which pods are named: a name with dots is no host name.
+/// Warns of names of new objects from which pods get their names: a name with dots is no valid host name.
 #[must_use]
 pub fn name_warnings(obj: &Obj) -> Vec<String> {
     let wrong = oarlock_meta::names::label_errors(obj.name());
@@ -184,7 +184,7 @@ pub fn name_warnings(obj: &Obj) -> Vec<String> {
     )]
 }
 
-/// Warnings about an object.
+/// Returns the warnings about an object.
 #[must_use]
 pub fn warnings(obj: &Obj) -> Vec<String> {
     let mut texts = Vec::new();
@@ -196,18 +196,18 @@ pub fn warnings(obj: &Obj) -> Vec<String> {
     texts
 }
 
-/// When a node is shown.
+/// The moment of a visitor's call for a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// Before what is below it.
+    /// Before the nodes below.
     Before,
-    /// After what is below it.
+    /// After the nodes below.
     After,
 }
 
 type Visitor<'a> = dyn FnMut(&Struct, &Slot, &Path<'_>, Turn) + 'a;
 
-/// Visits a node and everything below it; each node is shown before and after what is below it.
+/// Visits a node and everything below; the visitor is called for each node before and after the nodes below.
 fn visit(node: &Struct, path: &Path<'_>, f: &mut Visitor<'_>) {
     let Some(slot) = slot(node.ty()).filter(|s| s.rules_below) else { return };
     let seen = slot.rules.and_then(|rules| rules.seen_as).and_then(|seen_as| seen_as(node));
@@ -230,7 +230,7 @@ fn visit_value(value: &Value, path: &Path<'_>, f: &mut Visitor<'_>) {
     }
 }
 
-/// Calls the change rules of nodes that are at the same place in both objects; list items pair by position.
+/// Calls the change rules of nodes at the same position in both objects; list items are paired by index.
 fn compare(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(slot) = slot(new.ty()).filter(|s| s.rules_below && std::ptr::eq(new.ty(), old.ty())) else { return };
     for id in &slot.immutable {

@@ -1,4 +1,4 @@
-//! The rules of the API's types against recorded answers, and how long they take.
+//! The rules of the API's types against recorded answers, and their speed.
 
 #![cfg(test)]
 

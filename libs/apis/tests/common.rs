@@ -1,9 +1,9 @@
-//! Reading recorded objects.
+//! Reads recorded objects.
 
 use oarlock_codec::{Mode, json};
 use oarlock_schema::{Obj, Resource, resource_of_kind};
 
-/// The resource and object of a recorded JSON object.
+/// Returns the resource and object of a recorded JSON object.
 pub(crate) fn obj(json: &serde_json::Value) -> (&'static Resource, Obj) {
     let text = |name: &str| json[name].as_str().unwrap_or_default();
     let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));

@@ -1,10 +1,10 @@
-//! Defaults, compared byte for byte with what a live upstream server made of the same requests (`tests/record.py`).
+//! Defaults, compared byte for byte with the objects that a live upstream server made of the same requests (`tests/record.py`).
 
 use crate::common;
 use oarlock_codec::json;
 use oarlock_schema::{Obj, canonical};
 
-/// What the server sets besides defaults: identity, status, and what it allocates or generates.
+/// The fields that the server sets besides defaults: identity, status, and allocated or generated values.
 const SERVER_SET: &[&[&str]] = &[
     &["metadata", "uid"],
     &["metadata", "creationTimestamp"],
@@ -36,7 +36,7 @@ fn strip(json: &mut serde_json::Value, path: &[&str]) {
     }
 }
 
-/// The object as it would be stored, without what the server sets.
+/// Returns the object in its stored form, without the fields that the server sets.
 fn comparable(mut obj: Obj) -> String {
     canonical::canonicalize(&mut obj);
     let mut json: serde_json::Value = serde_json::from_slice(&json::encode(&obj).bytes).unwrap();
@@ -80,7 +80,7 @@ fn defaults_are_those_of_upstream() {
         if ours != theirs {
             wrong.push(format!("{}\n{}", row["request"], difference(&ours, &theirs)));
         }
-        // What is complete stays as it is.
+        // A complete object stays unchanged.
         let mut again = obj(&row["answer"]);
         oarlock_apis::default(&mut again);
         assert_eq!(comparable(again), theirs, "defaulted twice: {}", row["request"]);

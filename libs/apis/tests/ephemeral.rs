@@ -1,4 +1,4 @@
-//! Ephemeral containers through their subresource, compared with what a live v1.35.0 server answered (`data/ephemeral.jsonl`: the containers of a merge
+//! Ephemeral containers through their subresource, against recorded answers of a v1.35.0 server (`data/ephemeral.jsonl`: the containers of a merge
 //! patch, and reason, field and first line of the message of each cause).
 
 use crate::common;

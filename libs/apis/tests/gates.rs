@@ -1,10 +1,10 @@
-//! Fields behind gates that are off: what a live upstream 1.35 keeps of each when it is written.
+//! Fields of disabled feature gates, compared with the fields that a live upstream 1.35 keeps on write.
 
 use crate::common;
 use oarlock_apis::Disabled;
 use serde_json::{Value, json};
 
-/// What `status.containerStatuses[0]` is written with.
+/// Returns the written `status.containerStatuses[0]`.
 fn container() -> Value {
     json!({"name": "c", "image": "i", "imageID": "i", "ready": true, "restartCount": 0, "allocatedResources": {"cpu": "1"},
         "resources": {"requests": {"cpu": "1"}}, "stopSignal": "SIGTERM", "user": {"linux": {"uid": 1, "gid": 1}},

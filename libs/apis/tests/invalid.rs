@@ -4,7 +4,7 @@ use crate::common;
 use oarlock_meta::{ErrorList, GroupKind, Status};
 use serde_json::Value;
 
-/// Reason, field and message of a cause, each once. Upstream appends a difference in Go's notation to some messages; that is left out, and of
+/// The reason, field and message of a cause, each once. Upstream appends a difference in Go's notation to some messages, which is left out; of
 /// whole templates only the ends are compared, because upstream prints them as its internal types.
 type Cause = (String, String, String);
 
@@ -51,7 +51,7 @@ fn validate(row: &Value) -> (ErrorList, Vec<String>) {
         let labels: oarlock_schema::Map = labels.into_iter().collect();
         new.set_at(&["spec", "template", "metadata", "labels"], labels);
     }
-    // Names are warned of at creation only.
+    // Only creation warns of names.
     let mut warnings = if row["old"].is_null() { oarlock_apis::name_warnings(&new) } else { Vec::new() };
     warnings.extend(oarlock_apis::warnings(&new));
     let errors = if row["old"].is_null() {
@@ -85,14 +85,14 @@ fn errors_and_warnings_are_those_of_upstream() {
             continue;
         }
         if let Some(theirs) = row["warnings"].as_array() {
-            // What is said of a kind as a whole is no matter of its rules.
+            // Warnings about a kind as a whole do not come from the kind's rules.
             let of_kind = |text: &&str| text.contains(" is deprecated in v1.");
             let theirs: Vec<&str> = theirs.iter().filter_map(Value::as_str).filter(|text| !of_kind(text)).collect();
             if warnings != theirs {
                 wrong.push(format!("{}\n  warns {warnings:?}\n  not   {theirs:?}", row["request"]));
             }
         }
-        // With one error the whole Status is the same to the letter.
+        // With one error the whole Status is identical.
         if theirs.len() == 1 && row["answer"]["message"].as_str().is_some_and(|m| !m.contains('\n') && m.len() < 400) {
             let (resource, new) = common::obj(&row["request"]);
             let kind = GroupKind::new(resource.group, resource.kind);
@@ -105,7 +105,7 @@ fn errors_and_warnings_are_those_of_upstream() {
     assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Recorded as the others are: a stored object, what is written as its status, and what upstream says.
+/// Each row is recorded: a stored object, the written status, and upstream's answer.
 #[test]
 fn what_is_written_as_a_status_is_judged_as_upstream_judges_it() {
     let (mut wrong, mut count, mut refused) = (Vec::new(), 0, 0);
@@ -120,7 +120,7 @@ fn what_is_written_as_a_status_is_judged_as_upstream_judges_it() {
                 oarlock_apis::core::pod_status::pair_addresses(obj);
             }
         }
-        // The strategy of pods keeps a class that the writer does not know.
+        // The strategy of pods keeps a QoS class that the writer left out.
         if resource.kind == "Pod" && new.at(&["status", "qosClass"]).is_none() {
             new.set_at(&["status", "qosClass"], old.at(&["status", "qosClass"]).cloned().unwrap());
         }
@@ -136,7 +136,7 @@ fn what_is_written_as_a_status_is_judged_as_upstream_judges_it() {
     assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// As a live server said.
+/// Recorded from a live server.
 #[test]
 fn what_is_odd_about_names_and_claims_is_told() {
     let name = |used: &str| {
@@ -188,7 +188,7 @@ fn subresources_may_change_what_the_object_itself_may_not() {
     }
 }
 
-/// Counts from a live server: all kinds share two checks of a change, and their own rules add some of the same.
+/// Counts from a live server: all kinds share two checks of a change, and some kinds' own rules repeat checks.
 #[test]
 fn metadata_errors_of_a_change_come_as_often_as_upstream_finds_them() {
     for (version, kind, plain, finalizer) in [

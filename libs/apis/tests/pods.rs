@@ -1,4 +1,4 @@
-//! What upstream says to pods and Services whose parts disagree; each row was asked of it.
+//! Upstream's answers to pods and Services with contradictory fields; each row is recorded.
 
 use oarlock_schema::Obj;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! How long the rules take for a small pod. Run by hand: `cargo test --release -p oarlock-apis --test all -- --ignored --nocapture speed`.
+//! Measures the rules' time for a small pod. Run by hand: `cargo test --release -p oarlock-apis --test all -- --ignored --nocapture speed`.
 
 #![allow(clippy::disallowed_methods, reason = "it measures real time")]
 

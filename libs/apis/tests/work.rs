@@ -1,5 +1,5 @@
-//! No list, map, text or number of any kind costs more than its length and a logarithm: what reads, completes and judges an object is run for each
-//! of them with twice as much as before.
+//! The cost of a list, map, text or number in any rule is at most its length times a logarithm: decoding, defaulting and validation run for each
+//! field with a body of twice the size.
 
 use std::sync::LazyLock;
 

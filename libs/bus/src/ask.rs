@@ -1,4 +1,4 @@
-//! Asks that came: taken in their order, answered or declined.
+//! The receiving side of asks: a queue of received asks, each answered or declined.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use oarlock_seeded_bug::seeded_bug;
 use prost::Name;
 use tokio::time::Instant;
 
-use crate::envelope::{self, Opened};
+use crate::envelope::{self, OpenedEnvelope};
 use crate::error::AnswerError;
 use crate::proof;
 use crate::proto::bus::v1::answer::Outcome;
 use crate::proto::bus::v1::{Expired, FailureCode, Stopping, WrongEpoch};
-use crate::queue::{Arrived, Next, Queue};
+use crate::queue::{Delivery, Queue, QueueItem};
 use crate::role::Identity;
 use crate::stats::KindStats;
 use crate::subject::Subject;
 use crate::trace::TraceContext;
 use crate::transport::{ReplyTo, Subscription};
 
-/// Hears the asks of a pattern. Dropped, it hears nothing more, and answers what waits with `Stopping`.
+/// Listener for the asks of a pattern. When dropped, the listener ends and answers waiting asks with `Stopping`.
 #[derive(Debug)]
 pub struct Asks {
     pub(crate) queue: Arc<Queue>,
@@ -30,15 +30,15 @@ pub struct Asks {
 }
 
 impl Asks {
-    /// The next ask whose time is not over; `None` when nothing more comes. What cannot be read is answered `Malformed`, what came too late `Expired`.
-    /// Cancel safe.
+    /// Waits for the next ask whose deadline has not passed; `None` after the listener was stopped and the queue is empty. An unreadable ask is answered `Malformed`, a late
+    /// one `Expired`. Cancel safe.
     pub async fn next(&mut self) -> Option<Ask> {
         loop {
             let arrived = match self.queue.next().await {
-                Next::Message(arrived) => arrived,
-                // whose asker meets its deadline
-                Next::Lost(_) => continue,
-                Next::Closed => return None,
+                QueueItem::Message(arrived) => arrived,
+                // The asker meets its deadline.
+                QueueItem::Lost(_) => continue,
+                QueueItem::Closed => return None,
             };
             match self.open(arrived) {
                 Ok(ask) if ask.budget().is_zero() && !seeded_bug!("expired_is_handled") => {
@@ -50,7 +50,7 @@ impl Asks {
                     tracing::debug!(%why, "message refused");
                     if let Some(reply) = reply {
                         let outcome = envelope::failure(FailureCode::Malformed, why);
-                        // never waits: whoever cannot be told meets its deadline
+                        // Does not wait: if the answer cannot be sent now, the asker meets its deadline.
                         let _ = reply.send(envelope::answer(outcome)).now_or_never();
                     }
                 }
@@ -58,16 +58,16 @@ impl Asks {
         }
     }
 
-    /// Hears nothing more from now on; what waits can still be taken, and who asks later is told `NobodyThere`.
+    /// Stops listening. Asks already in the queue can still be taken; later askers get `NobodyThere`.
     pub fn stop(&mut self) {
         self.subscription = None;
     }
 
-    fn open(&self, arrived: Arrived) -> Result<Ask, (Option<ReplyTo>, String)> {
-        let Arrived { subject, payload, at, reply } = arrived;
+    fn open(&self, arrived: Delivery) -> Result<Ask, (Option<ReplyTo>, String)> {
+        let Delivery { subject, payload, at, reply } = arrived;
         let Some(subject) = Subject::parse(&subject) else { return Err((reply, format!("no subject: {subject}"))) };
         match (envelope::open(&subject, payload), reply) {
-            // not even refused: the refusal would go to whom the sender names
+            // No answer at all: a refusal would go to the inbox that the sender names.
             (Ok(opened), Some(reply)) if !reply.belongs_to(&opened.sender) => {
                 Err((None, format!("{} wants the answer to go to somebody else", opened.sender)))
             }
@@ -89,56 +89,56 @@ impl Drop for Asks {
     }
 }
 
-/// A question. Dropped without an answer, its asker is told that it was abandoned.
+/// One received ask. If it is dropped without an answer, the asker gets the failure `FAILURE_CODE_ABANDONED`.
 #[derive(Debug)]
 pub struct Ask {
     subject: Subject,
-    opened: Opened,
+    opened: OpenedEnvelope,
     at: Instant,
     reply: Option<ReplyTo>,
     stats: Arc<KindStats>,
 }
 
-/// Why an ask is not handled.
+/// Why an ask is declined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decline {
-    /// Too much is under way; not begun.
+    /// Too many asks are in progress; the work was not begun.
     Overloaded {
-        /// After which time another try may find room.
+        /// Time after which another attempt may succeed.
         retry_after: Duration,
     },
-    /// The unit is not held here at that epoch; not begun.
+    /// The receiver does not hold the unit at that epoch; the work was not begun.
     WrongEpoch {
-        /// The unit's epoch, if it is known here.
+        /// The unit's epoch, if the receiver knows it.
         current: Option<Revision>,
     },
-    /// The asker has given up by now; not begun.
+    /// The asker's deadline has passed; the work was not begun.
     Expired,
-    /// This process ends; not begun.
+    /// The receiving process is shutting down; the work was not begun.
     Stopping,
-    /// The body cannot be read; not begun.
+    /// The body cannot be decoded; the work was not begun.
     Malformed(String),
-    /// Nobody here answers that method; not begun.
+    /// The receiver does not know the method; the work was not begun.
     UnknownMethod,
-    /// It was begun and failed.
+    /// The work was begun and failed.
     Failed(String),
 }
 
 impl Ask {
-    /// Where it was sent to.
+    /// Returns the subject of the ask.
     #[must_use]
     pub const fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// Who asks, by its own word; where the [subject names the sender](Subject::sender), by the server's.
+    /// Returns the asker as the envelope names it; where the [subject names the sender](Subject::sender), the server has verified the name.
     #[must_use]
     pub const fn sender(&self) -> &Identity {
         &self.opened.sender
     }
 
-    /// What is left of the asker's time: what it had when it sent, less the time that the ask waits here. The way through the network is not known,
-    /// so the asker may have a little less.
+    /// Returns what is left of the asker's budget: the budget at sending, less the time in this process. The time on the network is unknown, so the asker may have a little
+    /// less.
     #[must_use]
     pub fn budget(&self) -> Duration {
         self.opened.budget.saturating_sub(if seeded_bug!("budget_ignores_queue") {
@@ -148,24 +148,24 @@ impl Ask {
         })
     }
 
-    /// The trace that it belongs to.
+    /// Returns the trace context of the ask.
     #[must_use]
     pub const fn trace(&self) -> Option<TraceContext> {
         self.opened.trace
     }
 
-    /// Its body.
+    /// Decodes the body.
     ///
     /// # Errors
-    /// [`Decline::Malformed`], which is to be answered, where it is no `M`.
+    /// [`Decline::Malformed`], for the caller to answer with, when the body is not an `M`.
     pub fn body<M: Name + Default>(&self) -> Result<M, Decline> {
         envelope::body(&self.opened.type_name, self.opened.body.clone()).map_err(Decline::Malformed)
     }
 
-    /// Answers it.
+    /// Answers the ask.
     ///
     /// # Errors
-    /// Where the answer certainly does not reach the asker.
+    /// When the answer certainly does not reach the asker.
     pub async fn answer<A: Name>(mut self, answer: &A) -> Result<(), AnswerError> {
         let Some(reply) = self.reply.take() else { return Err(AnswerError::Gone) };
         let (done, limit) = (envelope::done(answer), reply.max_payload());
@@ -186,10 +186,10 @@ impl Ask {
         Err(error)
     }
 
-    /// Declines it.
+    /// Declines the ask.
     ///
     /// # Errors
-    /// Where the answer certainly does not reach the asker.
+    /// When the answer certainly does not reach the asker.
     pub async fn decline(mut self, why: Decline) -> Result<(), AnswerError> {
         let Some(reply) = self.reply.take() else { return Err(AnswerError::Gone) };
         let outcome = why.outcome();
@@ -197,12 +197,12 @@ impl Ask {
         self.send(&reply, envelope::answer(outcome)).await
     }
 
-    /// Declines it without waiting: whoever cannot be told meets its deadline.
+    /// Declines the ask without waiting. If the answer cannot be sent now, the asker meets its deadline.
     pub fn decline_now(self, why: Decline) {
         let _ = self.decline(why).now_or_never();
     }
 
-    /// Waits for the connection no longer than the asker waits for the answer.
+    /// Sends the answer; waits for room on the connection at most until the asker's deadline.
     async fn send(&self, reply: &ReplyTo, payload: bytes::Bytes) -> Result<(), AnswerError> {
         match tokio::time::timeout(self.budget(), reply.send(payload)).await {
             Ok(sent) => sent,
@@ -216,7 +216,7 @@ impl Drop for Ask {
         if let Some(reply) = self.reply.take() {
             let outcome = envelope::failure(FailureCode::Abandoned, "the handler ended without an answer");
             self.stats.declined(&outcome);
-            // never waits: whoever cannot be told meets its deadline
+            // Does not wait: if the answer cannot be sent now, the asker meets its deadline.
             let _ = reply.send(envelope::answer(outcome)).now_or_never();
         }
     }

@@ -1,4 +1,4 @@
-//! What everybody holds.
+//! [`Bus`]: a process's handle on the message bus.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -22,24 +22,25 @@ use crate::subjects::Carries;
 use crate::trace::{self, TraceContext};
 use crate::transport::{Proof, Transport};
 
-/// One member's voice and ears. Clones are the same member over the same connection, which ends with the last of them, its [`Asks`] and [`Hints`].
+/// One member's handle on the bus. Clones share the member and its connection, which is closed when the last clone and the last of its [`Asks`] and [`Hints`] are dropped.
 #[derive(Clone, Debug)]
 pub struct Bus {
     inner: Arc<Inner>,
 }
 
-/// A bus that somebody else holds.
+/// A weak reference to a [`Bus`]; it does not keep the connection open.
 #[derive(Clone, Debug)]
 pub struct WeakBus(Weak<Inner>);
 
 impl WeakBus {
-    /// The bus, as long as somebody holds it.
+    /// Returns the bus, while another handle keeps it alive.
     #[must_use]
     pub fn upgrade(&self) -> Option<Bus> {
         self.0.upgrade().map(|inner| Bus { inner })
     }
 }
 
+/// Shared state of all clones of a [`Bus`].
 #[derive(Debug)]
 struct Inner {
     identity: Identity,
@@ -48,7 +49,7 @@ struct Inner {
 }
 
 impl Bus {
-    /// A member of an exchange in this process.
+    /// Joins an in-process exchange as a member.
     #[must_use]
     pub fn memory(exchange: &Exchange, identity: Identity) -> Self {
         let transport = Arc::new(memory::Memory::new(exchange, identity.clone()));
@@ -59,20 +60,20 @@ impl Bus {
         Self { inner: Arc::new(Inner { identity, transport, stats }) }
     }
 
-    /// The same without holding it.
+    /// Returns a weak reference to this bus.
     #[must_use]
     pub fn downgrade(&self) -> WeakBus {
         WeakBus(Arc::downgrade(&self.inner))
     }
 
-    /// Whose voice it is.
+    /// Returns the identity of the member.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.inner.identity
     }
 
-    /// Asks, and waits for the first answer for `budget` at most. Asks are made so that asking again does no harm; [`AskError::certainly_not_begun`] tells
-    /// where it cannot.
+    /// Sends an ask and waits for the first answer, at most for `budget`. Repeating an ask must be harmless; where it is not, [`AskError::certainly_not_begun`] says whether a
+    /// repetition is safe.
     ///
     /// # Errors
     /// See [`AskError`].
@@ -89,11 +90,11 @@ impl Bus {
         result
     }
 
-    /// As [`Bus::ask`], for answers that decide something: only an answer counts that a member of the subject's role has signed, for exactly this question.
-    /// Within one process no signature is needed.
+    /// As [`Bus::ask`], for answers that decide something: accepts only an answer that a member of the subject's role has signed for exactly this question. Members of one
+    /// process need no signature.
     ///
     /// # Errors
-    /// See [`AskError`]. Where the role's key is not known, [`AskError::Unproven`] before anything is sent.
+    /// See [`AskError`]. [`AskError::Unproven`] before anything is sent when the role's key is not known.
     pub async fn ask_proven<Q: Name, A: Name + Default>(
         &self,
         subject: &Subject,
@@ -127,7 +128,7 @@ impl Bus {
         })
     }
 
-    /// What was sent, and what came back.
+    /// Returns the envelope as sent, and the answer.
     async fn request<Q: Name>(
         &self,
         subject: &Subject,
@@ -153,10 +154,10 @@ impl Bus {
         Ok((payload, answer))
     }
 
-    /// Sends a hint, which may be lost on every part of its way. Never waits.
+    /// Sends a hint without waiting. Hints may be lost anywhere on the way.
     ///
     /// # Errors
-    /// Where it was certainly not sent, see [`HintError`]; most senders need not care.
+    /// When the hint was certainly not sent, see [`HintError`]; most senders can ignore the error.
     pub fn hint<M: Name>(&self, subject: &Subject, message: &M) -> Result<(), HintError> {
         let (inner, row) = (&*self.inner, subject.row());
         let stats = inner.stats.of(row.kind);
@@ -174,7 +175,7 @@ impl Bus {
         Ok(())
     }
 
-    /// An envelope in the trace of the current [`trace::scope`], or in one of its own.
+    /// Builds an envelope in the trace of the current [`trace::scope`], or in a new trace.
     fn seal<M: Name>(&self, message: &M, budget: Duration, wants_proof: bool) -> bytes::Bytes {
         let (process, number) = self.inner.transport.number();
         let root = || TraceContext::root(u128::from(process) << 64 | u128::from(number), number);
@@ -182,22 +183,22 @@ impl Bus {
         envelope::seal(message, &self.inner.identity, (process, number), budget, trace, wants_proof)
     }
 
-    /// Hears the asks of a pattern, over this connection and every later one. `capacity` asks wait at most; who finds no room is answered
-    /// `Overloaded` at once. When this returns, and there is a connection, the server knows.
+    /// Listens for the asks of a pattern, over this connection and every later one. At most `capacity` asks wait; further askers get `Overloaded` at once. On return the
+    /// server knows the subscription, if there is a connection.
     ///
     /// # Errors
-    /// When the table does not let this member hear the pattern, or it carries hints.
+    /// When the table does not let this member listen to the pattern, or the pattern carries hints.
     pub async fn serve(&self, pattern: &Pattern, capacity: usize) -> Result<Asks, ListenError> {
         let (queue, stats) = self.queue(pattern, capacity, Carries::Asks)?;
         let subscription = self.inner.transport.subscribe(pattern, queue.clone()).await;
         Ok(Asks { queue, subscription: Some(subscription), stats })
     }
 
-    /// Hears the hints of a pattern, over this connection and every later one. `capacity` hints wait at most; what finds no room is lost, and
-    /// [told](crate::Heard::Lost). When this returns, and there is a connection, the server knows.
+    /// Listens for the hints of a pattern, over this connection and every later one. At most `capacity` hints wait; further ones are lost and [reported](crate::Heard::Lost).
+    /// On return the server knows the subscription, if there is a connection.
     ///
     /// # Errors
-    /// When the table does not let this member hear the pattern, or it carries asks.
+    /// When the table does not let this member listen to the pattern, or the pattern carries asks.
     pub async fn listen(&self, pattern: &Pattern, capacity: usize) -> Result<Hints, ListenError> {
         let (queue, stats) = self.queue(pattern, capacity, Carries::Hints)?;
         let subscription = self.inner.transport.subscribe(pattern, queue.clone()).await;
@@ -221,23 +222,23 @@ impl Bus {
         Ok((Arc::new(Queue::new(capacity, stats.clone())), stats))
     }
 
-    /// Returns when the server has what was sent before, or soon when it does not take it: for a last word.
+    /// Returns when the server has received all earlier messages, or soon when it does not answer; used before shutdown.
     pub async fn flush(&self) {
         self.inner.transport.flush().await;
     }
 
-    /// Whether there is a connection, and which.
+    /// Returns the state of the connection.
     #[must_use]
     pub fn state(&self) -> State {
         self.inner.transport.link().get()
     }
 
-    /// Waits for a state that is wanted, and returns it. Cancel safe.
+    /// Waits until the connection is in a wanted state, and returns that state. Cancel safe.
     pub async fn wait_for(&self, wanted: impl Fn(&State) -> bool) -> State {
         self.inner.transport.link().wait_for(wanted).await
     }
 
-    /// What it has carried, per kind of subject.
+    /// Returns message counts per kind of subject.
     #[must_use]
     pub fn stats(&self) -> Vec<KindStats> {
         self.inner.stats.snapshot()

@@ -1,26 +1,26 @@
-//! Credentials: an NKey seed, an Ed25519 key in NATS' own spelling. The server knows the public half and never sees the seed.
+//! Credentials of bus members: an NKey seed, that is an Ed25519 key in NATS' encoding. The server knows only the public half.
 
 use std::fmt;
 
 use nkeys::{KeyPair, KeyPairType};
 
-/// What proves to the server who somebody is. Debug does not show it.
+/// A member's private key, which proves its identity to the server. Debug does not print the key.
 #[derive(Clone)]
 pub struct Seed {
     text: String,
     public: String,
 }
 
-/// The text holds no seed of a user.
+/// Error for a text without a user's seed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no NKey seed of a user: {0}")]
 pub struct BadSeed(String);
 
 impl Seed {
-    /// A new one, from the operating system's randomness.
+    /// Generates a seed from the operating system's randomness.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the system provides no randomness.
     pub fn generate() -> Result<Self, BadSeed> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(|error| BadSeed(error.to_string()))?;
@@ -28,10 +28,10 @@ impl Seed {
         Self::of(&pair)
     }
 
-    /// Reads a file's text: the first line that is neither empty nor a comment (`#`).
+    /// Reads a seed from a file's text: the first line that is neither empty nor a comment (`#`).
     ///
     /// # Errors
-    /// When that is no seed, or not a user's.
+    /// When that line is not a user's seed.
     pub fn parse(text: &str) -> Result<Self, BadSeed> {
         let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
         let pair = KeyPair::from_seed(line.unwrap_or_default()).map_err(|error| BadSeed(error.to_string()))?;
@@ -46,19 +46,19 @@ impl Seed {
         Ok(Self { text, public: pair.public_key() })
     }
 
-    /// The public half, as servers are configured with it.
+    /// Returns the public half, as it appears in the servers' configuration.
     #[must_use]
     pub fn public_key(&self) -> &str {
         &self.public
     }
 
-    /// The seed itself, for a file that only its owner can read.
+    /// Returns the seed as text, for a file that only its owner can read.
     #[must_use]
     pub fn secret(&self) -> &str {
         &self.text
     }
 
-    /// Signs the challenge that a server sends for each connection, and proofs of answers.
+    /// Signs the challenge that a server sends for each connection, and the proofs of answers.
     pub(crate) fn sign(&self, nonce: &[u8]) -> Result<Vec<u8>, BadSeed> {
         let pair = KeyPair::from_seed(&self.text).map_err(|error| BadSeed(error.to_string()))?;
         pair.sign(nonce).map_err(|error| BadSeed(error.to_string()))

@@ -1,4 +1,4 @@
-//! Envelopes: written, and read with suspicion.
+//! Encoding and strict decoding of message envelopes.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::role::{Identity, Role};
 use crate::subject::Subject;
 use crate::trace::TraceContext;
 
-/// The version of envelopes and answers that is written and read.
+/// Version of envelopes and answers that this code writes and accepts.
 const VERSION: u32 = 1;
 
-/// What an envelope says.
+/// The decoded content of an envelope.
 #[derive(Clone, Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedEnvelope {
     pub(crate) sender: Identity,
     pub(crate) budget: Duration,
     pub(crate) trace: Option<TraceContext>,
     pub(crate) type_name: String,
     pub(crate) body: Bytes,
-    /// What identifies the question in the proof of its answer, where the asker wants a proof.
-    pub(crate) proof_of: Option<Box<proof::Asked>>,
+    /// Digest that identifies the question in the proof of its answer; `None` where the asker wants no proof.
+    pub(crate) proof_of: Option<Box<proof::QuestionDigest>>,
 }
 
 pub(crate) fn seal<M: Name>(
@@ -52,11 +52,11 @@ pub(crate) fn seal<M: Name>(
     envelope.encode_to_vec().into()
 }
 
-/// Reads an envelope that came on a subject.
+/// Decodes and checks an envelope received on a subject.
 ///
 /// # Errors
-/// Why it is none, or not the subject's.
-pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<Opened, String> {
+/// Why the envelope is invalid or does not fit the subject.
+pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, String> {
     let envelope = wire::Envelope::decode(payload.clone()).map_err(|error| format!("no envelope: {error}"))?;
     if envelope.version != VERSION {
         return Err(format!("envelope of version {}; this is {VERSION}", envelope.version));
@@ -64,7 +64,7 @@ pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<Opened, String> 
     let sender = envelope.sender.unwrap_or_default();
     let role = Role::from_token(&sender.role).ok_or_else(|| format!("no role: {:?}", sender.role))?;
     let sender = Identity::new(role, &sender.name).map_err(|error| error.to_string())?;
-    // The server has let only that member publish here; what the envelope says is the sender's word.
+    // The server checks who publishes on this subject; the envelope's sender is only a claim.
     if subject.sender().is_some_and(|named| !impostor_allowed() && named != sender) {
         return Err(format!("{sender} speaks as somebody else on {subject}"));
     }
@@ -74,17 +74,17 @@ pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<Opened, String> 
     };
     let budget = Duration::from_micros(envelope.budget_us);
     let proof_of = envelope.wants_proof.then(|| Box::new(proof::asked(&payload)));
-    Ok(Opened { sender, budget, trace, type_name: envelope.r#type, body: envelope.body, proof_of })
+    Ok(OpenedEnvelope { sender, budget, trace, type_name: envelope.r#type, body: envelope.body, proof_of })
 }
 
 fn impostor_allowed() -> bool {
     seeded_bug!("sender_by_its_word")
 }
 
-/// Reads a body of the wanted type.
+/// Decodes a body of the wanted type.
 ///
 /// # Errors
-/// Why it is none.
+/// Why the body does not decode.
 pub(crate) fn body<M: Name + Default>(type_name: &str, body: Bytes) -> Result<M, String> {
     if type_name != M::full_name() {
         return Err(format!("a {type_name:?} where a {:?} belongs", M::full_name()));
@@ -92,12 +92,12 @@ pub(crate) fn body<M: Name + Default>(type_name: &str, body: Bytes) -> Result<M,
     M::decode(body).map_err(|error| format!("{type_name}: {error}"))
 }
 
-/// An answer, encoded.
+/// Encodes an answer.
 pub(crate) fn answer(outcome: Outcome) -> Bytes {
     wire::Answer { version: VERSION, outcome: Some(outcome), proof: Bytes::new() }.encode_to_vec().into()
 }
 
-/// A handler's answer with its proof, encoded.
+/// Encodes a handler's answer with its proof.
 pub(crate) fn proven(done: wire::Done, proof: Vec<u8>) -> Bytes {
     wire::Answer { version: VERSION, outcome: Some(Outcome::Done(done)), proof: proof.into() }.encode_to_vec().into()
 }
@@ -114,10 +114,10 @@ pub(crate) fn overloaded(retry_after: Duration) -> Outcome {
     Outcome::Overloaded(wire::Overloaded { retry_after_us: micros(retry_after) })
 }
 
-/// What an answer says to an asker who wants an `A`, and believes what `proven` lets pass.
+/// Decodes an answer of type `A`, if `proven` accepts its proof.
 ///
 /// # Errors
-/// Why there is no `A`.
+/// Why there is no usable `A`.
 pub(crate) fn outcome<A: Name + Default>(
     payload: Bytes,
     proven: impl FnOnce(&wire::Done, &[u8]) -> Result<(), AskError>,
@@ -155,7 +155,7 @@ mod tests {
         Identity::new(Role::Node, name).unwrap()
     }
 
-    fn presence(of: &str, by: &str) -> Result<Opened, String> {
+    fn presence(of: &str, by: &str) -> Result<OpenedEnvelope, String> {
         let payload =
             seal(&"here".to_owned(), &node(by), (1, 2), Duration::from_secs(3), TraceContext::root(4, 5), false);
         open(&Subject::presence(&node(of)), payload)

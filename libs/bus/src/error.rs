@@ -1,4 +1,4 @@
-//! What can become of a message.
+//! Errors of asks, hints, listeners and answers.
 
 use std::time::Duration;
 
@@ -7,68 +7,68 @@ use oarlock_meta::Revision;
 use crate::name::BadName;
 use crate::proto::bus::v1::FailureCode;
 
-/// An ask was not answered with what it asked for.
+/// Why an ask was not answered as requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// Nobody hears the subject. Certainly not delivered.
+    /// No listener is subscribed to the subject. Certainly not delivered.
     #[error("nobody is there")]
     NobodyThere,
-    /// The receiver has too much under way. Not begun.
+    /// The receiver has too many asks in progress. The work was not begun.
     #[error("overloaded; again after {retry_after:?}")]
     Overloaded {
-        /// After which time another try may find room.
+        /// Time after which another attempt may succeed.
         retry_after: Duration,
     },
-    /// The receiver does not hold the unit at that epoch. Not begun.
+    /// The receiver does not hold the unit at that epoch. The work was not begun.
     #[error("wrong epoch{}", current.map(|epoch| format!("; the unit's is {epoch}")).unwrap_or_default())]
     WrongEpoch {
         /// The unit's epoch, if the receiver knows it.
         current: Option<Revision>,
     },
-    /// The time was over before anybody began.
+    /// The deadline passed before the work began.
     #[error("expired before anybody began")]
     Expired,
-    /// The receiver ends. Not begun.
+    /// The receiver is shutting down. The work was not begun.
     #[error("the receiver is stopping")]
     Stopping,
-    /// No answer within the budget. It may have been done, or may still be.
+    /// No answer arrived within the budget. The work may have been done, or may still be.
     #[error("no answer within the budget")]
     Timeout,
-    /// The connection broke before the answer came. It may have been done, or may still be.
+    /// The connection broke before the answer arrived. The work may have been done, or may still be.
     #[error("the connection was lost before the answer came")]
     Lost,
-    /// There is no connection. Not sent, and not kept for later.
+    /// The bus is not connected. The ask was neither sent nor queued.
     #[error("not connected")]
     Disconnected,
-    /// The sender may not publish there. Not delivered.
+    /// The sender may not publish to the subject. Not delivered.
     #[error("{0} may not be published by this member")]
     Denied(String),
-    /// The message is larger than the bus carries. Not sent.
+    /// The message exceeds the bus's size limit. Not sent.
     #[error("{bytes} bytes are more than a message may have ({limit})")]
     TooLarge {
-        /// The message's size.
+        /// Size of the message, in bytes.
         bytes: usize,
-        /// What the server takes.
+        /// The server's limit, in bytes.
         limit: usize,
     },
-    /// The receiver refused it, or failed.
+    /// The receiver refused the ask or failed.
     #[error("{message}")]
     Failed {
-        /// The sort of failure; it says whether anything was begun.
+        /// Kind of failure, which says whether work was begun.
         code: FailureCode,
-        /// For people.
+        /// Message for humans.
         message: String,
     },
-    /// An answer came without a valid proof that a member of the role made it, or the role's key is not known here. What was asked for may have been done.
+    /// The answer has no valid proof that a member of the role made it, or the role's key is not known here. The work may have been done.
     #[error("unproven: {0}")]
     Unproven(String),
-    /// An answer came that cannot be read. It was done.
+    /// The answer cannot be decoded. The work was done.
     #[error("the answer cannot be read: {0}")]
     Garbled(String),
 }
 
 impl AskError {
-    /// Whether nothing was begun for certain, so that asking again does nothing twice.
+    /// Whether the work was certainly not begun, so that a repeated ask cannot do it twice.
     #[must_use]
     pub const fn certainly_not_begun(&self) -> bool {
         match self {
@@ -86,35 +86,35 @@ impl AskError {
     }
 }
 
-/// A hint was certainly not sent.
+/// Why a hint was certainly not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HintError {
-    /// There is no connection.
+    /// The bus is not connected.
     #[error("not connected")]
     Disconnected,
-    /// What is to be sent waits already in such numbers that this was let go.
+    /// The send queue is full; the hint was dropped.
     #[error("too much waits to be sent")]
     Full,
-    /// The sender may not publish there.
+    /// The sender may not publish to the subject.
     #[error("{0} may not be published by this member")]
     Denied(String),
-    /// The message is larger than the bus carries.
+    /// The message exceeds the bus's size limit.
     #[error("{bytes} bytes are more than a message may have ({limit})")]
     TooLarge {
-        /// The message's size.
+        /// Size of the message, in bytes.
         bytes: usize,
-        /// What the server takes.
+        /// The server's limit, in bytes.
         limit: usize,
     },
 }
 
-/// Nobody can hear there.
+/// Why a member cannot listen to a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
-    /// The table does not let this member hear the pattern.
+    /// The table does not let this member listen to the pattern.
     #[error("{0} may not be heard by this member")]
     Denied(String),
-    /// The row carries hints where asks are to be served, or the other way round.
+    /// The pattern carries hints where asks are to be served, or the reverse.
     #[error("{0} carries something else")]
     OtherSort(String),
     /// The name cannot be part of a subject.
@@ -122,18 +122,18 @@ pub enum ListenError {
     Name(#[from] BadName),
 }
 
-/// An answer did not leave.
+/// Why an answer was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// The asker's time is over, or the connection is not the one over which it asked.
+    /// The asker's deadline has passed, or the connection that carried the ask is closed.
     #[error("nobody waits for the answer any more")]
     Gone,
-    /// The answer is larger than the bus carries; the asker was told so.
+    /// The answer exceeds the bus's size limit; the asker got an error instead.
     #[error("an answer of {bytes} bytes is more than a message may have ({limit})")]
     TooLarge {
-        /// The answer's size.
+        /// Size of the answer, in bytes.
         bytes: usize,
-        /// What the server takes.
+        /// The server's limit, in bytes.
         limit: usize,
     },
 }

@@ -1,17 +1,17 @@
-//! Hints that came, and the knowledge that some did not.
+//! The receiving side of hints: received hints and reports of lost ones.
 
 use std::sync::Arc;
 
 use prost::Name;
 
-use crate::envelope::{self, Opened};
-use crate::queue::{Next, Queue};
+use crate::envelope::{self, OpenedEnvelope};
+use crate::queue::{Queue, QueueItem};
 use crate::role::Identity;
 use crate::stats::KindStats;
 use crate::subject::Subject;
 use crate::transport::Subscription;
 
-/// Hears the hints of a pattern, until it is dropped.
+/// Listener for the hints of a pattern, until dropped.
 #[derive(Debug)]
 pub struct Hints {
     pub(crate) queue: Arc<Queue>,
@@ -19,29 +19,29 @@ pub struct Hints {
     pub(crate) stats: Arc<KindStats>,
 }
 
-/// What is heard.
+/// One item of a hint listener.
 #[derive(Debug)]
 pub enum Heard {
-    /// A hint.
+    /// A received hint.
     Hint(Hint),
-    /// Hints were not delivered: so many for lack of room, or an unknown number, as around every new connection. What they would have told is to be
-    /// looked up where it stands.
+    /// Hints were lost: this many for lack of room in the queue, or an unknown number, as around every new connection. The receiver must read the current state from its
+    /// source.
     Lost(Option<u64>),
 }
 
-/// A message that nobody relies on.
+/// A lossy message.
 #[derive(Debug)]
 pub struct Hint {
     subject: Subject,
-    opened: Opened,
+    opened: OpenedEnvelope,
 }
 
 impl Hints {
-    /// What comes next. Cancel safe.
+    /// Waits for the next item. Cancel safe.
     pub async fn next(&mut self) -> Heard {
         loop {
             match self.queue.next().await {
-                Next::Message(arrived) => {
+                QueueItem::Message(arrived) => {
                     let opened = Subject::parse(&arrived.subject)
                         .ok_or_else(|| format!("no subject: {}", arrived.subject))
                         .and_then(|subject| Ok(Hint { opened: envelope::open(&subject, arrived.payload)?, subject }));
@@ -53,9 +53,9 @@ impl Hints {
                         }
                     }
                 }
-                Next::Lost(count) => return Heard::Lost((count > 0).then_some(count)),
-                // closed by its own end only
-                Next::Closed => std::future::pending::<()>().await,
+                QueueItem::Lost(count) => return Heard::Lost((count > 0).then_some(count)),
+                // Only dropping the listener closes the queue.
+                QueueItem::Closed => std::future::pending::<()>().await,
             }
         }
     }
@@ -68,22 +68,22 @@ impl Drop for Hints {
 }
 
 impl Hint {
-    /// Where it was sent to.
+    /// Returns the subject of the hint.
     #[must_use]
     pub const fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// Who sent it, by its own word; where the [subject names the sender](Subject::sender), by the server's.
+    /// Returns the sender as the envelope names it; where the [subject names the sender](Subject::sender), the server has verified the name.
     #[must_use]
     pub const fn sender(&self) -> &Identity {
         &self.opened.sender
     }
 
-    /// Its body.
+    /// Decodes the body.
     ///
     /// # Errors
-    /// Why it is no `M`.
+    /// Why the body is not an `M`.
     pub fn body<M: Name + Default>(&self) -> Result<M, String> {
         envelope::body(&self.opened.type_name, self.opened.body.clone())
     }

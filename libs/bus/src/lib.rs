@@ -1,17 +1,17 @@
-//! The bus between processes: who may say what to whom, in which envelope, over NATS or in memory.
+//! The message bus between processes, over NATS or in memory: subjects, permissions, envelopes, asks and hints.
 //!
-//! * [`Subject`] and [`Pattern`] are made by the constructors of one table ([`subjects`]): one row per kind of subject says what travels there
-//!   and who may publish and hear. Permissions of nats-server are rendered from the same rows ([`permissions`]).
-//! * [`Bus`] is what everybody holds: [`ask`](Bus::ask) has an answer or a typed reason within its budget, [`hint`](Bus::hint) is lossy and never
-//!   waits, [`serve`](Bus::serve) and [`listen`](Bus::listen) hear.
-//! * Two transports have the same semantics, and one contract suite runs over both: [`Bus::connect`] speaks to NATS, [`Bus::memory`] to
-//!   an [`Exchange`] of the same process, by tokio's clock alone, so that it runs under virtual time.
+//! * [`Subject`] and [`Pattern`] are built by the constructors of one table ([`subjects`]). Each row defines one kind of subject: what it carries, who may publish and who may
+//!   subscribe. Permissions of nats-server are rendered from the same rows ([`permissions`]).
+//! * [`Bus`] is a process's handle: [`ask`](Bus::ask) gets an answer or a typed error within its budget, [`hint`](Bus::hint) is lossy and never waits, [`serve`](Bus::serve)
+//!   and [`listen`](Bus::listen) subscribe.
+//! * Two transports have the same semantics, checked by one contract suite: [`Bus::connect`] speaks to NATS; [`Bus::memory`] joins an [`Exchange`] of the same process, which
+//!   uses only tokio's clock and so runs under virtual time.
 //!
-//! What holds, whatever the transport: delivery is at most once; nobody there is known at once; nothing is kept for a time without a connection, so that
-//! nothing is ever sent late; every queue is bounded, an ask that finds it full is answered [`AskError::Overloaded`], a hint is lost and counted
-//! ([`Heard::Lost`]); messages of different senders have no order. Work that must not be lost is an object in the store, never a message.
+//! Guarantees of every transport: delivery is at most once; a missing receiver is reported at once; a message is never queued for a later connection and so never sent late;
+//! every queue is bounded (an ask that finds it full is answered [`AskError::Overloaded`], a hint is dropped and counted, [`Heard::Lost`]); messages of different senders have
+//! no order. Work that must not be lost belongs into an object in the store, not into a message.
 //!
-//! Messages are declared in the top-level folder `proto/` (its README says how) and generated in `libs/contracts`: [`proto`].
+//! Messages are declared in the top-level folder `proto/` (see its README) and generated in `libs/contracts`: [`proto`].
 
 mod ask;
 mod bus;
@@ -33,7 +33,7 @@ pub mod subjects;
 pub mod trace;
 mod transport;
 
-/// The messages, one module per package: `proto::bus::v1` is `oarlock.bus.v1`.
+/// The generated messages, one module per package: `proto::bus::v1` is `oarlock.bus.v1`.
 pub use oarlock_contracts::oarlock as proto;
 
 pub use ask::{Ask, Asks, Decline};

@@ -1,21 +1,21 @@
-//! Whether there is a connection.
+//! The connection state of a bus, which tasks can wait on.
 
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The connection of a bus, at one moment.
+/// Connection state of a bus at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Whether there is one.
+    /// Whether the bus is connected.
     pub connected: bool,
-    /// Since when that is so.
+    /// Time of the last change of `connected`.
     pub since: Instant,
-    /// How many connections there were; the first is 1. What was hinted between two of them was missed.
+    /// Number of connections so far; the first is 1. Hints sent between two connections were lost.
     pub generation: u64,
 }
 
-/// A state that tasks wait on; they are woken in the order in which they came.
+/// A connection state that tasks wait on; waiting tasks are woken in the order in which they began to wait.
 #[derive(Debug)]
 pub(crate) struct Link {
     state: RwLock<State>,
@@ -32,7 +32,7 @@ impl Link {
         *self.state.read()
     }
 
-    /// There is another connection; returns its generation.
+    /// Records a new connection; returns its generation.
     pub(crate) fn connected(&self) -> u64 {
         let mut state = self.state.write();
         *state = State { connected: true, since: Instant::now(), generation: state.generation + 1 };
@@ -42,7 +42,7 @@ impl Link {
         generation
     }
 
-    /// There is none any more.
+    /// Records the loss of the connection.
     pub(crate) fn disconnected(&self) {
         let mut state = self.state.write();
         if state.connected {
@@ -52,12 +52,12 @@ impl Link {
         }
     }
 
-    /// Waits for a state that is wanted. Cancel safe.
+    /// Waits until the state is a wanted one. Cancel safe.
     pub(crate) async fn wait_for(&self, wanted: impl Fn(&State) -> bool) -> State {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // before the look, so that no change behind it is missed
+            // Registered before the state is read, so that no later change is missed.
             changed.as_mut().enable();
             let state = self.get();
             if wanted(&state) {
@@ -67,7 +67,7 @@ impl Link {
         }
     }
 
-    /// Waits until a connection has gone, even if there is another by now.
+    /// Waits until the connection of this generation is lost, even if a newer one exists.
     pub(crate) async fn lost(&self, generation: u64) {
         self.wait_for(|state| !state.connected || state.generation != generation).await;
     }

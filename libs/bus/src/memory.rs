@@ -1,4 +1,4 @@
-//! The bus inside one process: the semantics of NATS without its server, by tokio's clock alone.
+//! The in-process transport: the semantics of NATS without a server, driven only by tokio's clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -11,40 +11,43 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::error::{AnswerError, AskError, HintError};
 use crate::link::Link;
-use crate::queue::{Arrived, Queue};
+use crate::queue::{Delivery, Queue};
 use crate::role::{Identity, Role};
 use crate::subject::{Pattern, Subject};
 use crate::subjects::Carries;
 use crate::transport::{Proof, ReplyTo as Reply, Subscription, Transport};
 
-/// What nats-server takes unless it is told otherwise.
+/// Payload limit in bytes: nats-server's default.
 pub(crate) const MAX_PAYLOAD: usize = 1024 * 1024;
 
-/// Where members of one process meet: the in-memory server. Clones are the same one.
+/// In-memory message exchange between members of one process. Clones share the exchange.
 ///
-/// Tests take it away and bring it back ([`stop`](Self::stop), [`start`](Self::start)), or part one member from it ([`cut`](Self::cut),
-/// [`heal`](Self::heal)). A process that is killed is cut first: what is dropped in order still says goodbye.
+/// Tests stop and restart the exchange ([`stop`](Self::stop), [`start`](Self::start)), or disconnect one member ([`cut`](Self::cut), [`heal`](Self::heal)). A simulated kill
+/// must cut the member first, because an orderly drop still sends farewell messages.
 #[derive(Clone, Debug, Default)]
 pub struct Exchange {
     shared: Arc<Shared>,
 }
 
+/// State of an [`Exchange`].
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,
     members: AtomicU64,
 }
 
+/// Members and subscriptions of an exchange.
 #[derive(Debug, Default)]
 struct Table {
     stopped: bool,
     members: Vec<Weak<Member>>,
     subscriptions: Vec<Entry>,
     next: u64,
-    /// Whose turn it is in queue groups.
+    /// Round-robin position of queue groups.
     turn: usize,
 }
 
+/// One member of an exchange, with its connection state.
 #[derive(Debug)]
 struct Member {
     identity: Identity,
@@ -52,6 +55,7 @@ struct Member {
     cut: Mutex<bool>,
 }
 
+/// One subscription of a member.
 #[derive(Clone, Debug)]
 struct Entry {
     id: u64,
@@ -61,30 +65,30 @@ struct Entry {
 }
 
 impl Exchange {
-    /// One that nobody has joined yet.
+    /// Creates an exchange without members.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// As if the server had stopped: nobody is connected.
+    /// Disconnects all members, as if the server had stopped.
     pub fn stop(&self) {
         self.shared.table.lock().stopped = true;
         self.shared.update();
     }
 
-    /// The server is there again: everybody is connected anew.
+    /// Reconnects all members.
     pub fn start(&self) {
         self.shared.table.lock().stopped = false;
         self.shared.update();
     }
 
-    /// Parts a member from everybody else.
+    /// Disconnects one member.
     pub fn cut(&self, who: &Identity) {
         self.set_cut(who, true);
     }
 
-    /// Connects a member anew.
+    /// Reconnects one member.
     pub fn heal(&self, who: &Identity) {
         self.set_cut(who, false);
     }
@@ -105,13 +109,13 @@ impl Shared {
         table.members.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Brings every link to what it should be.
+    /// Sets each member's link to its current state.
     fn update(&self) {
         let stopped = self.table.lock().stopped;
         for member in self.members() {
             let (wanted, is) = (!stopped && !*member.cut.lock(), member.link.get().connected);
             if wanted && !is {
-                // what was hinted meanwhile is missed; told before anything that comes over the new connection
+                // Hints sent meanwhile were missed; report the loss before any message of the new connection.
                 let entries = self.table.lock().subscriptions.clone();
                 let own = entries.iter().filter(|entry| Arc::ptr_eq(&entry.member, &member));
                 own.filter(|entry| entry.pattern.row().carries == Carries::Hints).for_each(|entry| entry.queue.miss());
@@ -122,7 +126,7 @@ impl Shared {
         }
     }
 
-    /// To whom a message goes: to all that hear the subject, but in a queue group to one.
+    /// Returns the recipients of a message: all subscribers of the subject, but one per queue group.
     fn route(&self, subject: &Subject) -> Vec<Entry> {
         let mut table = self.table.lock();
         let hears = |entry: &&Entry| entry.member.link.get().connected && entry.pattern.selects(subject.as_str());
@@ -135,7 +139,7 @@ impl Shared {
     }
 }
 
-/// The transport of one member.
+/// Transport of one member.
 #[derive(Debug)]
 pub(crate) struct Memory {
     shared: Arc<Shared>,
@@ -171,7 +175,7 @@ impl Transport for Memory {
         for Entry { member, queue, .. } in receivers {
             let generation = member.link.get().generation;
             let reply = Some(Reply::Memory(ReplyTo { slot: slot.clone(), member, generation }));
-            queue.deliver(Arrived {
+            queue.deliver(Delivery {
                 subject: subject.as_str().to_owned(),
                 payload: payload.clone(),
                 at: Instant::now(),
@@ -180,7 +184,7 @@ impl Transport for Memory {
         }
         tokio::select! {
             biased;
-            // `slot` is held here, so an answer that never comes is waited for, as over a network
+            // `slot` is still held here, so a missing answer is waited for, as over a network.
             Ok(answer) = answer => Ok(answer),
             () = self.member.link.lost(state.generation) => Err(AskError::Lost),
             () = sleep_until(deadline) => Err(AskError::Timeout),
@@ -193,7 +197,7 @@ impl Transport for Memory {
         }
         for entry in self.shared.route(subject) {
             let (subject, at) = (subject.as_str().to_owned(), Instant::now());
-            entry.queue.deliver(Arrived { subject, payload: payload.clone(), at, reply: None });
+            entry.queue.deliver(Delivery { subject, payload: payload.clone(), at, reply: None });
         }
         Ok(())
     }
@@ -203,7 +207,7 @@ impl Transport for Memory {
         let id = table.next;
         table.next += 1;
         table.subscriptions.push(Entry { id, member: self.member.clone(), pattern: pattern.clone(), queue });
-        Box::new(Subscribed { shared: self.shared.clone(), id })
+        Box::new(SubscriptionGuard { shared: self.shared.clone(), id })
     }
 
     async fn flush(&self) {}
@@ -225,25 +229,26 @@ impl Transport for Memory {
     }
 }
 
+/// Removes a subscription from the exchange when dropped.
 #[derive(Debug)]
-struct Subscribed {
+struct SubscriptionGuard {
     shared: Arc<Shared>,
     id: u64,
 }
 
-impl Subscription for Subscribed {}
+impl Subscription for SubscriptionGuard {}
 
-impl Drop for Subscribed {
+impl Drop for SubscriptionGuard {
     fn drop(&mut self) {
         self.shared.table.lock().subscriptions.retain(|entry| entry.id != self.id);
     }
 }
 
-/// The way back: the first answer takes it.
+/// Reply channel of an ask; the first answer takes it.
 #[derive(Debug)]
 pub(crate) struct ReplyTo {
     slot: Arc<Mutex<Option<oneshot::Sender<Bytes>>>>,
-    /// Who answers, and the connection over which it was asked.
+    /// The answering member, and the connection that carried the ask.
     member: Arc<Member>,
     generation: u64,
 }

@@ -1,16 +1,16 @@
-//! Names as tokens of subjects.
+//! Encoding of Kubernetes names as subject tokens.
 
-/// A name that cannot be a token.
+/// Error for a name that cannot be a subject token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no name on the bus: lower case letters, digits, '-' and '.', at most 253, beginning and ending with a letter or digit"
 )]
 pub struct BadName(pub(crate) String);
 
-/// The token of a name. Dots separate tokens, so that those of a name travel as `_`, which no name has: different names have different tokens.
+/// Returns the token of a name. Dots separate tokens, so each dot becomes `_`, which no name contains: different names have different tokens.
 ///
 /// # Errors
-/// For what is no name of Kubernetes (RFC 1123 subdomain).
+/// For a text that is not a Kubernetes name (RFC 1123 subdomain).
 pub(crate) fn token(name: &str) -> Result<String, BadName> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let edge = |byte: Option<u8>| byte.is_some_and(inner);
@@ -21,7 +21,7 @@ pub(crate) fn token(name: &str) -> Result<String, BadName> {
     if good { Ok(name.replace('.', "_")) } else { Err(BadName(name.to_owned())) }
 }
 
-/// The name of a token, if it is one that [`token`] makes.
+/// Returns the name of a token; `None` for a token that [`token`] never makes.
 pub(crate) fn from_token(text: &str) -> Option<String> {
     let name = text.replace('_', ".");
     token(&name).is_ok_and(|again| again == text).then_some(name)

@@ -1,7 +1,7 @@
-//! The bus over NATS (core only).
+//! The NATS transport (core NATS only).
 //!
-//! A connection is never mended: when it is lost its client goes, with everything that it had not sent, and another one is made with a back-off. So nothing
-//! is sent late, and a generation is one connection.
+//! A lost connection is never resumed: its client is dropped with all unsent messages, and a new one is made with back-off. So nothing is sent late, and a generation is
+//! exactly one connection.
 
 mod backoff;
 mod connection;
@@ -28,10 +28,10 @@ use crate::transport::{Proof, Subscription, Transport};
 
 pub(crate) use connection::ReplyTo;
 pub use options::{BadOptions, Options, Spawn, TokioSpawn};
-use shared::{Owner, Subscribed};
+use shared::{Owner, SubscriptionGuard};
 
 impl Bus {
-    /// A member of the bus that the servers carry. Returns at once; the connection is made, and made anew for ever, by a task.
+    /// Creates a member of a bus on NATS. Returns at once; a background task connects, and reconnects for as long as the bus exists.
     ///
     /// # Errors
     /// For options with which no connection can ever be made.
@@ -43,7 +43,7 @@ impl Bus {
     }
 }
 
-/// The transport of one member.
+/// Transport of one member.
 #[derive(Debug)]
 struct Nats {
     owner: Arc<Owner>,
@@ -68,10 +68,10 @@ impl Transport for Nats {
 
     async fn subscribe(&self, pattern: &Pattern, queue: Arc<Queue>) -> Box<dyn Subscription> {
         let entry = self.owner.shared.enter(pattern, queue);
-        let subscribed = Subscribed { owner: self.owner.clone(), id: entry.id };
+        let subscribed = SubscriptionGuard { owner: self.owner.clone(), id: entry.id };
         if let Some(connection) = self.owner.shared.connection() {
             self.owner.shared.attach(&connection, &entry).await;
-            // Where it does not come back the connection is about to go, and the next one takes the subscription along.
+            // If the round trip fails, the connection is about to end, and the next one includes the subscription.
             let _ = connection.round_trip().await;
         }
         Box::new(subscribed)

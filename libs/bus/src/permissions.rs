@@ -1,4 +1,4 @@
-//! The table of subjects as nats-server's configuration: what each credential may publish and hear. Whatever is not allowed is refused.
+//! Renders the table of subjects as nats-server's configuration: what each credential may publish and subscribe to. Everything else is refused.
 
 use std::fmt::Write as _;
 
@@ -6,24 +6,24 @@ use crate::name::BadName;
 use crate::role::{Identity, Role};
 use crate::subjects::{GROUP, Grant, Row, table};
 
-/// For how long after a message its receiver may answer it; no ask has a longer budget.
-const ANSWER_WITHIN: &str = "2m";
+/// Time in which a receiver may answer a message; no ask has a longer budget.
+const ANSWER_PERMISSION_EXPIRY: &str = "2m";
 
-/// The user as whom servers log in at one another.
+/// User name with which the servers of a cluster log in at one another.
 const ROUTE_USER: &str = "route";
 
-/// Whose credential it is: of everybody in a role, or of one node.
+/// The owner of a credential: all members of a role, or one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder(Option<Identity>, Role);
 
 impl Holder {
-    /// All members of a role. Of nodes each has its own, so that this one may do nothing.
+    /// The credential of all members of a role. Each node has its own credential, so the one of the node role permits nothing.
     #[must_use]
     pub const fn role(role: Role) -> Self {
         Self(None, role)
     }
 
-    /// One node.
+    /// The credential of one node.
     ///
     /// # Errors
     /// For a name that cannot be part of a subject.
@@ -31,7 +31,7 @@ impl Holder {
         Ok(Self(Some(Identity::new(Role::Node, name)?), Role::Node))
     }
 
-    /// The name of its file: `scheduler`, `node-n1`.
+    /// Returns the name of the credential's file: `scheduler`, `node-n1`.
     #[must_use]
     pub fn file_name(&self) -> String {
         match &self.0 {
@@ -40,7 +40,7 @@ impl Holder {
         }
     }
 
-    /// The holder whose file has this name.
+    /// Returns the holder whose file has this name.
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Self> {
         match name.strip_prefix("node-") {
@@ -50,19 +50,19 @@ impl Holder {
     }
 }
 
-/// What a credential may do.
+/// Permissions of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
-    /// Where it may publish.
+    /// Subjects that the holder may publish to.
     pub publish: Vec<String>,
-    /// What it may hear; behind a space, in which queue group only.
+    /// Subjects that the holder may subscribe to; after a space, the queue group that is required.
     pub hear: Vec<String>,
-    /// Whether it may answer what it hears, once each.
+    /// Whether the holder may answer received messages, once each.
     pub answer: bool,
 }
 
 impl Permissions {
-    /// What the table allows.
+    /// Returns the permissions that the table grants.
     #[must_use]
     pub fn of(holder: &Holder) -> Self {
         let Holder(node, role) = holder;
@@ -91,8 +91,8 @@ impl Permissions {
     }
 }
 
-/// How nats-server is to carry the bus, but for where it listens: dead clients are noticed in seconds, and everybody is held to the table. `tls` names the files of
-/// its certificate and key.
+/// Renders nats-server's configuration for the bus, without listen addresses: dead clients are detected in seconds, and every client gets the table's permissions. `tls` names
+/// the files of the server's certificate and key.
 #[must_use]
 pub fn configuration<'a>(
     credentials: impl IntoIterator<Item = (&'a Holder, &'a str)>,
@@ -103,25 +103,25 @@ pub fn configuration<'a>(
     format!("{}{limits}{}", tls.unwrap_or_default(), authorization(credentials))
 }
 
-/// How the servers of one cluster connect to one another. A server believes whatever comes over a route, so whoever can open a route can speak as everybody.
-/// Therefore a route needs a certificate of `authority`, which signs only these servers, and a password.
+/// How the servers of one cluster connect to one another. A server trusts everything that arrives over a route, so a peer on a route could impersonate any member. Routes
+/// therefore need a password and a certificate of `authority`, which signs only these servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Routes<'a> {
-    /// Addresses (`host:port`) of all servers of the cluster, this one included.
+    /// Addresses (`host:port`) of all servers of the cluster, including this one.
     pub servers: &'a [String],
-    /// Where this one listens.
+    /// Address that this server listens on for routes.
     pub listen: &'a str,
-    /// File of the certificate that a server shows on a route, as client and as server.
+    /// File of the certificate that a server presents on a route, as client and as server.
     pub certificate: &'a str,
-    /// File of its key.
+    /// File of the certificate's key.
     pub key: &'a str,
-    /// File of the authority.
+    /// File of the certificate authority.
     pub authority: &'a str,
-    /// The password, of letters and digits.
+    /// The password; letters and digits only.
     pub password: &'a str,
 }
 
-/// The `cluster` block of nats-server's configuration.
+/// Renders the `cluster` block of nats-server's configuration.
 #[must_use]
 pub fn cluster(routes: &Routes<'_>) -> String {
     let Routes { servers, listen, certificate, key, authority, password } = routes;
@@ -133,14 +133,14 @@ pub fn cluster(routes: &Routes<'_>) -> String {
     )
 }
 
-/// The `authorization` block for these credentials: each holder and the public half of its seed.
+/// Renders the `authorization` block: each holder with the public half of its seed.
 fn authorization<'a>(credentials: impl IntoIterator<Item = (&'a Holder, &'a str)>) -> String {
     let mut text = "authorization {\n  users = [\n".to_owned();
     for (holder, public_key) in credentials {
         let allowed = Permissions::of(holder);
-        let answers = format!("\n        allow_responses: {{ max: 1, expires: \"{ANSWER_WITHIN}\" }}");
+        let answers = format!("\n        allow_responses: {{ max: 1, expires: \"{ANSWER_PERMISSION_EXPIRY}\" }}");
         let answers = if allowed.answer { answers.as_str() } else { "" };
-        // A string's formatting does not fail.
+        // Formatting into a string cannot fail.
         let _ = write!(
             text,
             "    # {}\n    {{ nkey: {public_key}\n      permissions: {{\n        publish: {{ allow: {} }}\n        subscribe: {{ allow: {} }}{answers}\n      }} }}\n",
@@ -152,7 +152,7 @@ fn authorization<'a>(credentials: impl IntoIterator<Item = (&'a Holder, &'a str)
     text + "  ]\n}\n"
 }
 
-/// An empty list would allow everything, so nothing is spelled as a subject that cannot be.
+/// An empty list would allow every subject, so it is rendered as a subject that cannot exist.
 fn list(subjects: &[String]) -> String {
     match subjects {
         [] => "[\"ol.nothing\"]".to_owned(),

@@ -1,7 +1,7 @@
-//! Proofs of answers: a signature with the key of the answering role, over the question and the answer.
+//! Proofs of answers: signatures with the answering role's key over question and answer.
 //!
-//! nats-server checks permissions only for its own clients' connections. It believes what comes over a route from another server, so a foreign server, or
-//! whoever controls one of ours, could ask and answer as anybody. Members make and check proofs themselves: the servers in between can only lose messages.
+//! nats-server checks permissions only on connections of its own clients and trusts what other servers send over routes. A foreign or compromised server could therefore ask
+//! and answer as any member. Members create and check proofs themselves, so servers can only lose messages.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -16,28 +16,28 @@ use crate::proto::bus::v1 as wire;
 use crate::role::Role;
 use crate::subject::Subject;
 
-/// Prefix that no other signature with these keys covers: a server's challenge at login is text without a zero byte.
+/// Prefix of every signed proof; no other signature with these keys can cover it, because a server's login challenge is text without a zero byte.
 const CONTEXT: &[u8] = b"oarlock.bus.v1.Answer\0";
 
-/// The public keys of roles. A node has a key of its own, and makes no proofs.
+/// Public keys of roles. Nodes have keys of their own and make no proofs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleKeys(BTreeMap<Role, String>);
 
-/// The text is no list of roles and public keys.
+/// Error for a text that is no list of roles and public keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("public keys of roles: {0:?} is no line of a role and its key")]
 pub struct BadRoleKeys(String);
 
 impl RoleKeys {
-    /// Keys by their roles.
+    /// Creates a set from role and key pairs.
     pub fn new(keys: impl IntoIterator<Item = (Role, String)>) -> Self {
         Self(keys.into_iter().collect())
     }
 
-    /// Reads the text of a file: one line for each role, with its name and its key. Empty lines and comments (`#`) are ignored.
+    /// Parses a file's text: one line per role, with its name and its key. Empty lines and comments (`#`) are ignored.
     ///
     /// # Errors
-    /// The first line that is malformed.
+    /// The first malformed line.
     pub fn parse(text: &str) -> Result<Self, BadRoleKeys> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let key = |line: &str| {
@@ -49,14 +49,14 @@ impl RoleKeys {
         lines.map(|line| key(line).ok_or_else(|| BadRoleKeys(line.to_owned()))).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The key of a role, where it is known.
+    /// Returns the key of a role, if known.
     #[must_use]
     pub fn of(&self, role: Role) -> Option<&str> {
         self.0.get(&role).map(String::as_str)
     }
 }
 
-/// The text of a file.
+/// Writes the file format of [`RoleKeys::parse`].
 impl fmt::Display for RoleKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("# Public keys of the roles on the bus: an answer that has to be proven counts with a signature of its role's key.\n")?;
@@ -64,14 +64,14 @@ impl fmt::Display for RoleKeys {
     }
 }
 
-/// What identifies a question in a proof: the digest of the whole envelope, whose `id` is unique.
-pub(crate) type Asked = [u8; 32];
+/// Identifies a question in a proof: the digest of the whole envelope, whose `id` is unique.
+pub(crate) type QuestionDigest = [u8; 32];
 
-pub(crate) fn asked(envelope: &[u8]) -> Asked {
+pub(crate) fn asked(envelope: &[u8]) -> QuestionDigest {
     Sha256::digest(envelope).into()
 }
 
-fn statement(subject: &Subject, asked: &Asked, done: &wire::Done) -> Vec<u8> {
+fn statement(subject: &Subject, asked: &QuestionDigest, done: &wire::Done) -> Vec<u8> {
     let mut text = CONTEXT.to_vec();
     text.extend_from_slice(subject.as_str().as_bytes());
     text.push(0);
@@ -80,8 +80,8 @@ fn statement(subject: &Subject, asked: &Asked, done: &wire::Done) -> Vec<u8> {
     text
 }
 
-/// A proof of an answer; empty where there is no key to sign with, which the asker treats as unproven.
-pub(crate) fn sign(seed: &Seed, subject: &Subject, asked: &Asked, done: &wire::Done) -> Vec<u8> {
+/// Signs an answer; empty without a usable key, which the asker treats as unproven.
+pub(crate) fn sign(seed: &Seed, subject: &Subject, asked: &QuestionDigest, done: &wire::Done) -> Vec<u8> {
     seed.sign(&statement(subject, asked, done)).unwrap_or_default()
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn sign(seed: &Seed, subject: &Subject, asked: &Asked, done: &wire::D
 pub(crate) fn check(
     key: &str,
     subject: &Subject,
-    asked: &Asked,
+    asked: &QuestionDigest,
     done: &wire::Done,
     proof: &[u8],
 ) -> Result<(), AskError> {
@@ -140,7 +140,7 @@ mod tests {
         let done = |body: &'static str| wire::Done { r#type: "t".to_owned(), body: body.into() };
         let (ask, answer) = (asked(b"question"), done("denied"));
         let proof = sign(&judge, &subject, &ask, &answer);
-        let holds = |key: &Seed, subject, ask: &Asked, answer: &wire::Done, proof: &[u8]| {
+        let holds = |key: &Seed, subject, ask: &QuestionDigest, answer: &wire::Done, proof: &[u8]| {
             check(key.public_key(), subject, ask, answer, proof).is_ok()
         };
         assert!(holds(&judge, &subject, &ask, &answer, &proof));

@@ -1,4 +1,4 @@
-//! What was heard and not yet taken: bounded, with one taker.
+//! A bounded queue between the transport and one consumer.
 
 use std::collections::VecDeque;
 
@@ -16,27 +16,28 @@ use crate::proto::bus::v1::{Stopping, answer::Outcome};
 use crate::stats::KindStats;
 use crate::transport::ReplyTo;
 
-/// What an asker is told who finds a full queue: it empties in milliseconds, or not soon.
+/// Retry time given to an asker that finds a full queue: a queue drains within milliseconds or not soon.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// A message as the transport delivers it.
 #[derive(Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct Delivery {
     pub(crate) subject: String,
     pub(crate) payload: Bytes,
     pub(crate) at: Instant,
     pub(crate) reply: Option<ReplyTo>,
 }
 
-/// What the taker gets next.
+/// The next item for the consumer.
 #[derive(Debug)]
-pub(crate) enum Next {
-    Message(Arrived),
-    /// So many messages, or an unknown number of them (0), were not delivered.
+pub(crate) enum QueueItem {
+    Message(Delivery),
+    /// This many messages were lost; 0 stands for an unknown number.
     Lost(u64),
     Closed,
 }
 
+/// A bounded queue of received messages with one consumer; counts messages that are lost.
 #[derive(Debug)]
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
@@ -44,16 +45,17 @@ pub(crate) struct Queue {
     stats: Arc<KindStats>,
 }
 
-/// Why a message was not taken in.
+/// Why the queue refused a message.
 #[derive(Debug)]
 enum Refused {
-    Full(Arrived),
-    Closed(Arrived),
+    Full(Delivery),
+    Closed(Delivery),
 }
 
+/// Content of a [`Queue`].
 #[derive(Debug)]
 struct Inner {
-    waiting: VecDeque<Arrived>,
+    waiting: VecDeque<Delivery>,
     capacity: usize,
     lost: u64,
     missed: bool,
@@ -67,8 +69,8 @@ impl Queue {
         Self { inner: Mutex::new(inner), ready: Notify::new(), stats }
     }
 
-    /// Takes a message in, or says at once why not: an asker is answered, a lost hint is counted.
-    pub(crate) fn deliver(&self, message: Arrived) {
+    /// Queues a message. When that is impossible, an ask is answered at once and a lost hint is counted.
+    pub(crate) fn deliver(&self, message: Delivery) {
         self.stats.heard.count(message.payload.len());
         let (message, outcome) = match self.push(message) {
             Ok(()) => return,
@@ -78,14 +80,14 @@ impl Queue {
         match message.reply {
             Some(reply) => {
                 self.stats.declined(&outcome);
-                // never waits: whoever cannot be told meets its deadline
+                // Does not wait: if the answer cannot be sent now, the asker meets its deadline.
                 let _ = reply.send(envelope::answer(outcome)).now_or_never();
             }
             None => self.lose(),
         }
     }
 
-    fn push(&self, message: Arrived) -> Result<(), Refused> {
+    fn push(&self, message: Delivery) -> Result<(), Refused> {
         let mut inner = self.inner.lock();
         if inner.closed {
             return Err(Refused::Closed(message));
@@ -99,21 +101,21 @@ impl Queue {
         Ok(())
     }
 
-    /// One message was not delivered.
+    /// Counts one lost message.
     pub(crate) fn lose(&self) {
         self.stats.lost();
         self.inner.lock().lost += 1;
         self.ready.notify_one();
     }
 
-    /// Nobody knows what was not delivered.
+    /// Records the loss of an unknown number of messages.
     pub(crate) fn miss(&self) {
         self.inner.lock().missed = true;
         self.ready.notify_one();
     }
 
-    /// Waits for what comes next; losses first, so that who looks anew sees what waits as later. Cancel safe.
-    pub(crate) async fn next(&self) -> Next {
+    /// Waits for the next item. Losses come first, so that a consumer that reads the state anew treats queued messages as later ones. Cancel safe.
+    pub(crate) async fn next(&self) -> QueueItem {
         loop {
             let ready = self.ready.notified();
             if let Some(next) = self.take() {
@@ -123,24 +125,24 @@ impl Queue {
         }
     }
 
-    fn take(&self) -> Option<Next> {
+    fn take(&self) -> Option<QueueItem> {
         let mut inner = self.inner.lock();
         if std::mem::take(&mut inner.missed) {
             inner.lost = 0;
-            return Some(Next::Lost(0));
+            return Some(QueueItem::Lost(0));
         }
         match std::mem::take(&mut inner.lost) {
             0 => {}
-            lost => return Some(Next::Lost(lost)),
+            lost => return Some(QueueItem::Lost(lost)),
         }
         match inner.waiting.pop_front() {
-            Some(message) => Some(Next::Message(message)),
-            None => inner.closed.then_some(Next::Closed),
+            Some(message) => Some(QueueItem::Message(message)),
+            None => inner.closed.then_some(QueueItem::Closed),
         }
     }
 
-    /// Takes nothing in any more, and hands out what waits.
-    pub(crate) fn drain(&self) -> VecDeque<Arrived> {
+    /// Closes the queue for new messages and returns the waiting ones.
+    pub(crate) fn drain(&self) -> VecDeque<Delivery> {
         let mut inner = self.inner.lock();
         inner.closed = true;
         std::mem::take(&mut inner.waiting)
@@ -155,21 +157,21 @@ mod tests {
         Queue::new(capacity, Arc::default())
     }
 
-    fn message(n: u8) -> Arrived {
-        Arrived { subject: String::new(), payload: Bytes::from(vec![n]), at: Instant::now(), reply: None }
+    fn message(n: u8) -> Delivery {
+        Delivery { subject: String::new(), payload: Bytes::from(vec![n]), at: Instant::now(), reply: None }
     }
 
     #[tokio::test]
     async fn what_is_lost_is_told_before_what_waits() {
         let queue = queue(2);
         (1..=3).for_each(|n| queue.deliver(message(n)));
-        assert!(matches!(queue.next().await, Next::Lost(1)));
-        assert!(matches!(queue.next().await, Next::Message(m) if m.payload[0] == 1));
+        assert!(matches!(queue.next().await, QueueItem::Lost(1)));
+        assert!(matches!(queue.next().await, QueueItem::Message(m) if m.payload[0] == 1));
         queue.deliver(message(4));
         assert_eq!(queue.drain().iter().map(|m| m.payload[0]).collect::<Vec<_>>(), [2, 4]);
         queue.deliver(message(5));
-        assert!(matches!(queue.next().await, Next::Lost(1)));
-        assert!(matches!(queue.next().await, Next::Closed));
+        assert!(matches!(queue.next().await, QueueItem::Lost(1)));
+        assert!(matches!(queue.next().await, QueueItem::Closed));
     }
 
     #[tokio::test]
@@ -177,6 +179,6 @@ mod tests {
         let queue = queue(2);
         assert!(queue.next().now_or_never().is_none());
         queue.deliver(message(1));
-        assert!(matches!(queue.next().now_or_never(), Some(Next::Message(_))));
+        assert!(matches!(queue.next().now_or_never(), Some(QueueItem::Message(_))));
     }
 }

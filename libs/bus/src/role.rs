@@ -1,11 +1,11 @@
-//! Who speaks.
+//! Roles and identities of bus members.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::name::{self, BadName};
 
-/// What a process is on the bus; it decides which subjects it may use.
+/// Role of a process on the bus; it decides which subjects the process may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// An API server.
@@ -20,12 +20,12 @@ pub enum Role {
     Cloud,
     /// A kubelet; the only role each of whose members has a credential of its own.
     Node,
-    /// Somebody who looks.
+    /// A read-only client that inspects the cluster.
     Inspector,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 7] = [
         Self::ApiServer,
         Self::Controllers,
@@ -36,7 +36,7 @@ impl Role {
         Self::Inspector,
     ];
 
-    /// Its token in subjects, and its name in files.
+    /// Returns the role's token in subjects, which is also its name in files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Role {
         }
     }
 
-    /// The role of a token.
+    /// Returns the role of a token.
     #[must_use]
     pub fn from_token(token: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == token)
@@ -72,7 +72,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A member. Its name must be unique among the members of its role that live: answers to one would reach the other.
+    /// Creates an identity. The name must be unique among the running members of the role, since members of one name would receive each other's answers.
     ///
     /// # Errors
     /// For a name that cannot be part of a subject.
@@ -84,13 +84,13 @@ impl Identity {
         Some(Self { role, name: name::from_token(token)?.into(), token: token.into() })
     }
 
-    /// Its role.
+    /// Returns the role.
     #[must_use]
     pub const fn role(&self) -> Role {
         self.role
     }
 
-    /// Its name among those of its role; of a node, the Node's.
+    /// Returns the name within the role; for a node, the name of its Node object.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -100,7 +100,7 @@ impl Identity {
         &self.token
     }
 
-    /// Where answers to it go; the tokens behind it are its own.
+    /// Returns the subject prefix under which the member receives answers; the member chooses the tokens after it.
     pub(crate) fn inbox(&self) -> String {
         format!("_INBOX_{}.{}", self.role, self.token)
     }

@@ -1,4 +1,4 @@
-//! What a bus has carried, per kind of subject: counts that cost an atomic addition each, and times in buckets.
+//! Statistics of a bus per kind of subject: message counts (one atomic addition each) and times in buckets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,16 +9,16 @@ use crate::proto::bus::v1 as wire;
 use crate::proto::bus::v1::answer::Outcome;
 use crate::subjects::Kind;
 
-/// Four buckets for each power of two of microseconds, up to half a day: a value is told 25 % too high at most.
+/// Number of buckets: four for each power of two of microseconds, up to half a day. A reported time is at most 25 % too high.
 const BUCKETS: usize = 144;
 
-/// Counts of one bus.
+/// Statistics of one bus.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     kinds: [Arc<KindStats>; Kind::ALL.len()],
 }
 
-/// Counts of one kind of subject.
+/// Statistics of one kind of subject.
 #[derive(Debug, Default)]
 pub(crate) struct KindStats {
     pub(crate) sent: Traffic,
@@ -29,9 +29,9 @@ pub(crate) struct KindStats {
     malformed: AtomicU64,
     lost: AtomicU64,
     failed: AtomicU64,
-    /// From an ask to its outcome, at the asker.
+    /// Times from an ask to its outcome, measured at the asker.
     asked: Times,
-    /// From an ask's arrival to its answer, at the receiver.
+    /// Times from an ask's arrival to its answer, measured at the receiver.
     answered: Times,
 }
 
@@ -54,7 +54,7 @@ impl Stats {
         self.kinds.get(kind as usize).map(Arc::clone).unwrap_or_default()
     }
 
-    /// The counts now; kinds that carried nothing are left out.
+    /// Returns the current statistics; kinds without messages are left out.
     pub(crate) fn snapshot(&self) -> Vec<wire::KindStats> {
         let rows = Kind::ALL.into_iter().map(|kind| self.of(kind).snapshot(kind.row().name));
         rows.filter(|row| row.sent_messages + row.heard_messages + row.refused > 0).collect()
@@ -62,7 +62,7 @@ impl Stats {
 }
 
 impl KindStats {
-    /// What became of an ask, at the asker.
+    /// Counts the outcome of an ask, at the asker.
     pub(crate) fn asked<A>(&self, time: Duration, result: &Result<A, AskError>) {
         self.asked.record(time);
         match result {
@@ -75,12 +75,12 @@ impl KindStats {
         }
     }
 
-    /// An ask was answered, at the receiver.
+    /// Counts an answered ask, at the receiver.
     pub(crate) fn answered(&self, time: Duration) {
         self.answered.record(time);
     }
 
-    /// An ask was declined, at the receiver.
+    /// Counts a declined ask, at the receiver.
     pub(crate) fn declined(&self, outcome: &Outcome) {
         match outcome {
             Outcome::Overloaded(_) => add(&self.overloads),
@@ -126,7 +126,7 @@ fn add(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How long things took.
+/// Histogram of durations.
 #[derive(Debug)]
 struct Times([AtomicU64; BUCKETS]);
 
@@ -144,7 +144,7 @@ impl Times {
         }
     }
 
-    /// The time in microseconds that so many percent did not exceed; 0 of none.
+    /// Returns the time in microseconds that this percentage of values did not exceed; 0 without values.
     fn quantile(&self, percent: u64) -> u64 {
         let counts: Vec<u64> = self.0.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         let rank = (counts.iter().sum::<u64>() * percent).div_ceil(100);
@@ -165,7 +165,7 @@ fn bucket(micros: u64) -> usize {
     (power as usize - 1) * 4 + (micros >> (power - 2) & 3) as usize
 }
 
-/// The highest value of a bucket.
+/// Returns the highest value of a bucket.
 fn highest(bucket: usize) -> u64 {
     match bucket {
         0..4 => bucket as u64,

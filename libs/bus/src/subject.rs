@@ -1,4 +1,4 @@
-//! Subjects and patterns, made of the table's rows.
+//! Subjects and patterns, built from the rows of the table.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use crate::name::{self, BadName};
 use crate::role::{Identity, Role};
 use crate::subjects::{Kind, Row, table};
 
-/// Where one message goes.
+/// Destination of one message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
     kind: Kind,
     text: Arc<str>,
 }
 
-/// What somebody hears: some subjects of one row.
+/// A subscription pattern: some subjects of one row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     kind: Kind,
@@ -36,13 +36,13 @@ impl Subject {
         Self { kind, text: render(kind, fields) }
     }
 
-    /// Where a member says that it lives.
+    /// The subject on which a member announces that it is alive.
     #[must_use]
     pub fn presence(of: &Identity) -> Self {
         Self::new(Kind::Presence, &[("role", of.role().as_str()), ("name", of.token())])
     }
 
-    /// To the member of a role that holds a unit since `epoch`. Whoever held it before, or will hold it, does not get it.
+    /// The subject of the member of a role that holds a unit since `epoch`. Earlier and later holders do not receive its messages.
     ///
     /// # Errors
     /// For a name that cannot be part of a subject.
@@ -51,7 +51,7 @@ impl Subject {
         Ok(Self::new(Kind::Unit, &[("role", role.as_str()), ("unit", &unit), ("epoch", &epoch), ("method", &method)]))
     }
 
-    /// To one of the members of a role that offer a service.
+    /// The subject of a service; one of the role's members that offer it receives each message.
     ///
     /// # Errors
     /// For a name that cannot be part of a subject.
@@ -59,7 +59,7 @@ impl Subject {
         Ok(Self::new(Kind::Service, &[("role", role.as_str()), ("service", &name::token(service)?)]))
     }
 
-    /// From a node to one of the members of a role that offer a service to nodes.
+    /// The subject on which a node asks one of a role's members that offer a service to nodes.
     ///
     /// # Errors
     /// For a name that cannot be part of a subject.
@@ -68,7 +68,7 @@ impl Subject {
         Ok(Self::new(Kind::Up, &[("name", &node), ("role", role.as_str()), ("service", &service)]))
     }
 
-    /// To one member. Nodes have an address of their own.
+    /// The subject of one member. Nodes have subjects of their own kind.
     ///
     /// # Errors
     /// For a method that cannot be part of a subject.
@@ -80,7 +80,7 @@ impl Subject {
         Ok(Self::new(Kind::Member, &[("role", to.role().as_str()), ("name", to.token()), ("method", &method)]))
     }
 
-    /// A lossy wake-up to whoever cares.
+    /// The subject of lossy wake-ups on a topic.
     ///
     /// # Errors
     /// For a topic that cannot be part of a subject.
@@ -88,7 +88,7 @@ impl Subject {
         Ok(Self::new(Kind::Hint, &[("topic", &name::token(topic)?)]))
     }
 
-    /// To the members of a role who care for a topic.
+    /// The subject of a topic for the members of a role.
     ///
     /// # Errors
     /// For a topic that cannot be part of a subject.
@@ -100,19 +100,19 @@ impl Subject {
         Self::new(Kind::Sync, &[])
     }
 
-    /// The subject of this text, if the table has it.
+    /// Parses a subject; `None` when it belongs to no row of the table.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let row = table().find(|row| row.matches(text))?;
         Some(Self { kind: row.kind, text: text.into() })
     }
 
-    /// Its row of the table.
+    /// Returns the subject's row of the table.
     #[must_use]
     pub fn row(&self) -> &'static Row {
         self.kind.row()
     }
 
-    /// As the transport has it.
+    /// Returns the subject as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -122,37 +122,37 @@ impl Subject {
         self.row().value(&self.text, name)
     }
 
-    /// The method, or service, or topic that it names: its last token.
+    /// Returns the last token: a method, service or topic.
     #[must_use]
     pub fn method(&self) -> &str {
         self.text.rsplit('.').next().unwrap_or_default()
     }
 
-    /// The role that it names.
+    /// Returns the role in the subject.
     #[must_use]
     pub fn role(&self) -> Option<Role> {
         Role::from_token(self.field("role")?)
     }
 
-    /// The member or node that it names.
+    /// Returns the member or node in the subject.
     #[must_use]
     pub fn name(&self) -> Option<String> {
         name::from_token(self.field("name")?)
     }
 
-    /// The unit that it names.
+    /// Returns the unit in the subject.
     #[must_use]
     pub fn unit_name(&self) -> Option<String> {
         name::from_token(self.field("unit")?)
     }
 
-    /// The epoch that it names.
+    /// Returns the epoch in the subject.
     #[must_use]
     pub fn epoch(&self) -> Option<Revision> {
         self.field("epoch")?.strip_prefix('e')?.parse().ok()
     }
 
-    /// The sender that it names: the server lets nobody else publish there.
+    /// Returns the sender in the subject: the server lets no other member publish to it.
     #[must_use]
     pub fn sender(&self) -> Option<Identity> {
         let role = match self.kind {
@@ -169,13 +169,13 @@ impl Pattern {
         Self { kind, text: render(kind, fields) }
     }
 
-    /// Everybody who says that it lives.
+    /// All members' presence.
     #[must_use]
     pub fn presence() -> Self {
         Self::new(Kind::Presence, &[])
     }
 
-    /// The members of one role that say so.
+    /// Presence of one role's members.
     #[must_use]
     pub fn presence_of(role: Role) -> Self {
         Self::new(Kind::Presence, &[("role", role.as_str())])
@@ -190,7 +190,7 @@ impl Pattern {
         Ok(Self::new(Kind::Unit, &[("role", role.as_str()), ("unit", &unit), ("epoch", &epoch)]))
     }
 
-    /// A service, for those who offer it.
+    /// A service, for the members that offer it.
     ///
     /// # Errors
     /// For a name that cannot be part of a subject.
@@ -198,7 +198,7 @@ impl Pattern {
         Ok(Self::new(Kind::Service, &[("role", role.as_str()), ("service", &name::token(service)?)]))
     }
 
-    /// A service to nodes, for those who offer it.
+    /// A service to nodes, for the members that offer it.
     ///
     /// # Errors
     /// For a name that cannot be part of a subject.
@@ -206,7 +206,7 @@ impl Pattern {
         Ok(Self::new(Kind::Up, &[("role", role.as_str()), ("service", &name::token(service)?)]))
     }
 
-    /// Every method of a member, for the member. Nodes have an address of their own.
+    /// Every method of a member, for that member. Nodes have subjects of their own kind.
     #[must_use]
     pub fn member(of: &Identity) -> Self {
         if of.role() == Role::Node {
@@ -215,7 +215,7 @@ impl Pattern {
         Self::new(Kind::Member, &[("role", of.role().as_str()), ("name", of.token())])
     }
 
-    /// A topic of wake-ups.
+    /// Wake-ups on a topic.
     ///
     /// # Errors
     /// For a topic that cannot be part of a subject.
@@ -223,7 +223,7 @@ impl Pattern {
         Ok(Self::new(Kind::Hint, &[("topic", &name::token(topic)?)]))
     }
 
-    /// What is told the members of a role of a topic.
+    /// Messages on a topic to the members of a role.
     ///
     /// # Errors
     /// For a topic that cannot be part of a subject.
@@ -231,19 +231,19 @@ impl Pattern {
         Ok(Self::new(Kind::Feed, &[("role", role.as_str()), ("topic", &name::token(topic)?)]))
     }
 
-    /// Its row of the table.
+    /// Returns the pattern's row of the table.
     #[must_use]
     pub fn row(&self) -> &'static Row {
         self.kind.row()
     }
 
-    /// As the transport has it.
+    /// Returns the pattern as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether it selects a subject.
+    /// Whether the pattern selects a subject.
     #[must_use]
     pub fn selects(&self, subject: &str) -> bool {
         let mut tokens = subject.split('.');

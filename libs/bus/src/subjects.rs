@@ -1,35 +1,35 @@
-//! The table of subjects: one row per kind says what travels there, who may publish and who may hear. Nothing else is said on the bus.
+//! The table of subjects: each row defines one kind of subject, what it carries, who may publish and who may subscribe. The bus has no other subjects.
 //!
-//! A template's fields stand in braces. A grant may pin fields to the member that uses it: `{role}` to its own role, `{name}` to its own name. A name
-//! can be held by credentials only where each member has its own, so for nodes; among members of another role one trusts the others.
+//! Fields of a template stand in braces. A grant may pin fields to the member that uses it: `{role}` to its own role, `{name}` to its own name. The server can enforce a
+//! pinned name only where each member has its own credential, that is for nodes; members of any other role trust one another.
 
 use crate::role::{Identity, Role};
 
 /// Kinds of subjects, one for each row of the [`table`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// A member says that it lives.
+    /// A member announces that it is alive.
     Presence,
-    /// To the holder of a unit, at one epoch.
+    /// Asks to the holder of a unit, at one epoch.
     Unit,
-    /// To any member of a role that offers a service.
+    /// Asks to any member of a role that offers a service.
     Service,
-    /// To a node.
+    /// Asks to a node.
     Node,
-    /// From a node, to any member of a role that offers a service to nodes.
+    /// Asks from a node to any member of a role that offers a service to nodes.
     Up,
-    /// To one member that is no node.
+    /// Asks to one member that is not a node.
     Member,
     /// A lossy wake-up.
     Hint,
-    /// To the members of a role: what one of them knows, as far as it arrives.
+    /// Lossy state updates to the members of a role.
     Feed,
-    /// To nobody: that it comes back proves that what was sent before has arrived at the server.
+    /// Messages of a member to itself: receiving one proves that the server has processed all earlier messages.
     Sync,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Presence,
         Self::Unit,
@@ -42,7 +42,7 @@ impl Kind {
         Self::Sync,
     ];
 
-    /// Its row.
+    /// Returns the kind's row.
     #[must_use]
     pub fn row(self) -> &'static Row {
         match self {
@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// What travels.
+/// What the subjects of a row carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
     /// Questions, each of which is answered.
@@ -68,21 +68,21 @@ pub enum Carries {
     Hints,
 }
 
-/// Which fields of a template are the user's own.
+/// Fields of a template that are pinned to the using member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pin {
-    /// None: whatever the fields say.
+    /// No field.
     Nothing,
     /// `{role}`.
     Role,
     /// `{name}`.
     Name,
-    /// Both.
+    /// Role and name.
     Both,
 }
 
 impl Pin {
-    /// Whether it pins a field of the template.
+    /// Whether the pin covers a field of the template.
     pub(crate) fn pins(self, field: &str) -> bool {
         match self {
             Self::Nothing => false,
@@ -93,25 +93,25 @@ impl Pin {
     }
 }
 
-/// Members of this role may, on what is left by the pins.
+/// A role whose members may use a subject, with the fields that are pinned to them.
 pub type Grant = (Role, Pin);
 
 /// One kind of subject.
 #[derive(Debug)]
 pub struct Row {
-    /// Which.
+    /// The kind of subject that the row defines.
     pub kind: Kind,
-    /// Its name in metrics.
+    /// Name of the kind in metrics.
     pub name: &'static str,
-    /// Its subjects; fields stand in braces, one token each.
+    /// Template of the subjects; fields stand in braces, one token each.
     pub template: &'static str,
-    /// What travels.
+    /// Whether the subjects carry asks or hints.
     pub carries: Carries,
-    /// Whether each message goes to one of those who hear, and not to all.
+    /// Whether one subscriber receives each message, instead of all.
     pub group: bool,
-    /// Who may publish.
+    /// Roles that may publish.
     pub publish: &'static [Grant],
-    /// Who may hear.
+    /// Roles that may subscribe.
     pub hear: &'static [Grant],
 }
 
@@ -244,16 +244,16 @@ static SYNC: Row = Row {
     hear: &[],
 };
 
-/// The queue group of every kind that has one.
+/// Queue group of all kinds with `group`.
 pub const GROUP: &str = "ol";
 
-/// Every row.
+/// Returns all rows.
 pub fn table() -> impl Iterator<Item = &'static Row> {
     Kind::ALL.into_iter().map(Kind::row)
 }
 
 impl Row {
-    /// Its template with what `value` says of its fields, and `*` for those it says nothing of.
+    /// Fills the template with the values that `value` returns, and `*` for the other fields.
     pub(crate) fn render<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> String {
         let mut text = String::with_capacity(64);
         for token in self.template.split('.') {
@@ -268,13 +268,13 @@ impl Row {
         text
     }
 
-    /// The value of a field in one of its subjects.
+    /// Returns the value of a field in a subject of this row.
     pub(crate) fn value<'a>(&self, subject: &'a str, wanted: &str) -> Option<&'a str> {
         let place = self.template.split('.').position(|token| field(token) == Some(wanted))?;
         subject.split('.').nth(place)
     }
 
-    /// Whether a subject is one of its.
+    /// Whether a subject belongs to this row.
     pub(crate) fn matches(&self, subject: &str) -> bool {
         let mut tokens = subject.split('.');
         self.template.split('.').all(|own| match (tokens.next(), field(own)) {
@@ -284,13 +284,13 @@ impl Row {
         }) && tokens.next().is_none()
     }
 
-    /// Whether the table lets a member publish to one of its subjects.
+    /// Whether the table lets a member publish to a subject.
     #[must_use]
     pub fn may_publish(&self, who: &Identity, subject: &str) -> bool {
         self.granted(self.publish, who, subject)
     }
 
-    /// Whether the table lets a member hear what a pattern selects.
+    /// Whether the table lets a member subscribe to a pattern.
     #[must_use]
     pub fn may_hear(&self, who: &Identity, pattern: &str) -> bool {
         self.granted(self.hear, who, pattern)
@@ -305,7 +305,7 @@ impl Row {
     }
 }
 
-/// The field of a template's token.
+/// Returns the field name of a template token.
 fn field(token: &str) -> Option<&str> {
     token.strip_prefix('{')?.strip_suffix('}')
 }

@@ -1,11 +1,11 @@
-//! Trace context: what an ask was caused by, across processes (W3C Trace Context, `traceparent` version 00).
+//! Trace context, which links asks to their cause across processes (W3C Trace Context, `traceparent` version 00).
 //!
-//! Whoever handles an ask inside [`scope`] passes its trace on with every ask of its own; whoever begins something is the root of a new trace.
+//! Asks sent inside [`scope`] carry the scope's trace; an ask outside any scope starts a new trace.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A place in a trace.
+/// A span within a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceContext {
     trace: u128,
@@ -13,25 +13,25 @@ pub struct TraceContext {
     sampled: bool,
 }
 
-/// The text is no `traceparent`.
+/// Error for a text that is no `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a traceparent, as \"00-<32 hex digits>-<16 hex digits>-01\"")]
 pub struct Malformed;
 
 impl TraceContext {
-    /// The root of a trace; `None` for an id that is zero, which the standard forbids.
+    /// Creates the root of a trace; `None` for an id of zero, which the standard forbids.
     #[must_use]
     pub fn root(trace: u128, span: u64) -> Option<Self> {
         (trace != 0 && span != 0).then_some(Self { trace, span, sampled: true })
     }
 
-    /// Another place in the same trace.
+    /// Creates another span of the same trace.
     #[must_use]
     pub(crate) fn child(self, span: u64) -> Self {
         Self { span: if span == 0 { self.span } else { span }, ..self }
     }
 
-    /// The id of the trace, as logs show it.
+    /// Returns the id of the trace, as shown in logs.
     #[must_use]
     pub fn trace_id(&self) -> String {
         format!("{:032x}", self.trace)
@@ -67,12 +67,12 @@ tokio::task_local! {
     static CURRENT: Option<TraceContext>;
 }
 
-/// Runs `work`; what it asks on the same task belongs to the trace.
+/// Runs `work`; its asks on the same task belong to the trace.
 pub async fn scope<F: Future>(context: Option<TraceContext>, work: F) -> F::Output {
     CURRENT.scope(context, work).await
 }
 
-/// The place of the scope that runs.
+/// Returns the span of the current scope.
 #[must_use]
 pub fn current() -> Option<TraceContext> {
     CURRENT.try_with(|context| *context).ok().flatten()

@@ -1,4 +1,4 @@
-//! What a transport does for the bus: carry bytes to subjects.
+//! The [`Transport`] trait: carries bytes to subjects for the bus.
 
 use std::sync::Arc;
 
@@ -17,45 +17,45 @@ use crate::{memory, nats};
 /// How answers of a role are proven.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Proof<'a> {
-    /// No proof is needed: asker and answerer are parts of the same process.
+    /// By process: asker and answerer are in the same process, so no signature is needed.
     Process,
     /// A signature made with the private half of this key.
     Key(&'a str),
-    /// Not at all: the role's key is not known.
+    /// Not at all: the role's key is unknown.
     None,
 }
 
-/// Undoes a subscription when it is dropped.
+/// A subscription, removed when dropped.
 pub(crate) trait Subscription: Send + Sync + std::fmt::Debug {}
 
+/// Carries encoded messages between the members of a bus.
 #[async_trait]
 pub(crate) trait Transport: Send + Sync + std::fmt::Debug {
-    /// Sends, and waits for the first answer until the deadline.
+    /// Sends an ask and waits for the first answer until the deadline.
     async fn request(&self, subject: &Subject, payload: Bytes, deadline: Instant) -> Result<Bytes, AskError>;
 
-    /// Sends now or never.
+    /// Sends a message at once or fails.
     fn publish(&self, subject: &Subject, payload: Bytes) -> Result<(), HintError>;
 
-    /// Delivers what the pattern selects to the queue, over this connection and every later one. Returns when the server has it, if there
-    /// is a connection.
+    /// Delivers the messages of the pattern to the queue, over this connection and every later one. On return the server knows the subscription, if there is a connection.
     async fn subscribe(&self, pattern: &Pattern, queue: Arc<Queue>) -> Box<dyn Subscription>;
 
-    /// Returns when the server has what was sent before, or there is no connection.
+    /// Returns when the server has received all earlier messages, or when there is no connection.
     async fn flush(&self);
 
     fn link(&self) -> &Link;
 
-    /// Bytes that a message may have.
+    /// Returns the payload limit, in bytes.
     fn max_payload(&self) -> usize;
 
-    /// How answers of a role are proven.
+    /// Returns how answers of a role are proven.
     fn proof_of(&self, role: Role) -> Proof<'_>;
 
-    /// A number that no other message of this process has, and the process's own.
+    /// Returns a number that is unique within the process, and the number of the process.
     fn number(&self) -> (u64, u64);
 }
 
-/// The way back to an asker.
+/// Reply channel of a received ask.
 #[derive(Debug)]
 pub(crate) enum ReplyTo {
     Memory(memory::ReplyTo),
@@ -77,7 +77,7 @@ impl ReplyTo {
         }
     }
 
-    /// The key that proves this member's role.
+    /// Returns the key that proves this member's role.
     pub(crate) fn seed(&self) -> Option<&Seed> {
         match self {
             Self::Memory(_) => None,

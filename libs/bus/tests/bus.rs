@@ -1,4 +1,4 @@
-//! What holds on the bus, over every transport: one list of cases, each on ground of its own; and what the real server does for it.
+//! The bus contract over every transport, as one list of cases, and tests of what a real server adds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
 
 #[path = "bus/cases.rs"]

@@ -1,8 +1,8 @@
-//! The tree that the parser makes, macros expanded.
+//! The syntax tree that the parser makes, with macros expanded.
 
 use crate::value::Value;
 
-/// One expression and where it stands: the offset of the sign or word that error texts point at.
+/// One expression with its position: the offset of the sign or word at which error texts point.
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) at: usize,
@@ -39,14 +39,14 @@ pub(crate) enum Kind {
         then: Box<Expr>,
         otherwise: Box<Expr>,
     },
-    /// Items; the flag says `?item`.
+    /// Items, each with whether it is written `?item`.
     List(Vec<(Expr, bool)>),
-    /// Entries; the flag says `?key`.
+    /// Entries, each with whether the key is written `?key`.
     Map(Vec<(Expr, Expr, bool)>),
     /// `Name{field: value}`.
     Message(String),
     Fold(Box<Fold>),
-    /// `name` stands for `init` within `body`.
+    /// Binds `name` to the value of `init` within `body`.
     Bind {
         name: String,
         init: Box<Expr>,
@@ -76,7 +76,7 @@ pub(crate) struct Fold {
     /// One name, or two: index or key, and value.
     pub(crate) names: Vec<String>,
     pub(crate) filter: Option<Expr>,
-    /// What is made of an element; the test of `all`, `exists` and `existsOne`.
+    /// The result for an element; the test of `all`, `exists` and `existsOne`.
     pub(crate) body: Expr,
 }
 
@@ -85,15 +85,15 @@ pub(crate) enum What {
     All,
     Exists,
     ExistsOne,
-    /// A list of what the body makes of the elements that pass the filter.
+    /// A list of the body's results for the elements that pass the filter.
     Map,
-    /// A list of the elements that pass the body.
+    /// A list of the elements for which the body is true.
     Filter,
     /// A map with the keys of the range (`transformMap`).
     TransformMap,
-    /// A map of the entries that the body makes (`transformMapEntry`).
+    /// A map of the entries that the body returns (`transformMapEntry`).
     TransformMapEntry,
-    /// The elements in the order of what the body makes of them.
+    /// The elements, sorted by the body's results.
     SortBy,
 }
 

@@ -1,4 +1,4 @@
-//! Finds out types, refuses what cannot work, and lowers the tree to a plan.
+//! The type checker: infers types, refuses ill-typed expressions, and lowers the syntax tree to a plan.
 
 mod calls;
 mod folds;
@@ -15,7 +15,7 @@ use crate::words;
 
 use unify::Unifier;
 
-/// A name that the expression itself gives.
+/// A name that the expression itself defines.
 struct Local {
     name: String,
     ty: Type,
@@ -27,20 +27,20 @@ struct Checker<'e> {
     types: Unifier,
     errors: Vec<(usize, String)>,
     patterns: Vec<String>,
-    /// Within the arguments of `format`.
+    /// Whether the checker is within the arguments of `format`, where the items of a list may have different types.
     mixed: bool,
 }
 
-/// What the checker makes of a tree.
+/// A checked expression: the plan, its type and its regular expressions.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) node: Node,
     pub(crate) ty: Type,
-    /// Regular expressions that stand in the text.
+    /// Regular expressions that occur as literals.
     pub(crate) patterns: Vec<String>,
 }
 
-/// Checks and lowers a tree.
+/// Checks and lowers a syntax tree.
 pub(crate) fn check(text: &str, expr: Expr, env: &Env) -> Result<Checked, CompileError> {
     let (locals, errors, patterns) = (Vec::new(), Vec::new(), Vec::new());
     let mut checker = Checker { env, locals, types: Unifier::default(), errors, patterns, mixed: false };
@@ -106,7 +106,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A variable of the environment, or a type.
+    /// Returns a variable of the environment, or a type.
     fn global(&self, name: &str) -> Option<Typed> {
         if let Some(ty) = self.env.variable(name) {
             return Some((Node::Var(name.into()), ty.clone()));
@@ -115,7 +115,7 @@ impl Checker<'_> {
         Some((Node::Const(Value::Type(ty.clone())), Type::type_of(ty)))
     }
 
-    /// The name that a chain of plain selections spells, unless it begins with a name that the expression gives.
+    /// Returns the name that a chain of plain selections spells, unless the chain begins with a name that the expression defines.
     fn qualified(&self, expr: &Expr) -> Option<String> {
         match &expr.kind {
             Kind::Ident(name) if self.locals.iter().any(|local| local.name == *name) => None,
@@ -129,7 +129,7 @@ impl Checker<'_> {
 
     fn select(&mut self, at: usize, operand: Expr, field: String, access: Access) -> Typed {
         if let Some(found) = self.qualified(&operand).and_then(|prefix| self.global(&format!("{prefix}.{field}"))) {
-            // A variable with such a name is there whenever its owner is.
+            // A variable with a qualified name exists whenever its parent does.
             return match access {
                 Access::Plain => found,
                 Access::Optional => {
@@ -167,7 +167,7 @@ impl Checker<'_> {
                 Some(ty) => ty.clone(),
                 None => self.wrong(at, format!("undefined field '{field}'")),
             },
-            // Upstream declares these as objects without fields.
+            // Upstream declares these types as objects without fields.
             Type::Opaque(name) if name.starts_with("kubernetes.") => {
                 self.wrong(at, format!("unexpected failed resolution of '{name}'"))
             }
@@ -204,20 +204,20 @@ impl Checker<'_> {
         (Node::Map(nodes.into()), ty)
     }
 
-    /// The type of all items so far: one item of another type is an error.
+    /// Returns the common type of all items so far: an item of another type is an error.
     fn joined(&mut self, at: usize, before: Option<Type>, now: Type) -> Type {
         let Some(before) = before else { return now };
         if self.types.assignable(&before, &now) && self.types.known(&before) == self.types.known(&now) {
             return before;
         }
-        // Only what is formatted may be of many types; what was wrong already is not wrong again.
+        // Only the arguments of `format` may have many types; an expression with an error is not reported again.
         if !self.mixed && before != Type::Error && now != Type::Error {
             self.mismatch(at, &before, &now);
         }
         Type::Dyn
     }
 
-    /// What an optional may hold.
+    /// Returns the type inside an optional, or reports a type that no optional can hold.
     fn inside_optional(&mut self, at: usize, ty: &Type) -> Type {
         match self.types.known(ty) {
             Type::Optional(inner) => (*inner).clone(),
@@ -236,7 +236,7 @@ impl Checker<'_> {
         node
     }
 
-    /// Gives names while `check` runs.
+    /// Defines names while `check` runs.
     fn within<T>(&mut self, names: Vec<(String, Type)>, check: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.locals.len();
         self.locals.extend(names.into_iter().map(|(name, ty)| Local { name, ty }));
@@ -261,8 +261,8 @@ impl Checker<'_> {
     }
 }
 
-/// The name of a field that expressions write escaped, because it is no identifier (Kubernetes' escaping of property names). A word that is no
-/// escape stays as it is.
+/// Returns the field name that an expression writes escaped because the name is no identifier (Kubernetes' escaping of property names). A word that is no
+/// escape is unchanged.
 fn unescape(name: &str) -> String {
     let inner = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
     if let Some(word) = inner.filter(|word| words::is_taken(word)) {

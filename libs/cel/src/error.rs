@@ -1,4 +1,4 @@
-//! What can go wrong with an expression: before it runs, and while it does.
+//! The errors of expressions: at compile time and at run time.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use crate::source::{self, Position};
 /// One finding about the text of an expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Issue {
-    /// Where; nowhere for what the text as a whole breaks.
+    /// The position; `None` for a finding about the text as a whole.
     pub at: Option<Position>,
-    /// What, in cel-go's words.
+    /// The message, in cel-go's words.
     pub message: String,
 }
 
-/// Why a text is no program: every finding, in the order of the text. Prints as cel-go prints it, one `ERROR: <input>:1:2: …` with its line each.
+/// The findings that keep a text from compiling, in the order of the text. Prints as cel-go prints them, one `ERROR: <input>:1:2: …` with its line each.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompileError {
     text: String,
@@ -32,7 +32,7 @@ impl CompileError {
         Self { text: text.to_owned(), issues: found.into_iter().map(issue).collect() }
     }
 
-    /// The findings, in the order of the text; at least one.
+    /// Returns the findings, in the order of the text; at least one.
     #[must_use]
     pub fn issues(&self) -> &[Issue] {
         &self.issues
@@ -54,22 +54,22 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// Why an evaluation has no value. Texts are cel-go's.
+/// The error of an evaluation. The texts are cel-go's.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EvalError {
-    /// The expression fails on this input.
+    /// The expression fails on these values.
     #[error("{0}")]
     Failed(String),
-    /// The expression used up what one expression may cost. Logical operators do not absorb it.
+    /// The expression exceeded the cost limit of one expression. Logical operators do not absorb this error.
     #[error("operation cancelled: actual cost limit exceeded")]
     TooExpensive,
-    /// What all expressions together may cost is used up. Logical operators do not absorb it.
+    /// The cost budget of all expressions together is used up. Logical operators do not absorb this error.
     #[error("validation failed due to running out of cost budget, no further validation rules will be run")]
     OutOfBudget,
 }
 
 impl EvalError {
-    /// A failure with this text.
+    /// Makes a failure with this text.
     pub fn failed(text: impl Into<String>) -> Self {
         Self::Failed(text.into())
     }
@@ -82,7 +82,7 @@ impl EvalError {
         Self::Failed(format!("no such key: {key}"))
     }
 
-    /// Whether evaluation has to stop, whatever stands around the failed part.
+    /// Whether the error ends the whole evaluation, whatever operators surround the failed part.
     #[must_use]
     pub fn is_final(&self) -> bool {
         !matches!(self, Self::Failed(_))

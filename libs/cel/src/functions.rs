@@ -1,4 +1,4 @@
-//! Functions, methods and operators: one row each, with a signature as cel-go shows it, a cost, and what it does.
+//! Functions, methods and operators: one row each, with a signature in cel-go's notation, a cost, and the implementation.
 
 mod authz;
 mod conversions;
@@ -35,19 +35,19 @@ use crate::interpreter::Context;
 use crate::types::Type;
 use crate::value::Value;
 
-/// What a function does with arguments that fit its signature.
+/// The implementation of a function, for arguments that match its signature.
 pub(crate) type Run = for<'c, 'a> fn(&mut Context<'c, 'a>, &[Value<'a>]) -> Result<Value<'a>, EvalError>;
 
-/// What a call costs before it runs.
+/// The cost of a call, charged before the call runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cost {
-    /// Does not depend on the arguments.
+    /// A constant cost.
     One,
-    /// Looks at every character or item of its arguments.
+    /// Proportional to the characters or items of the arguments.
     Scan,
-    /// Looks at the second argument again and again while it goes through the first.
+    /// Proportional to the product of the sizes of the first two arguments: the second is visited repeatedly while the first is traversed.
     Product,
-    /// Asks the authorizer (Kubernetes sets 350,000).
+    /// The cost of a call of the authorizer (350,000, set by Kubernetes).
     Ask,
 }
 
@@ -62,7 +62,7 @@ pub(crate) const fn row(text: &'static str, cost: Cost, run: Run) -> Row {
     Row { text, cost, run }
 }
 
-/// A row whose signature has been read.
+/// A row with its parsed signature.
 pub(crate) struct Overload {
     pub(crate) signature: Signature,
     pub(crate) cost: Cost,
@@ -97,7 +97,7 @@ const TABLES: &[&[Row]] = &[
 static OVERLOADS: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
     let mut all: HashMap<&str, Vec<Overload>> = HashMap::new();
     for row in TABLES.iter().copied().flatten() {
-        // A test reads them all.
+        // Never fails: a test parses all rows.
         let Some((name, signature)) = signature::read(row.text) else { continue };
         all.entry(name).or_default().push(Overload { signature, cost: row.cost, run: row.run });
     }
@@ -109,24 +109,24 @@ static CONDITION: LazyLock<Signature> = LazyLock::new(|| {
     Signature { member: false, params: vec![Type::Bool, a.clone(), a.clone()], result: a, vars: 1 }
 });
 
-/// The overloads of a name, as functions or as methods.
+/// Returns the overloads of a name, as functions or as methods.
 pub(crate) fn named(name: &str, member: bool) -> Vec<&'static Overload> {
     let all: &HashMap<&str, Vec<Overload>> = &OVERLOADS;
     all.get(name).into_iter().flatten().filter(|overload| overload.signature.member == member).collect()
 }
 
-/// Whether any function or method has a name.
+/// Whether any function or method has this name.
 pub(crate) fn exists(name: &str) -> bool {
     let all: &HashMap<&str, Vec<Overload>> = &OVERLOADS;
     all.contains_key(name)
 }
 
-/// The signature of `?:`, which is no function because it leaves one argument alone.
+/// Returns the signature of `?:`, which is no function because only one of two arguments is evaluated.
 pub(crate) fn condition() -> &'static Signature {
     &CONDITION
 }
 
-/// Arguments that do not fit: rows are called only with those that do.
+/// Fails for arguments that do not match; rows are called only with arguments that match.
 fn unfit<T>() -> Result<T, EvalError> {
     Err(EvalError::no_overload())
 }

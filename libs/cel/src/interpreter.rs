@@ -1,4 +1,4 @@
-//! Walks a plan.
+//! The interpreter: evaluates a plan.
 
 mod folds;
 
@@ -13,22 +13,22 @@ use crate::pattern::Patterns;
 use crate::plan::Node;
 use crate::value::{self, Key, List, Map, Value};
 
-/// Where variables have their values from.
+/// The source of the values of variables.
 pub trait Activation<'a> {
-    /// The value of a declared variable. Called when, and as often as, an expression reads it; what is costly to find is kept by the
-    /// activation.
+    /// Returns the value of a declared variable. Called on each read of the variable; an activation should cache values that are costly to
+    /// compute.
     ///
     /// # Errors
-    /// Whatever keeps the variable from having a value; the expression fails with it.
+    /// The reason why the variable has no value; the expression fails with the same error.
     fn variable(&self, name: &str, budget: &mut Budget) -> Result<Value<'a>, EvalError>;
 
-    /// Who answers `authorizer`'s questions.
+    /// Returns the authorizer that answers the questions of `authorizer`.
     fn authorizer(&self) -> Option<&dyn Authorizer> {
         None
     }
 }
 
-/// What functions see of an evaluation.
+/// The part of an evaluation that functions can use.
 pub(crate) struct Context<'c, 'a> {
     pub(crate) activation: &'c dyn Activation<'a>,
     pub(crate) budget: &'c mut Budget,
@@ -36,17 +36,17 @@ pub(crate) struct Context<'c, 'a> {
 }
 
 impl<'a> Context<'_, 'a> {
-    /// Pays for looking at so many items.
+    /// Charges for visiting this many items.
     pub(crate) fn charge(&mut self, items: usize) -> Result<(), EvalError> {
         self.budget.spend(u64::try_from(items).unwrap_or(u64::MAX))
     }
 
-    /// Pays for so many characters or bytes, ten for one.
+    /// Charges for this many characters or bytes, at one unit per ten.
     pub(crate) fn charge_text(&mut self, len: usize) -> Result<(), EvalError> {
         self.charge(len.div_ceil(10))
     }
 
-    /// Whether two values are equal, paid for by how much was looked at.
+    /// Whether two values are equal; charges for the visited parts.
     pub(crate) fn equal(&mut self, a: &Value<'a>, b: &Value<'a>) -> Result<bool, EvalError> {
         let mut looked_at = 0;
         let equal = value::equal_counted(a, b, &mut looked_at);
@@ -55,10 +55,10 @@ impl<'a> Context<'_, 'a> {
     }
 }
 
-/// One evaluation.
+/// The state of one evaluation.
 pub(crate) struct Interpreter<'c, 'a> {
     pub(crate) context: Context<'c, 'a>,
-    /// Names that the expression gives, innermost last.
+    /// Values of the names that the expression defines, innermost last.
     pub(crate) locals: Vec<Value<'a>>,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Interpreter<'_, 'a> {
         }
     }
 
-    /// Evaluates with more names.
+    /// Evaluates with additional names.
     pub(crate) fn within<const N: usize>(
         &mut self,
         names: [Value<'a>; N],
@@ -130,7 +130,7 @@ impl<'a> Interpreter<'_, 'a> {
         for (slot, arg) in values.iter_mut().zip(args) {
             *slot = self.eval(arg)?;
         }
-        // What may be an index is for the list or map to say.
+        // Which values may be an index is decided by the list or map.
         let indexing = function.starts_with("_[");
         let fitting = candidates.iter().find(|candidate| candidate.signature.accepts(values, indexing));
         let Some(overload) = fitting else {
@@ -157,7 +157,7 @@ impl<'a> Interpreter<'_, 'a> {
         (overload.run)(&mut self.context, values)
     }
 
-    /// `&&` and `||`: one side that decides is enough, whatever becomes of the other.
+    /// Evaluates `&&` or `||`: one side that decides is enough, even if the other side fails.
     fn logical(&mut self, a: &Node, b: &Node, decides: bool) -> Result<Value<'a>, EvalError> {
         let first = self.truth(a)?;
         if first == Ok(decides) {
@@ -170,7 +170,7 @@ impl<'a> Interpreter<'_, 'a> {
         first.and(second).map(Value::Bool)
     }
 
-    /// A truth value, or why there is none; what ends the evaluation is the outer error.
+    /// Evaluates a boolean. The inner error is a failure that the operators may absorb; the outer one ends the evaluation.
     pub(crate) fn truth(&mut self, node: &Node) -> Result<Result<bool, EvalError>, EvalError> {
         match self.eval(node) {
             Ok(value) => Ok(value.as_bool().ok_or_else(EvalError::no_overload)),
@@ -211,7 +211,7 @@ impl<'a> Interpreter<'_, 'a> {
     }
 }
 
-/// A field of a value. Within an optional, a field that is missing is none.
+/// Selects a field of a value. Within an optional a missing field gives none.
 fn select<'a>(operand: Value<'a>, field: &str, access: Access) -> Result<Value<'a>, EvalError> {
     let (map, optional) = match operand {
         Value::Map(map) => (map, access == Access::Optional),

@@ -1,4 +1,4 @@
-//! Splits the text into tokens, by the grammar of the language definition.
+//! The lexer: splits the text into tokens, by the grammar of the language definition.
 
 mod literal;
 
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::value::Value;
 
-/// What a token is.
+/// The kind and content of a token.
 #[derive(Clone, Debug)]
 pub(crate) enum Token {
-    /// A literal; a number that is too large, or an escape that stands for nothing, is an error when it is used.
+    /// A literal; a number out of range or an invalid escape is an error only when the literal is used.
     Literal(Result<Value<'static>, &'static str>),
-    /// A whole number that is too large by itself and right behind a minus.
+    /// The absolute value of the least int, which is in range only right after a minus.
     LeastInt,
     Ident,
     /// An operator, a bracket, or `in`.
@@ -19,7 +19,7 @@ pub(crate) enum Token {
     End,
 }
 
-/// A token and where it stands.
+/// A token with its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Lexeme {
     pub(crate) token: Token,
@@ -27,7 +27,7 @@ pub(crate) struct Lexeme {
     pub(crate) end: usize,
 }
 
-/// Longer signs come before those they begin with.
+/// Signs and brackets; a longer sign comes before those that are its prefixes.
 const SIGNS: &[&str] = &[
     "==", "!=", "<=", ">=", "&&", "||", "<", ">", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":", "+", "*",
     "/", "%",
@@ -39,7 +39,7 @@ struct Lexer<'t> {
     errors: Vec<(usize, String)>,
 }
 
-/// The tokens of a text, the last one [`Token::End`], and what was skipped because nothing begins like it.
+/// Returns the tokens of a text, the last one [`Token::End`], and the skipped parts at which no token begins.
 pub(crate) fn lex(text: &str) -> (Vec<Lexeme>, Vec<(usize, String)>) {
     let mut lexer = Lexer { text, at: 0, errors: Vec::new() };
     let mut tokens = Vec::new();
@@ -82,14 +82,14 @@ impl<'t> Lexer<'t> {
                 continue;
             };
             self.at += len;
-            // A text that does not end well was reported, and is gone.
+            // An unterminated text was reported and is skipped.
             if len > 0 {
                 return Lexeme { token, start, end: self.at };
             }
         }
     }
 
-    /// A text or bytes in quotes; length 0 when it does not end, or has an escape that there is not.
+    /// Reads a text or bytes in quotes; the length is 0 for an unterminated text or an unknown escape.
     fn quoted(&mut self, rest: &str) -> Option<(Token, usize)> {
         let quoted = literal::quoted(rest)?;
         Some(match quoted {

@@ -1,12 +1,12 @@
-//! The Common Expression Language (cel.dev) as Kubernetes 1.35 speaks it.
+//! The Common Expression Language (cel.dev) with the libraries and limits of Kubernetes 1.35.
 //!
-//! [`Program::compile`] parses, checks and plans an expression against the variables of an [`Env`]; [`Program::eval`] runs it with the values of
-//! an [`Activation`] and stops it when it costs more than its [`Budget`]. Values borrow from the objects they are read from ([`Value::object`]):
-//! nothing is converted that no expression looks at.
+//! [`Program::compile`] parses, checks and plans an expression against the variables of an [`Env`]; [`Program::eval`] evaluates the expression with the values of
+//! an [`Activation`] and stops when the cost exceeds the [`Budget`]. Values borrow from their objects ([`Value::object`]):
+//! only the parts that an expression reads are converted.
 //!
-//! Nothing here panics or recurses without bound: texts are limited in length and nesting, values in nesting, evaluations in cost ([`limits`]).
-//! Functions are rows of tables (`src/functions`), one file per library. Where this differs from cel-go (both answered the same cases, see
-//! `tests/recorded.rs`): a moment does not remember the zone that it was written in, and maps have no keys that are doubles.
+//! The crate never panics or recurses without bound: texts are limited in length and nesting, values in nesting, evaluations in cost ([`limits`]).
+//! Functions are rows of tables (`src/functions`), one file per library. Two differences to cel-go are known (both answered the same cases, see
+//! `tests/recorded.rs`): a timestamp does not keep the zone of its text, and maps have no keys that are doubles.
 
 mod ast;
 mod budget;

@@ -1,4 +1,4 @@
-//! Parses tokens into a tree: operators by precedence, calls through the macros.
+//! The parser: makes a syntax tree of tokens, with operators by precedence and macros expanded.
 
 mod expect;
 mod macros;
@@ -10,14 +10,14 @@ use crate::limits;
 use crate::value::Value;
 use crate::words;
 
-/// Operators from loose to tight, below `&&`; of one row the left comes first.
+/// Binary operators that bind tighter than `&&`, from loose to tight; operators of one row associate to the left.
 const LEVELS: &[&[(&str, &str)]] = &[
     &[("<", "_<_"), ("<=", "_<=_"), (">=", "_>=_"), (">", "_>_"), ("==", "_==_"), ("!=", "_!=_"), ("in", "@in")],
     &[("+", "_+_"), ("-", "_-_")],
     &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
 ];
 
-/// An offset and what is wrong there. A parser stops at its first error.
+/// An offset with an error message. A parser stops at its first error.
 type Wrong = (usize, String);
 
 struct Parser<'t> {
@@ -28,7 +28,7 @@ struct Parser<'t> {
     bindings: bool,
 }
 
-/// Parses an expression. `bindings` switches `cel.bind` on.
+/// Parses an expression. `bindings` enables `cel.bind`.
 pub(crate) fn parse(text: &str, bindings: bool) -> Result<Expr, CompileError> {
     let chars = text.chars().count();
     if chars > limits::EXPRESSION_CHARS {
@@ -65,7 +65,7 @@ impl Parser<'_> {
         self.logical("&&", |parser| parser.binary(0), |a, b| Kind::And(Box::new(a), Box::new(b)))
     }
 
-    /// A chain of one logical operator, as a tree of little depth: the order of `&&` and of `||` does not matter to their results.
+    /// Parses a chain of one logical operator into a balanced tree: `&&` and `||` are associative.
     fn logical(
         &mut self,
         sign: &str,
@@ -102,7 +102,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An even number of `!` or `-` is none.
+    /// Parses `!` and `-`; an even number of either cancels out.
     fn unary(&mut self) -> Result<Expr, Wrong> {
         for (sign, function) in [("!", "!_"), ("-", "-_")] {
             let Some(at) = self.take(sign) else { continue };
@@ -121,7 +121,7 @@ impl Parser<'_> {
         self.member()
     }
 
-    /// A number that a minus belongs to.
+    /// Parses a number together with the minus before it.
     fn negative(&mut self, at: usize) -> Option<Expr> {
         let value = match &self.peek().token {
             Token::LeastInt => Value::Int(i64::MIN),
@@ -205,7 +205,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A variable, a call, or a message.
+    /// Parses a variable, a call, or a message.
     fn named(&mut self, dot: &str) -> Result<Expr, Wrong> {
         let at = self.peek().start;
         let Some(name) = self.ident() else { return Err(self.no_expression()) };
@@ -222,7 +222,7 @@ impl Parser<'_> {
         self.make(at, Kind::Ident(format!("{dot}{name}")))
     }
 
-    /// `a.b.Name{field: value}`; nothing is taken when it is none.
+    /// Parses `a.b.Name{field: value}`; consumes nothing if the tokens are no message.
     fn message(&mut self, mut name: String) -> Result<Option<Expr>, Wrong> {
         let start = self.next;
         loop {
@@ -244,7 +244,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Arguments behind an open parenthesis.
+    /// Parses the arguments after an opening parenthesis.
     fn arguments(&mut self) -> Result<Vec<Expr>, Wrong> {
         let mut args = Vec::new();
         if self.take(")").is_some() {
@@ -259,7 +259,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parts between commas up to a closing bracket; a last comma may stand before it.
+    /// Parses comma-separated parts up to a closing bracket; a trailing comma is allowed.
     fn sequence<T>(
         &mut self,
         close: &'static str,
@@ -300,7 +300,7 @@ impl Parser<'_> {
     }
 
     fn peek(&self) -> &Lexeme {
-        // The last token is the end, and nobody goes past it.
+        // The last token is the end, and the parser never advances beyond the end.
         const END: Lexeme = Lexeme { token: Token::End, start: 0, end: 0 };
         self.tokens.get(self.next).or(self.tokens.last()).unwrap_or(&END)
     }
@@ -324,7 +324,7 @@ fn too_deep() -> Wrong {
     (NOWHERE, format!("expression recursion limit exceeded: {}", limits::EXPRESSION_DEPTH))
 }
 
-/// A call of a function or operator.
+/// Makes a call of a function or operator.
 fn call(function: &str, args: Vec<Expr>) -> Kind {
     Kind::Call { function: function.to_owned(), target: None, args }
 }

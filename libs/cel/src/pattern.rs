@@ -1,19 +1,19 @@
-//! Regular expressions in RE2's flavour, which knows no look-around and matches in linear time.
+//! Regular expressions in RE2's syntax, which has no look-around and matches in linear time.
 //!
-//! The engine is Rust's; what it reads otherwise is translated: classes such as `\d` and `\b` mean ASCII, a bracket or a double sign within a
-//! class means itself, `\Q…\E` quotes, and braces that are no repetition mean themselves.
+//! The engine is Rust's `regex`; constructs with another meaning there are translated: classes such as `\d` and `\b` mean ASCII, a bracket or a double sign within a
+//! class is literal, `\Q…\E` quotes, and braces that are no repetition are literal.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
 
-/// Bytes that a compiled expression may take.
-const SIZE: usize = 1 << 20;
-/// Most repetitions of one part (RE2's).
-const REPETITIONS: u32 = 1000;
+/// The most bytes of a compiled expression.
+const MAX_COMPILED_BYTES: usize = 1 << 20;
+/// The most repetitions of one part (RE2's limit).
+const MAX_REPETITIONS: u32 = 1000;
 
-/// The expressions that stand in the text of a program, compiled once.
+/// The regular expressions that a program contains as literals, each compiled once.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns(HashMap<String, Arc<Regex>>);
 
@@ -22,10 +22,10 @@ impl Patterns {
         Self(texts.into_iter().filter_map(|text| Some((text.clone(), Arc::new(compile(&text).ok()?)))).collect())
     }
 
-    /// The expression of a text.
+    /// Returns the compiled expression of a text.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Why the text is no regular expression.
     pub(crate) fn get(&self, text: &str) -> Result<Arc<Regex>, String> {
         match self.0.get(text) {
             Some(known) => Ok(Arc::clone(known)),
@@ -37,10 +37,11 @@ impl Patterns {
 /// Compiles an expression.
 ///
 /// # Errors
-/// Why it is none.
+/// Why the text is no regular expression.
 pub(crate) fn compile(text: &str) -> Result<Regex, String> {
     let translated = translate(text)?;
-    let built = RegexBuilder::new(&translated).size_limit(SIZE).dfa_size_limit(SIZE).build();
+    let built =
+        RegexBuilder::new(&translated).size_limit(MAX_COMPILED_BYTES).dfa_size_limit(MAX_COMPILED_BYTES).build();
     built.map_err(|_| format!("error parsing regexp: `{text}`"))
 }
 
@@ -71,7 +72,7 @@ fn translate(text: &str) -> Result<String, String> {
                     'S' => out.push_str("[^\\t\\n\\f\\r ]"),
                     'b' if class == 0 => out.push_str("(?-u:\\b)"),
                     'B' if class == 0 => out.push_str("(?-u:\\B)"),
-                    // These mean something here and nothing there.
+                    // These escapes mean something in Rust's engine and are invalid in RE2.
                     'C' | '<' | '>' | 'G' | 'K' | 'Z' | 'R' | 'X' | 'h' | 'H' | 'u' | 'U' => {
                         return Err(format!("error parsing regexp: invalid escape sequence: `\\{escaped}`"));
                     }
@@ -88,7 +89,7 @@ fn translate(text: &str) -> Result<String, String> {
             '[' if class == 0 => {
                 class = 1;
                 out.push('[');
-                // A negation, and a bracket that stands first and so means itself.
+                // A negation, and a leading bracket, which is literal.
                 let negated = ahead.starts_with('^');
                 if negated {
                     out.push('^');
@@ -113,7 +114,7 @@ fn translate(text: &str) -> Result<String, String> {
             '&' | '~' if class > 0 => out.extend(['\\', c]),
             '-' if class > 0 && (ahead.starts_with('-') || out.ends_with("\\-")) => out.push_str("\\-"),
             '{' if class == 0 => match repetition(ahead) {
-                Some(most) if most > REPETITIONS => {
+                Some(most) if most > MAX_REPETITIONS => {
                     let shown = rest.find('}').and_then(|end| rest.get(..=end)).unwrap_or(rest);
                     return Err(format!("error parsing regexp: invalid repeat count: `{shown}`"));
                 }
@@ -127,7 +128,7 @@ fn translate(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// What a brace begins: the larger count of a repetition, or none.
+/// Returns the larger count of the repetition that a brace begins, or `None` for a literal brace.
 fn repetition(ahead: &str) -> Option<u32> {
     let (inner, _) = ahead.split_once('}')?;
     let (low, high) = inner.split_once(',').unwrap_or((inner, ""));

@@ -1,4 +1,4 @@
-//! The tree that the checker makes and the interpreter walks: names are places, calls are candidates.
+//! The plan that the checker makes and the interpreter evaluates: names are stack positions, calls are lists of overloads.
 
 use crate::ast::{Access, What};
 use crate::functions::Overload;
@@ -9,7 +9,7 @@ pub(crate) enum Node {
     Const(Value<'static>),
     /// A variable of the environment, by its (qualified) name.
     Var(Box<str>),
-    /// A name that the expression itself gives, by its place on the stack.
+    /// A name that the expression itself defines, by its position on the stack.
     Local(usize),
     Select {
         operand: Box<Node>,
@@ -27,7 +27,7 @@ pub(crate) enum Node {
     List(Box<[(Node, bool)]>),
     Map(Box<[(Node, Node, bool)]>),
     Fold(Box<Fold>),
-    /// The first node's value lies on the stack while the second is evaluated.
+    /// The first node's value is on the stack while the second is evaluated.
     Bind(Box<[Node; 2]>),
     OptMap {
         operand: Box<Node>,
@@ -40,7 +40,7 @@ pub(crate) enum Node {
 pub(crate) struct Fold {
     pub(crate) what: What,
     pub(crate) range: Node,
-    /// Two names lie on the stack, not one.
+    /// Whether two names are on the stack instead of one.
     pub(crate) pairs: bool,
     pub(crate) filter: Option<Node>,
     pub(crate) body: Node,

@@ -1,4 +1,4 @@
-//! A compiled expression.
+//! Compiled expressions.
 
 use crate::budget::Budget;
 use crate::checker;
@@ -23,23 +23,23 @@ impl Program {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// Everything that is wrong with the text, in cel-go's words.
+    /// All errors in the text, in cel-go's words.
     pub fn compile(text: &str, env: &Env) -> Result<Self, CompileError> {
         let expr = parser::parse(text, env.bindings())?;
         let checked = checker::check(text, expr, env)?;
         Ok(Self { node: checked.node, ty: checked.ty, patterns: Patterns::new(checked.patterns) })
     }
 
-    /// The type of the result; dyn when only running tells.
+    /// Returns the type of the result; dyn if only the evaluation determines the type.
     #[must_use]
     pub fn result(&self) -> &Type {
         &self.ty
     }
 
-    /// Runs the expression.
+    /// Evaluates the expression.
     ///
     /// # Errors
-    /// When it fails on these values, or costs more than the budget allows.
+    /// When the expression fails on these values, or costs more than the budget allows.
     pub fn eval<'a>(&self, activation: &dyn Activation<'a>, budget: &mut Budget) -> Result<Value<'a>, EvalError> {
         budget.expression(|budget| {
             let context = Context { activation, budget, patterns: &self.patterns };

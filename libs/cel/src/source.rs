@@ -1,20 +1,20 @@
-//! The text of an expression: where a byte offset is, and how an error shows it.
+//! Positions in the text of an expression, and the form of errors with the text.
 
 use std::fmt::Write as _;
 
-/// Lines longer than this are not shown below an error (cel-go's limit).
+/// The longest line that is shown below an error (cel-go's limit).
 const SNIPPET_CHARS: usize = 16_384;
 
-/// A place in an expression: line from 1, column from 0, both in characters.
+/// A position in an expression: line from 1, column from 0, both in characters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Position {
     /// Line, from 1.
     pub line: usize,
-    /// Column, from 0; texts show it from 1.
+    /// Column, from 0; error texts show the column from 1.
     pub column: usize,
 }
 
-/// The position of a byte offset.
+/// Returns the position of a byte offset.
 pub(crate) fn position(text: &str, offset: usize) -> Position {
     let before = text.get(..text.floor_char_boundary(offset)).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -22,7 +22,7 @@ pub(crate) fn position(text: &str, offset: usize) -> Position {
     Position { line: before.bytes().filter(|b| *b == b'\n').count() + 1, column }
 }
 
-/// An error as cel-go shows it: the place, the message, the line, and a mark below it.
+/// Formats an error as cel-go does: the position, the message, the line, and a mark below the line.
 pub(crate) fn show(text: &str, at: Position, message: &str) -> String {
     let mut out = format!("ERROR: <input>:{}:{}: {message}", at.line, at.column + 1);
     let Some(line) = text.split('\n').nth(at.line - 1).filter(|line| line.len() <= SNIPPET_CHARS) else { return out };

@@ -1,23 +1,23 @@
-//! Types, as the checker knows them and as error texts name them.
+//! The types of expressions, and their names in error texts.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A type.
+/// The type of an expression.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Type {
-    /// Not known before the expression runs.
+    /// A type that is unknown at compile time.
     Dyn,
-    /// What has an error already; fits everything, so that one mistake is one error.
+    /// The type of an expression with a reported error; matches every type, so that one mistake gives one error.
     Error,
     /// `null`.
     Null,
     /// Booleans.
     Bool,
-    /// Whole numbers with a sign.
+    /// Signed integers.
     Int,
-    /// Whole numbers without.
+    /// Unsigned integers.
     Uint,
     /// Doubles.
     Double,
@@ -35,69 +35,69 @@ pub enum Type {
     Map(Arc<Type>, Arc<Type>),
     /// Types of values.
     Type(Arc<Type>),
-    /// A value or none.
+    /// Optional values.
     Optional(Arc<Type>),
     /// Objects with known fields.
     Object(Arc<ObjectType>),
-    /// Kubernetes' own types.
+    /// Types of Kubernetes' libraries.
     Opaque(&'static str),
-    /// A type parameter of a function, or what the checker has yet to find out.
+    /// A type parameter of a function, or a type variable of the checker.
     Var(u32),
 }
 
-/// An object's fields by name, as expressions write them (escaped).
+/// The type of an object: its fields by name, as expressions write the names (escaped).
 #[derive(PartialEq, Debug)]
 pub struct ObjectType {
-    /// As error texts name it.
+    /// The name in error texts.
     pub name: &'static str,
-    /// Types of fields.
+    /// Types of the fields.
     pub fields: BTreeMap<&'static str, Type>,
 }
 
 impl Type {
-    /// Lists of something.
+    /// Returns the type of lists of `items`.
     #[must_use]
     pub fn list(items: Type) -> Self {
         Self::List(Arc::new(items))
     }
 
-    /// Maps of something.
+    /// Returns the type of maps from `keys` to `values`.
     #[must_use]
     pub fn map(keys: Type, values: Type) -> Self {
         Self::Map(Arc::new(keys), Arc::new(values))
     }
 
-    /// Something or none.
+    /// Returns the type of optional `inner` values.
     #[must_use]
     pub fn optional(inner: Type) -> Self {
         Self::Optional(Arc::new(inner))
     }
 
-    /// The type of a type.
+    /// Returns the type of a type.
     #[must_use]
     pub fn type_of(inner: Type) -> Self {
         Self::Type(Arc::new(inner))
     }
 
-    /// An object with these fields.
+    /// Makes the type of an object with these fields.
     #[must_use]
     pub fn object(name: &'static str, fields: impl IntoIterator<Item = (&'static str, Type)>) -> Self {
         Self::Object(Arc::new(ObjectType { name, fields: fields.into_iter().collect() }))
     }
 
-    /// Whether anything may turn out to fit.
+    /// Whether any value may match at run time.
     #[must_use]
     pub fn is_dyn(&self) -> bool {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// Whether two types are one as values (`type([1]) == type(['a'])`): what they hold is not compared.
+    /// Whether two types are equal as values (`type([1]) == type(['a'])`), ignoring their parameters.
     #[must_use]
     pub fn same_name(&self, other: &Type) -> bool {
         self.name() == other.name()
     }
 
-    /// The name without parameters.
+    /// Returns the name without parameters.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -122,7 +122,7 @@ impl Type {
         }
     }
 
-    /// The type that a name stands for in an expression (`int`, `list`).
+    /// Returns the type that a name means in an expression (`int`, `list`).
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "bool" => Self::Bool,
@@ -148,7 +148,7 @@ impl Type {
     }
 }
 
-/// As error texts show types.
+/// Prints the type's form in error texts.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

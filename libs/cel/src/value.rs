@@ -1,7 +1,7 @@
-//! Values: what literals, functions and variables are while an expression runs.
+//! Values of literals, functions and variables during an evaluation.
 //!
-//! A value borrows from the object it was read from: texts, lists and maps of an object's tree are looked at where they are, and only
-//! what an expression makes anew is owned (and shared, so that a clone is cheap).
+//! A value borrows from its object: texts, lists and maps of an object's tree are read in place, and only values that an expression creates are owned (and
+//! shared, so that a clone is cheap).
 
 mod compare;
 mod list;
@@ -29,9 +29,9 @@ pub enum Value<'a> {
     Null,
     /// `true`, `false`.
     Bool(bool),
-    /// 64 bits with a sign.
+    /// A signed 64-bit integer.
     Int(i64),
-    /// 64 bits without.
+    /// An unsigned 64-bit integer.
     Uint(u64),
     /// IEEE double.
     Double(f64),
@@ -49,16 +49,16 @@ pub enum Value<'a> {
     Map(Map<'a>),
     /// A type.
     Type(Type),
-    /// A value, or none.
+    /// An optional value.
     Optional(Option<Arc<Value<'a>>>),
-    /// A value of one of Kubernetes' own types.
+    /// A value of a type of Kubernetes' libraries.
     Opaque(Opaque),
 }
 
-/// Text: of an object, or made by an expression.
+/// Text of an object, or made by an expression.
 #[derive(Clone, Debug)]
 pub enum Text<'a> {
-    /// Stands elsewhere.
+    /// Borrowed from an object.
     Borrowed(&'a str),
     /// Made by an expression.
     Owned(Arc<str>),
@@ -97,18 +97,18 @@ impl From<i64> for Value<'_> {
 }
 
 impl<'a> Value<'a> {
-    /// A whole number from a count; what does not fit is as much as there is.
+    /// Converts a count to an int; a count out of range becomes the largest int.
     pub(crate) fn count(n: usize) -> Self {
         Self::Int(i64::try_from(n).unwrap_or(i64::MAX))
     }
 
-    /// An optional that holds a value.
+    /// Makes an optional with a value.
     #[must_use]
     pub fn some(value: Value<'a>) -> Self {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// The type, as far as the value itself says it: what lists and maps hold is not looked at.
+    /// Returns the type as far as the value itself shows the type; the content of lists and maps is not examined.
     #[must_use]
     pub fn type_of(&self) -> Type {
         match self {
@@ -129,7 +129,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text, if it is text.
+    /// Returns the text; `None` for any other value.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
@@ -138,7 +138,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The truth value, if it is one.
+    /// Returns the boolean; `None` for any other value.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         match self {
@@ -147,7 +147,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// How deep lists, maps and optionals that expressions made are nested; trees of objects count as one, their decoders bound them.
+    /// Returns the nesting of lists, maps and optionals that expressions made. An object's tree counts as one level, since its decoder bounds its depth.
     pub(crate) fn depth(&self) -> usize {
         match self {
             Self::List(list) => list.depth(),
@@ -157,7 +157,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What looking at the value once costs: characters, bytes, items or entries.
+    /// Returns the cost of visiting the value once: characters, bytes, items or entries.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::String(text) => text.len(),

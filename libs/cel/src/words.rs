@@ -1,9 +1,9 @@
-//! Words that are no names.
+//! Keywords and reserved words.
 
-/// Words that stand for themselves.
+/// Keywords.
 const LITERALS: &[&str] = &["true", "false", "null", "in"];
 
-/// Words that no variable or function may have as a name, though nothing is made of them.
+/// Reserved words: not allowed as names of variables or functions, but without a meaning.
 pub(crate) const RESERVED: &[&str] = &[
     "as",
     "break",
@@ -24,7 +24,7 @@ pub(crate) const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// Whether a word means something else than a name.
+/// Whether a word is a keyword or reserved.
 pub(crate) fn is_taken(word: &str) -> bool {
     LITERALS.contains(&word) || RESERVED.contains(&word)
 }

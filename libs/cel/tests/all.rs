@@ -1,4 +1,4 @@
-//! What expressions are worth, what they cost, and what no text can do.
+//! Tests of the results and costs of expressions, and of the limits on hostile texts.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod authorizer;

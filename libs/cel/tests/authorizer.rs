@@ -1,9 +1,9 @@
-//! `authorizer`: what is asked, and what becomes of the answer.
+//! The questions that `authorizer` receives, and the use of its answers.
 
 use crate::common::{Vars, check};
 use oarlock_cel::{AccessQuery, Authorizer, Decision, Value};
 
-/// Allows to get pods, paths below `/healthz`, and whatever one account wants.
+/// Allows to get pods, paths below `/healthz`, and every request of one account.
 struct Rules;
 
 impl Authorizer for Rules {
@@ -47,7 +47,7 @@ fn asks_what_the_expression_says() {
     );
 }
 
-/// Three questions cost more than one expression may.
+/// Three authorizer calls cost more than one expression may.
 #[test]
 fn questions_are_expensive() {
     let vars = Vars { values: [("authorizer", Value::authorizer())].into(), authorizer: Some(&Rules) };

@@ -1,4 +1,4 @@
-//! What the tests share: an environment with a few variables, and values as text.
+//! Helpers of the tests: an environment with a few variables, and the values of expressions as text.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(crate) fn env() -> Env {
     env.with("authorizer", Type::Opaque("kubernetes.authorization.Authorizer"))
 }
 
-/// The value of an expression as text, or why there is none.
+/// Returns the value of an expression as text, or the error.
 pub(crate) fn run_with(text: &str, vars: &Vars<'_>) -> Result<String, String> {
     let program = Program::compile(text, &env()).map_err(|error| error.to_string())?;
     let mut budget = Budget::new(oarlock_cel::limits::POLICY_COST);
@@ -38,7 +38,7 @@ pub(crate) fn run(text: &str) -> Result<String, String> {
     run_with(text, &Vars::default())
 }
 
-/// Checks a table of expressions and what they are; `!` marks the text of an error.
+/// Checks a table of expressions and expected values; `!` marks the text of an error.
 pub(crate) fn check(vars: &Vars<'_>, table: &[(&str, &str)]) {
     let mut wrong = Vec::new();
     for (text, want) in table {

@@ -1,4 +1,4 @@
-//! Rules of the language and of Kubernetes' environment that no recorded answer shows.
+//! Rules of the language and of Kubernetes' environment that the recorded answers do not cover.
 
 use crate::common::{Vars, check};
 use oarlock_cel::{Env, Program, Type, Value};

@@ -1,4 +1,4 @@
-//! No expression runs away: texts, nesting, values and cost are bounded.
+//! Every expression is bounded in length, nesting, value size and cost.
 
 use crate::common::{env, run, run_with};
 use oarlock_cel::{Budget, EvalError, Program, Value, limits};
@@ -8,7 +8,7 @@ fn eval(text: &str, budget: &mut Budget) -> Result<bool, EvalError> {
     program.eval(&crate::common::Vars::default(), budget).map(|_| true)
 }
 
-/// Nested comprehensions over twenty elements: `20^depth` steps.
+/// Returns nested comprehensions over twenty elements: `20^depth` steps.
 fn bomb(depth: usize) -> String {
     let list = (0..20).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
     (0..depth).fold("1".to_owned(), |inner, level| format!("[{list}].map(v{level}, {inner})"))
@@ -89,7 +89,7 @@ fn nesting_is_bounded_wherever_it_comes_from() {
         let bounded = error.contains("recursion") || error.contains("Syntax error");
         assert!(bounded, "{}: {}", &text[..10], &error[..error.len().min(200)]);
     }
-    // What is not nested may be long.
+    // A text without nesting may be long.
     assert_eq!(run(&vec!["true"; 10_000].join("&&")).unwrap(), "true");
     assert_eq!(run(&format!("{}true", "!".repeat(10_000))).unwrap(), "true");
     assert_eq!(run(&format!("[{}].size()", vec!["1"; 10_000].join(","))).unwrap(), "10000");
@@ -97,7 +97,7 @@ fn nesting_is_bounded_wherever_it_comes_from() {
     assert_eq!(error, "ERROR: <input>:-1:0: expression code point size exceeds limit: size: 100001, limit 100000");
 }
 
-/// Each evaluation wraps what the last one left, as variables that build upon one another do.
+/// Each evaluation wraps the previous result, like variables that build upon one another.
 #[test]
 fn values_do_not_nest_without_bound() {
     let program = Program::compile("[x]", &env()).unwrap();

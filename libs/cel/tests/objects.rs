@@ -1,4 +1,4 @@
-//! Objects as expressions see them: the tree that decoders build, looked at where it is.
+//! Objects as values of expressions: the decoded tree, read in place.
 
 use crate::common::{Vars, check, run_with};
 use oarlock_cel::Value;
@@ -69,7 +69,7 @@ fn fields_are_found_by_name_and_missing_ones_are_errors() {
     );
 }
 
-/// The text of an object is handed out as it stands: what an expression reads still lies in the tree.
+/// A text value borrows from the object's tree.
 #[test]
 fn texts_of_an_object_are_not_copied() {
     let obj = deployment();

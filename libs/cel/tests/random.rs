@@ -1,4 +1,4 @@
-//! Whatever the text, nothing panics, and nothing runs for long.
+//! For random texts nothing panics, and nothing runs for long.
 
 use crate::common::{Vars, env};
 use oarlock_cel::{Budget, Program, Value};

@@ -1,5 +1,5 @@
-//! What cel-go 0.26, with the libraries of a v1.35 kube-apiserver, answered to the same expressions (tests/data/recorded.jsonl): the value, the
-//! error, or why the text was refused, mark and all.
+//! Expressions against recorded answers of cel-go 0.26 with the libraries of a v1.35 kube-apiserver (tests/data/recorded.jsonl): the value, the
+//! error, or the compile error with its mark.
 
 use crate::common::{env, run};
 use oarlock_cel::Program;

@@ -1,4 +1,4 @@
-//! The small bodies that calls need: Binding, Eviction, DeleteOptions.
+//! Request bodies that the client builds itself: Binding, Eviction, DeleteOptions.
 
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, Resource, Struct, TypeRef, Value, resource, type_of_kind};
@@ -13,7 +13,7 @@ fn ty(group: &str, version: &str, kind: &str) -> Result<TypeRef, Status> {
     type_of_kind(group, version, kind).ok_or_else(|| Status::internal_error(format!("the schema has no {kind}")))
 }
 
-/// Sets the field at a path of struct fields; the structs between are made.
+/// Sets the field at a path of struct fields and creates the structs on the way.
 fn set(node: &mut Struct, path: &[&str], value: impl Into<Value>) -> Result<(), Status> {
     if node.set_at(path, value) {
         return Ok(());
@@ -21,7 +21,7 @@ fn set(node: &mut Struct, path: &[&str], value: impl Into<Value>) -> Result<(), 
     Err(Status::internal_error(format!("{} has no {}", node.ty().name, path.join("."))))
 }
 
-/// A Binding of a pod to a node; an empty uid stands for any incarnation.
+/// Builds a Binding of a pod to a node; an empty uid matches any pod of the name.
 pub(crate) fn binding(namespace: &str, pod: &str, uid: &str, node: &str) -> Result<Obj, Status> {
     let mut binding = Obj::new(ty("", "v1", "Binding")?);
     set(&mut binding, &["metadata", "namespace"], namespace)?;
@@ -34,7 +34,7 @@ pub(crate) fn binding(namespace: &str, pod: &str, uid: &str, node: &str) -> Resu
     Ok(binding)
 }
 
-/// An Eviction of a pod.
+/// Builds an Eviction of a pod.
 pub(crate) fn eviction(namespace: &str, pod: &str, options: &DeleteOptions) -> Result<Obj, Status> {
     let mut eviction = Obj::new(ty("policy", "v1", "Eviction")?);
     set(&mut eviction, &["metadata", "namespace"], namespace)?;

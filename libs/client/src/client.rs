@@ -1,4 +1,4 @@
-//! The handle that everything which acts on the cluster holds.
+//! [`Client`]: the handle through which controllers, schedulers and kubelets call the API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::raw::{RawReply, RawRequest};
 use crate::request::{Call, Reply, Request};
 use crate::transport::{Transport, WatchStream};
 
-/// Budget of a call unless [`Client::with_timeout`] says otherwise; a little below the apiserver's own 60 s.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// Default budget of a call, which [`Client::with_timeout`] replaces; below the apiserver's own 60 s.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Typed convenience over a [`Transport`]; clone it freely. Every call has a budget.
+/// API client with typed verbs over a [`Transport`]; cheap to clone. Every call has a budget.
 #[derive(Clone)]
 pub struct Client {
     transport: Arc<dyn Transport>,
@@ -30,31 +30,31 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client over `transport`, 30 s a call.
+    /// Creates a client over `transport` with 30 s per call.
     #[must_use]
     pub fn new(transport: Arc<dyn Transport>) -> Self {
-        Self { transport, timeout: TIMEOUT }
+        Self { transport, timeout: DEFAULT_TIMEOUT }
     }
 
-    /// The same client with another budget for each call.
+    /// Returns the client with another budget per call.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         Self { transport: self.transport.clone(), timeout }
     }
 
-    /// The budget of a call.
+    /// Returns the budget of a call.
     #[must_use]
     pub const fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// What carries the calls.
+    /// Returns the transport.
     #[must_use]
     pub fn transport(&self) -> &Arc<dyn Transport> {
         &self.transport
     }
 
-    /// Makes any call.
+    /// Sends any call.
     ///
     /// # Errors
     /// The server's Status, or the transport's own (503, 504).
@@ -72,7 +72,7 @@ impl Client {
         self.transport.call(request).await
     }
 
-    /// As [`Client::call`], for calls that are answered with an object.
+    /// As [`Client::call`], for calls whose answer is an object.
     pub(crate) async fn object(
         &self,
         resource: &'static Resource,
@@ -103,7 +103,7 @@ impl Client {
         }
     }
 
-    /// Begins a watch, over all namespaces when `namespace` is empty.
+    /// Starts a watch, over all namespaces when `namespace` is empty.
     ///
     /// # Errors
     /// The server's Status; 410 when the revision is too old.
@@ -116,10 +116,10 @@ impl Client {
         self.transport.watch(resource, namespace, options).await
     }
 
-    /// Makes a raw request, for `/version`, logs and the like.
+    /// Sends a raw request, for `/version`, logs and similar paths.
     ///
     /// # Errors
-    /// 503 or 504; answers of any code are `Ok`.
+    /// 503 or 504 from the transport; an answer with any code is `Ok`.
     pub async fn raw(&self, request: RawRequest) -> Result<RawReply, Status> {
         self.transport.raw(request).await
     }

@@ -1,8 +1,7 @@
-//! Writes under a claim: `Oarlock-Fence: unit@epoch` goes with every write that is made inside [`scope`].
+//! Fenced writes: every write inside [`scope`] carries the header `Oarlock-Fence: unit@epoch`.
 //!
-//! The server makes it a second compare of the same commit: unless the unit's `Assignment` still has the epoch as its revision, nothing is
-//! written and the answer is a 409 with cause [`STALE_OWNER`](oarlock_meta::status::cause::STALE_OWNER). Upstream's servers ignore the
-//! header.
+//! The server checks the fence in the same commit as the write: unless the unit's `Assignment` still has the epoch as its revision, nothing is written and the answer is a 409
+//! with cause [`STALE_OWNER`](oarlock_meta::status::cause::STALE_OWNER). Upstream's servers ignore the header.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,15 +9,15 @@ use std::str::FromStr;
 use oarlock_meta::Revision;
 use oarlock_schema::Str;
 
-/// The header's name.
+/// Name of the HTTP header.
 pub const HEADER: &str = "oarlock-fence";
 
-/// The right to act for a unit, as long as nobody else got it.
+/// A claim on a unit of work, valid until the unit is assigned anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
-    /// The name of the unit's Assignment.
+    /// Name of the unit's Assignment.
     pub unit: Str,
-    /// The revision at which it was assigned.
+    /// Revision at which the unit was assigned.
     pub epoch: Revision,
 }
 
@@ -28,7 +27,7 @@ impl fmt::Display for Fence {
     }
 }
 
-/// The text is no `unit@epoch`.
+/// Error for a text that is no `unit@epoch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a unit and its epoch, as \"controllers-3@1234\"")]
 pub struct Malformed;
@@ -48,12 +47,12 @@ tokio::task_local! {
     static CURRENT: Option<Fence>;
 }
 
-/// Runs `work`; every write that a [`Client`](crate::Client) makes in it, on the same task, is made under `fence`. Reads are not concerned.
+/// Runs `work`; every write that a [`Client`](crate::Client) sends inside, on the same task, carries `fence`. Reads are unaffected.
 pub async fn scope<F: Future>(fence: Option<Fence>, work: F) -> F::Output {
     CURRENT.scope(fence, work).await
 }
 
-/// The claim of the scope that runs.
+/// Returns the fence of the current scope.
 #[must_use]
 pub fn current() -> Option<Fence> {
     CURRENT.try_with(Clone::clone).ok().flatten()

@@ -1,9 +1,8 @@
-//! The HTTPS transport: HTTP/2 over TLS to one or several apiservers, ours or upstream's.
+//! The HTTPS transport: HTTP/2 over TLS to one or several apiservers, Oarlock's or upstream's.
 //!
-//! Calls are spread over all servers that are ready. Bodies are JSON. A call is repeated, elsewhere if there is an elsewhere, only when it is
-//! safe: reads after any failure of the connection; writes only when the server certainly did not begin with them (the connection was never
-//! made, the stream was refused, a GOAWAY excluded it) or refused them with 429 or 503 and a time to come back. What happened to any other
-//! write is unknown, and the 504 says so.
+//! Calls are spread over all ready servers. Bodies are JSON. A call is repeated, on another server if there is one, only when that is safe: reads after any failure of the
+//! connection; writes only when the server certainly did not begin them (the connection was never made, the stream was refused, a GOAWAY excluded it) or refused them with 429
+//! or 503 and a `Retry-After`. The outcome of any other write is unknown, and its 504 says so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,10 +44,10 @@ use pool::{Pool, Stream};
 use server::Server;
 use token::Token;
 
-/// How long the headers of a watch may take: it begins with work on the server, but not with much.
-const WATCH_ACCEPT: Duration = Duration::from_secs(30);
+/// Deadline for the headers of a watch; accepting a watch takes the server some work.
+const WATCH_ACCEPT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// See the module text. Make one for each identity and share it.
+/// A [`Transport`] over HTTPS, for one identity and one or several apiservers. Create one per identity and share it.
 pub struct Https {
     pool: Pool,
     token: Token,
@@ -62,20 +61,20 @@ impl std::fmt::Debug for Https {
     }
 }
 
-/// A request ready to be sent any number of times.
+/// A request that can be sent any number of times.
 struct Prepared {
     composed: Composed,
-    /// Sending it twice is as good as once.
+    /// Whether sending the request twice has the same effect as once.
     safe: bool,
     resource: GroupResource,
     name: String,
 }
 
+/// Head of an answer with its unread body, and the stream that carries it.
 type Response = (http::Response<Incoming>, Stream);
 
 impl Https {
-    /// A transport to `endpoint`. Nothing is connected yet. `spawn` runs the connections; a service passes its gate, so that they end
-    /// with it.
+    /// Creates a transport to `endpoint` without connecting. `spawn` runs the connection tasks; a service passes its own spawner, so that connections end with the service.
     ///
     /// # Errors
     /// When an address or a header value is malformed.
@@ -93,25 +92,24 @@ impl Https {
         Ok(Self { pool, token, headers, retries: AtomicU64::new(0) })
     }
 
-    /// New connections use this configuration from now on (a renewed client certificate); the present ones are closed when their
-    /// requests are done.
+    /// Replaces the TLS configuration (renewed client certificate) for new connections; existing connections are closed when their requests are done.
     pub fn renew(&self, tls: Arc<rustls::ClientConfig>) {
         self.pool.renew(tls);
     }
 
-    /// How many attempts were repeated so far.
+    /// Returns the number of repeated attempts so far.
     pub fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
     }
 
-    /// Sends until there is an answer that is not worth another attempt.
+    /// Sends a request until an answer arrives that warrants no further attempt.
     async fn send(&self, prepared: &Prepared, deadline: Instant) -> Result<Response, Status> {
         let mut retry = Retry::new(prepared.safe, deadline);
         loop {
             let failure = match self.once(prepared, deadline).await {
                 Ok((response, server)) => match answer::refusal(&response.0) {
                     Some(mut refusal) => {
-                        // A 503 is about the server, a 429 about the call or its caller, unless the server is about to end.
+                        // A 503 concerns the server, a 429 the call or its caller, unless the server is about to shut down.
                         let unfit = refusal.code == 503 || self.pool.ends(&server).await;
                         refusal.elsewhere = unfit && self.pool.refused(&server);
                         Failure::Refused(refusal, Box::new(response))
@@ -123,7 +121,7 @@ impl Https {
             let (pause, why) = match retry.judge(failure) {
                 Verdict::Answer(response) => return Ok(*response),
                 Verdict::GiveUp(status) => return Err(status),
-                Verdict::Again(pause, why) => (pause, why),
+                Verdict::Retry(pause, why) => (pause, why),
             };
             self.retries.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(?pause, why, uri = %prepared.composed.uri, "request is repeated");
@@ -134,7 +132,7 @@ impl Https {
         }
     }
 
-    /// One attempt: a connection, the request, the head of the answer.
+    /// Makes one attempt: gets a connection, sends the request, waits for the head of the answer.
     async fn once(&self, prepared: &Prepared, deadline: Instant) -> Result<(Response, Arc<Server>), Failure> {
         let connecting = timeout_at(deadline, self.pool.connection()).await;
         let (mut connection, server) = connecting.map_err(|_| Failure::Unreachable(self.pool.unreachable()))??;
@@ -188,7 +186,7 @@ impl Transport for Https {
                     let context = (prepared.composed.method.as_str(), &prepared.resource, prepared.name.as_str());
                     return Err(answer::failure(code, &bytes, retry_after, context));
                 }
-                // The head of the answer came, its body was cut off: a read may ask again, once.
+                // The head of the answer arrived but its body was cut off: a read is repeated once.
                 Ok(Err(_)) if again => again = false,
                 Ok(Err(why)) if prepared.safe => return Err(Status::service_unavailable(why)),
                 Ok(Err(why)) => return Err(attempt::unknown(&why)),
@@ -204,7 +202,7 @@ impl Transport for Https {
         namespace: &str,
         options: ListOptions,
     ) -> Result<WatchStream, Status> {
-        let deadline = Instant::now() + WATCH_ACCEPT;
+        let deadline = Instant::now() + WATCH_ACCEPT_TIMEOUT;
         let prepared = Prepared {
             composed: compose::watch(resource, namespace, &options)?,
             safe: true,
@@ -232,7 +230,7 @@ impl Transport for Https {
     }
 }
 
-/// The body of requests without one.
+/// Body of requests without content.
 fn empty() -> Bytes {
     Bytes::new()
 }

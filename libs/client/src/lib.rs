@@ -1,12 +1,11 @@
-//! The client of the API: verbs, transports, connections.
+//! The API client: verbs, transports, connections.
 //!
-//! * [`Request`] and [`Reply`] are calls as values; they know nothing of HTTP, so the in-process transport of the apiserver takes
-//!   them as they are.
-//! * [`Transport`] carries them as one fixed identity; [`WatchStream`] hands out events in batches.
-//! * [`Client`] is what controllers, schedulers and kubelets hold: typed convenience over a transport, a budget for every call.
-//! * [`mod@fence`]: writes under a claim that somebody else may have taken over.
+//! * [`Request`] and [`Reply`] represent calls independently of HTTP, so the apiserver's in-process transport takes them directly.
+//! * [`Transport`] carries calls as one fixed identity; [`WatchStream`] returns events in batches.
+//! * [`Client`] is the handle for controllers, schedulers and kubelets: typed verbs over a transport, with a budget for every call.
+//! * [`mod@fence`] makes writes conditional on a claim that another process may have taken over.
 //!
-//! Bodies are shared bytes ([`Object`]); nothing is decoded until somebody asks for [`Object::obj`].
+//! Objects are shared bytes ([`Object`]); they are decoded only by [`Object::obj`].
 
 mod bodies;
 mod client;

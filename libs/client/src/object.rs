@@ -1,4 +1,4 @@
-//! Objects as shared bytes.
+//! API objects as shared bytes.
 
 use bytes::Bytes;
 use oarlock_codec::Wanted;
@@ -11,25 +11,25 @@ use crate::wire;
 /// One API object in its JSON form. Cloning shares the bytes.
 #[derive(Clone)]
 pub struct Object {
-    /// JSON with `metadata.resourceVersion`; items of a list may lack `kind` and `apiVersion`, as upstream.
+    /// JSON with `metadata.resourceVersion`; items of a list may lack `kind` and `apiVersion`, as upstream's.
     pub bytes: Bytes,
-    /// The object's resourceVersion; zero for what has none (answers such as a Scale's may).
+    /// The object's resourceVersion; zero for an object without one (such as the Scale in an answer).
     pub revision: Revision,
-    /// What the bytes hold.
+    /// Type of the object.
     pub ty: TypeRef,
 }
 
 impl Object {
-    /// Joins the parts; nothing is checked.
+    /// Builds an object from its parts, without checks.
     #[must_use]
     pub const fn new(ty: TypeRef, bytes: Bytes, revision: Revision) -> Self {
         Self { bytes, revision, ty }
     }
 
-    /// Takes JSON bytes and reads the revision from them.
+    /// Builds an object from JSON bytes and reads its revision from them.
     ///
     /// # Errors
-    /// 500 when the bytes are no object with well-formed metadata.
+    /// 500 when the bytes are not an object with well-formed metadata.
     pub fn from_json(ty: TypeRef, bytes: Bytes) -> Result<Self, Status> {
         let revision = revision(&bytes)?;
         Ok(Self { bytes, revision, ty })
@@ -43,7 +43,7 @@ impl Object {
         wire::decode(self.ty, &self.bytes)
     }
 
-    /// As [`Object::obj`], of the wanted fields only.
+    /// As [`Object::obj`], for the wanted fields only.
     ///
     /// # Errors
     /// As [`Object::obj`].
@@ -51,27 +51,27 @@ impl Object {
         wire::decode_wanted(self.ty, &self.bytes, wanted)
     }
 
-    /// Name, namespace and uid, read from the bytes without building the object.
+    /// Reads name, namespace and uid from the bytes without decoding the object.
     ///
     /// # Errors
-    /// 500 when the bytes are no object with well-formed metadata.
+    /// 500 when the bytes are not an object with well-formed metadata.
     pub fn head(&self) -> Result<Head, Status> {
         peek(&self.bytes)
     }
 
-    /// `metadata.name`, read from the bytes; empty when there is none. Use [`Object::head`] to read more than one field.
+    /// Reads `metadata.name` from the bytes; empty when absent. Use [`Object::head`] to read more than one field.
     #[must_use]
     pub fn name(&self) -> Str {
         self.head().unwrap_or_default().name
     }
 
-    /// `metadata.namespace`, read from the bytes; empty when there is none.
+    /// Reads `metadata.namespace` from the bytes; empty when absent.
     #[must_use]
     pub fn namespace(&self) -> Str {
         self.head().unwrap_or_default().namespace
     }
 
-    /// `metadata.uid`, read from the bytes; empty when there is none.
+    /// Reads `metadata.uid` from the bytes; empty when absent.
     #[must_use]
     pub fn uid(&self) -> Str {
         self.head().unwrap_or_default().uid
@@ -89,15 +89,15 @@ impl std::fmt::Debug for Object {
     }
 }
 
-/// The answer of a list.
+/// Answer to a list call.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     /// The store's revision at which the list was read.
     pub revision: Revision,
     /// The objects, in key order.
     pub items: Vec<Object>,
-    /// Where to go on; empty at the end.
+    /// Token for the next page; empty on the last page.
     pub continue_token: Str,
-    /// How many items follow, if the server says so.
+    /// Number of items after this page, if the server reports it.
     pub remaining: Option<u64>,
 }

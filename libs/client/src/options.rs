@@ -1,4 +1,4 @@
-//! The options of the verbs (upstream `metav1.GetOptions`, `ListOptions`, `DeleteOptions`, …), as typed values.
+//! Options of the verbs (upstream `metav1.GetOptions`, `ListOptions`, `DeleteOptions`, …) as typed values.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use oarlock_schema::Str;
 /// Options of a get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GetOptions {
-    /// Not older than this; `None` is the most recent state, `Some(ZERO)` whatever the server has at hand.
+    /// Minimum revision; `None` asks for the most recent state, `Some(ZERO)` for whatever the server has in its cache.
     pub resource_version: Option<Revision>,
 }
 
-/// How `resource_version` of a list is meant (upstream `metav1.ResourceVersionMatch`).
+/// How a list interprets `resource_version` (upstream `metav1.ResourceVersionMatch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
-    /// That revision or a later one.
+    /// That revision or any later one.
     NotOlderThan,
-    /// That revision.
+    /// Exactly that revision.
     Exact,
 }
 
 impl VersionMatch {
-    /// The word on the wire.
+    /// Returns the value in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -32,59 +32,59 @@ impl VersionMatch {
     }
 }
 
-/// Options of lists and watches. The default is everything, most recent state, one answer.
+/// Options of lists and watches. The default asks for all objects, the most recent state and one answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Which objects, by labels.
+    /// Selects objects by labels.
     pub label_selector: LabelSelector,
-    /// Which objects, by fields.
+    /// Selects objects by fields.
     pub field_selector: FieldSelector,
     /// List: see [`VersionMatch`]. Watch: events after this revision; `None` and zero begin with the current objects.
     pub resource_version: Option<Revision>,
-    /// How `resource_version` is meant. Forbidden on a watch without `send_initial_events`.
+    /// Interpretation of `resource_version`. Forbidden on a watch without `send_initial_events`.
     pub version_match: Option<VersionMatch>,
-    /// Items per answer; 0 is all.
+    /// Items per page; 0 means all.
     pub limit: u64,
-    /// Where the last answer ended; empty at the start.
+    /// Token from the previous page; empty for the first page.
     pub continue_token: Str,
-    /// Watch: begin with the current objects as `Added`, then a bookmark that ends them (KEP-3157).
+    /// Watch: begin with the current objects as `Added`, followed by a bookmark (KEP-3157).
     pub send_initial_events: Option<bool>,
     /// Watch: the server may send bookmarks.
     pub allow_bookmarks: bool,
-    /// Watch: the server ends the stream after this time; whole seconds count.
+    /// Watch: time after which the server ends the stream; sent in whole seconds.
     pub timeout: Option<Duration>,
 }
 
 impl ListOptions {
-    /// Objects that a label selector selects.
+    /// Options that select by labels.
     #[must_use]
     pub fn labels(selector: LabelSelector) -> Self {
         Self { label_selector: selector, ..Self::default() }
     }
 
-    /// Objects that a field selector selects.
+    /// Options that select by fields.
     #[must_use]
     pub fn fields(selector: FieldSelector) -> Self {
         Self { field_selector: selector, ..Self::default() }
     }
 }
 
-/// What the server does about unknown and duplicate fields.
+/// How the server treats unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Not said; the server's default (`Warn` upstream) holds.
+    /// The server's default (`Warn` upstream).
     #[default]
     Unset,
-    /// Drops them silently.
+    /// Drops such fields silently.
     Ignore,
-    /// Drops them with a warning.
+    /// Drops such fields with a warning.
     Warn,
     /// Refuses the request.
     Strict,
 }
 
 impl FieldValidation {
-    /// The word on the wire, empty for [`FieldValidation::Unset`].
+    /// Returns the value in the API, empty for [`FieldValidation::Unset`].
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -99,29 +99,29 @@ impl FieldValidation {
 /// Options of creates, updates and patches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Do everything but keep the result (`dryRun=All`).
+    /// Whether the server runs all steps but stores nothing (`dryRun=All`).
     pub dry_run: bool,
-    /// Who owns the fields that are set; empty: derived from the transport's user agent. Required for apply.
+    /// Field manager; empty means derived from the transport's user agent. Required for apply.
     pub field_manager: Str,
-    /// What happens to unknown and duplicate fields.
+    /// Treatment of unknown and duplicate fields.
     pub field_validation: FieldValidation,
-    /// Apply only: take fields over from other managers. Apply patches alone may say so.
+    /// Apply only: takes fields over from other managers. The server refuses the option on other patches.
     pub force: bool,
 }
 
-/// Which objects that depend on a deleted one are deleted too, and when.
+/// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// None.
+    /// Dependents are kept.
     Orphan,
-    /// Afterwards.
+    /// Dependents are deleted after the object.
     Background,
-    /// Before.
+    /// Dependents are deleted before the object.
     Foreground,
 }
 
 impl Propagation {
-    /// The word on the wire.
+    /// Returns the value in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -135,33 +135,33 @@ impl Propagation {
 /// Options of deletes and evictions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// Seconds between the wish and the deed; `None` is the object's own.
+    /// Grace period in seconds; `None` means the object's own.
     pub grace_period_seconds: Option<i64>,
-    /// What becomes of dependents; `None` is the kind's default.
+    /// Propagation to dependents; `None` means the kind's default.
     pub propagation: Option<Propagation>,
-    /// Only this incarnation of the name; otherwise 409.
+    /// Required uid; otherwise 409.
     pub uid: Option<Str>,
-    /// Only this revision; otherwise 409.
+    /// Required revision; otherwise 409.
     pub resource_version: Option<Revision>,
-    /// Do everything but delete.
+    /// Whether the server runs all steps but deletes nothing.
     pub dry_run: bool,
 }
 
 impl DeleteOptions {
-    /// Deletes the object only if it is still this incarnation.
+    /// Options that delete the object only while it has this uid.
     #[must_use]
     pub fn uid(uid: impl Into<Str>) -> Self {
         Self { uid: Some(uid.into()), ..Self::default() }
     }
 
-    /// The same with a grace period.
+    /// Returns the options with a grace period.
     #[must_use]
     pub fn grace(mut self, seconds: i64) -> Self {
         self.grace_period_seconds = Some(seconds);
         self
     }
 
-    /// The same with a propagation.
+    /// Returns the options with a propagation policy.
     #[must_use]
     pub fn propagate(mut self, propagation: Propagation) -> Self {
         self.propagation = Some(propagation);
@@ -183,7 +183,7 @@ pub enum PatchType {
 }
 
 impl PatchType {
-    /// The media type of the body.
+    /// Returns the media type of the body.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! A look at an object's metadata without building the object. What stands behind them is not looked at.
+//! Reads an object's metadata from JSON without decoding the whole object.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use oarlock_schema::Str;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// What identifies an object.
+/// Identifying metadata of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// `metadata.name`.
@@ -24,18 +24,18 @@ pub struct Head {
 }
 
 impl Head {
-    /// The revision; zero when there is none, or it is no number (no server since Kubernetes 1.35 sends one).
+    /// Returns the revision; zero when the field is absent or not a number (servers since Kubernetes 1.35 always send a number).
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.resource_version.parse().unwrap_or_default()
     }
 }
 
-/// How far it is read: what stands behind is not looked at, and servers put the long part of metadata last.
+/// The point at which reading stops. Servers write the long part of metadata last, so reading stops before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
     Revision,
-    /// All that names a namespaced object. Of others, and of bookmarks, the metadata are read to their end.
+    /// All fields that identify a namespaced object. For other objects and for bookmarks the metadata is read to its end.
     Identity,
 }
 
@@ -48,7 +48,7 @@ struct Annotations<'a> {
     initial_events_end: Option<Cow<'a, str>>,
 }
 
-/// What was seen so far.
+/// Fields read so far.
 #[derive(Default)]
 struct Seen<'a> {
     name: Option<Text<'a>>,
@@ -79,15 +79,15 @@ enum Field {
     Other,
 }
 
-/// Reads an object as far as it has to, and fails on purpose then.
-struct Look<'b, 'a> {
+/// Deserializer that reads an object as far as necessary and then stops with a deliberate error.
+struct HeadReader<'b, 'a> {
     seen: &'b mut Seen<'a>,
     until: Until,
-    /// It is in the metadata.
-    inside: bool,
+    /// Whether the reader is inside the metadata.
+    in_metadata: bool,
 }
 
-impl<'a> DeserializeSeed<'a> for Look<'_, 'a> {
+impl<'a> DeserializeSeed<'a> for HeadReader<'_, 'a> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -95,7 +95,7 @@ impl<'a> DeserializeSeed<'a> for Look<'_, 'a> {
     }
 }
 
-impl<'a> Visitor<'a> for Look<'_, 'a> {
+impl<'a> Visitor<'a> for HeadReader<'_, 'a> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,11 +111,11 @@ impl<'a> Visitor<'a> for Look<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut object: A) -> Result<(), A::Error> {
-        let Self { seen, until, inside } = self;
+        let Self { seen, until, in_metadata } = self;
         while let Some(field) = object.next_key::<Field>()? {
-            match (field, inside) {
+            match (field, in_metadata) {
                 (Field::Metadata, false) => {
-                    object.next_value_seed(Look { seen: &mut *seen, until, inside: true })?;
+                    object.next_value_seed(HeadReader { seen: &mut *seen, until, in_metadata: true })?;
                     seen.enough = true;
                 }
                 (Field::Name, true) => seen.name = object.next_value()?,
@@ -125,7 +125,7 @@ impl<'a> Visitor<'a> for Look<'_, 'a> {
                 (Field::Annotations, true) => seen.annotations = object.next_value()?,
                 _ => _ = object.next_value::<IgnoredAny>()?,
             }
-            seen.enough |= inside && seen.has(until);
+            seen.enough |= in_metadata && seen.has(until);
             if seen.enough {
                 return Err(A::Error::custom("enough"));
             }
@@ -134,10 +134,13 @@ impl<'a> Visitor<'a> for Look<'_, 'a> {
     }
 }
 
-fn look(bytes: &[u8], until: Until) -> Result<Head, Status> {
+fn read_head(bytes: &[u8], until: Until) -> Result<Head, Status> {
     let mut seen = Seen::default();
-    let read =
-        serde_json::Deserializer::from_slice(bytes).deserialize_map(Look { seen: &mut seen, until, inside: false });
+    let read = serde_json::Deserializer::from_slice(bytes).deserialize_map(HeadReader {
+        seen: &mut seen,
+        until,
+        in_metadata: false,
+    });
     if let (Err(e), false) = (read, seen.enough) {
         return Err(Status::internal_error(format!("the object's metadata cannot be read: {e}")));
     }
@@ -152,14 +155,14 @@ fn look(bytes: &[u8], until: Until) -> Result<Head, Status> {
     })
 }
 
-/// Who an object is, or what a bookmark says.
+/// Reads an object's identity, or the content of a bookmark.
 pub(crate) fn peek(bytes: &[u8]) -> Result<Head, Status> {
-    look(bytes, Until::Identity)
+    read_head(bytes, Until::Identity)
 }
 
-/// An object's revision, as [`Head::revision`].
+/// Reads an object's revision, as [`Head::revision`].
 pub(crate) fn revision(bytes: &[u8]) -> Result<Revision, Status> {
-    Ok(look(bytes, Until::Revision)?.revision())
+    Ok(read_head(bytes, Until::Revision)?.revision())
 }
 
 #[cfg(test)]
@@ -193,7 +196,7 @@ mod tests {
 
     #[test]
     fn reads_no_further_than_it_must_in_whatever_order() {
-        // What is no JSON stands for what may be long.
+        // Invalid JSON stands for the long rest, which must not be read.
         let cut = br#"{"metadata":{"name":"n","resourceVersion":"12","uid":"u","namespace":"d","managedFields":!"#;
         let head = peek(cut).unwrap();
         assert_eq!((head.name.as_str(), head.namespace.as_str(), head.uid.as_str()), ("n", "d", "u"));

@@ -1,4 +1,4 @@
-//! Requests that are no verb on a resource: `/version`, `/healthz`, a pod's log.
+//! Raw HTTP requests that are no verb on a resource: `/version`, `/healthz`, a pod's log.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use bytes::Bytes;
 use oarlock_meta::Status;
 use oarlock_schema::Str;
 
-/// The method of a raw request.
+/// HTTP method of a raw request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Read.
+    /// `GET`.
     Get,
-    /// Do.
+    /// `POST`.
     Post,
-    /// Replace.
+    /// `PUT`.
     Put,
-    /// Change.
+    /// `PATCH`.
     Patch,
-    /// Delete.
+    /// `DELETE`.
     Delete,
 }
 
 impl Method {
-    /// The word.
+    /// Returns the method's name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -36,30 +36,30 @@ impl Method {
     }
 }
 
-/// A raw request.
+/// A raw HTTP request.
 #[derive(Clone, Debug)]
 pub struct RawRequest {
-    /// What to do.
+    /// The HTTP method.
     pub method: Method,
-    /// Path and query, as `/api/v1/namespaces/default/pods/p/log?follow=true`.
+    /// Path and query, such as `/api/v1/namespaces/default/pods/p/log?follow=true`.
     pub path: String,
-    /// Headers beyond those of the identity, names in lower case.
+    /// Headers besides those of the identity; names in lower case.
     pub headers: Vec<(Str, Str)>,
     /// The body.
     pub body: Bytes,
-    /// Budget until the answer begins; its body may take longer.
+    /// Budget until the head of the answer; the body may take longer.
     pub timeout: Duration,
 }
 
 impl RawRequest {
-    /// Reads `path`.
+    /// Builds a `GET` of `path`.
     #[must_use]
     pub fn get(path: impl Into<String>, timeout: Duration) -> Self {
         Self { method: Method::Get, path: path.into(), headers: Vec::new(), body: Bytes::new(), timeout }
     }
 }
 
-/// The answer to a raw request, whatever its code.
+/// Answer to a raw request, with any status code.
 pub struct RawReply {
     /// The status code.
     pub code: u16,
@@ -70,16 +70,16 @@ pub struct RawReply {
 }
 
 impl RawReply {
-    /// The first header of this (lower case) name.
+    /// Returns the first header of this (lower case) name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The whole body.
+    /// Reads the whole body.
     ///
     /// # Errors
-    /// 413 when it is longer than `limit` bytes, otherwise what [`RawBody::next`] says.
+    /// 413 when the body is longer than `limit` bytes; otherwise the error of [`RawBody::next`].
     pub async fn bytes(mut self, limit: usize) -> Result<Bytes, Status> {
         let mut whole = bytes::BytesMut::new();
         while let Some(part) = self.body.next().await {
@@ -93,10 +93,10 @@ impl RawReply {
     }
 }
 
-/// A body that comes in parts, as fast as they are taken.
+/// A body read part by part, only as fast as the consumer takes it.
 #[async_trait]
 pub trait RawBody: Send {
-    /// The next part; `None` at the end.
+    /// Waits for the next part; `None` at the end.
     ///
     /// # Errors
     /// 503 when the connection broke.

@@ -1,4 +1,4 @@
-//! Calls and answers as values, the same for every transport.
+//! Calls and answers as values, common to all transports.
 
 use std::time::Duration;
 
@@ -10,52 +10,52 @@ use crate::fence::Fence;
 use crate::object::{List, Object};
 use crate::options::{DeleteOptions, GetOptions, ListOptions, PatchType, WriteOptions};
 
-/// One call.
+/// One API call.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What it is about.
+    /// The resource.
     pub resource: &'static Resource,
-    /// Which subresource, as `status`; empty for the object itself.
+    /// The subresource, such as `status`; empty for the object itself.
     pub subresource: &'static str,
     /// The namespace; empty for cluster-scoped resources and for calls over all namespaces.
     pub namespace: Str,
-    /// The object; empty for calls on the collection, and so for creates (but not for creates on a subresource).
+    /// Name of the object; empty for calls on the collection, which include creates (except creates of a subresource).
     pub name: Str,
-    /// The verb and what goes with it.
+    /// The verb with its options and body.
     pub call: Call,
-    /// The claim under which a write is made.
+    /// The claim that must be current for a write to succeed.
     pub fence: Option<Fence>,
-    /// Budget of the whole call, retries included. The transport answers with a 504 Status when it is spent.
+    /// Budget of the whole call, retries included. When it is spent, the transport answers with a 504 Status.
     pub timeout: Duration,
 }
 
-/// The verbs; `watch` is [`crate::Transport::watch`].
+/// Verb of a call, with options and body; for `watch` see [`crate::Transport::watch`].
 #[derive(Clone, Debug)]
 pub enum Call {
     /// Read one object.
     Get(GetOptions),
-    /// Read many.
+    /// List objects.
     List(ListOptions),
     /// Create an object, or POST to a subresource (`binding`, `eviction`, `token`).
     Create(Obj, WriteOptions),
     /// Replace an object or a subresource.
     Update(Obj, WriteOptions),
-    /// Change an object or a subresource.
+    /// Patch an object or a subresource.
     Patch(PatchType, Bytes, WriteOptions),
     /// Delete an object.
     Delete(DeleteOptions),
-    /// Delete what the list options select.
+    /// Delete the objects that the list options select.
     DeleteCollection(ListOptions, DeleteOptions),
 }
 
 impl Call {
-    /// Whether it changes nothing.
+    /// Whether the call only reads.
     #[must_use]
     pub const fn is_read(&self) -> bool {
         matches!(self, Self::Get(_) | Self::List(_))
     }
 
-    /// The verb as RBAC and metrics name it.
+    /// Returns the verb as RBAC and metrics name it.
     #[must_use]
     pub const fn verb(&self) -> &'static str {
         match self {
@@ -70,44 +70,44 @@ impl Call {
     }
 }
 
-/// What a call was answered with. Failures are `Err(Status)`; a [`Reply::Status`] is always a success.
+/// Successful answer to a call. Failures are `Err(Status)`; [`Reply::Status`] is always a success.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// One object.
     Object {
         /// The object.
         object: Object,
-        /// The call created it (201).
+        /// Whether the call created the object (201).
         created: bool,
     },
-    /// Many objects.
+    /// A list of objects.
     List(List),
     /// Success without an object.
     Status(Status),
 }
 
-/// What a watch reports. Objects are the state after the change; for `Deleted` the last state, with the revision of the deletion.
+/// One event of a watch. Objects show the state after the change; `Deleted` carries the last state with the revision of the deletion.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// It exists, or came into the selection.
+    /// The object exists, was created, or now matches the selectors.
     Added(Object),
-    /// It changed.
+    /// The object changed.
     Modified(Object),
-    /// It is gone, or left the selection.
+    /// The object was deleted, or no longer matches the selectors.
     Deleted(Object),
-    /// Everything up to this revision has been sent.
+    /// All events up to this revision have been sent.
     Bookmark {
-        /// That revision.
+        /// The revision.
         revision: Revision,
-        /// It ends the initial events of a `send_initial_events` watch.
+        /// Whether the bookmark ends the initial events of a `send_initial_events` watch.
         initial_events_end: bool,
     },
-    /// The watch failed; nothing follows. 410 means that the revision is too old: list again.
+    /// The watch failed; no event follows. 410 means that the revision is too old and the client must list again.
     Error(Status),
 }
 
 impl Event {
-    /// The revision up to which the stream has come with this event; `None` for errors.
+    /// Returns the revision that the stream has reached with this event; `None` for errors.
     #[must_use]
     pub fn revision(&self) -> Option<Revision> {
         match self {

@@ -1,4 +1,4 @@
-//! The verbs by name, so that callers write one line.
+//! One method of [`Client`] per verb.
 
 use bytes::Bytes;
 use oarlock_meta::Status;
@@ -10,25 +10,25 @@ use crate::object::{List, Object};
 use crate::options::{DeleteOptions, GetOptions, ListOptions, PatchType, WriteOptions};
 use crate::request::{Call, Reply};
 
-/// What a delete left behind.
+/// Result of a delete.
 #[derive(Clone, Debug)]
 pub enum Deleted {
-    /// The object, either already gone or with a deletion timestamp (grace period, finalizers).
+    /// The object: already deleted, or with a deletion timestamp (grace period, finalizers).
     Object(Object),
-    /// It is gone; the details name it.
+    /// The object is deleted; the details name it.
     Status(Status),
 }
 
 impl Client {
-    /// Reads one object, most recent state.
+    /// Reads the most recent state of one object.
     ///
     /// # Errors
-    /// 404 when there is none; otherwise the server's Status.
+    /// 404 when the object does not exist; otherwise the server's Status.
     pub async fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Result<Object, Status> {
         self.object(resource, "", namespace, name, Call::Get(GetOptions::default())).await
     }
 
-    /// Reads one object, most recent state; `None` when there is none.
+    /// Reads the most recent state of one object; `None` when the object does not exist.
     ///
     /// # Errors
     /// The server's Status, except 404.
@@ -45,7 +45,7 @@ impl Client {
         }
     }
 
-    /// Creates an object in the namespace it names.
+    /// Creates an object in its own namespace.
     ///
     /// # Errors
     /// 409 AlreadyExists; otherwise the server's Status.
@@ -54,15 +54,15 @@ impl Client {
         self.object(resource, "", &namespace, "", Call::Create(object, WriteOptions::default())).await
     }
 
-    /// Replaces the object of this name; the resourceVersion in it must be the current one.
+    /// Replaces the object of the same name; its resourceVersion must be the current one.
     ///
     /// # Errors
-    /// 409 when it is not; otherwise the server's Status.
+    /// 409 when the resourceVersion is not current; otherwise the server's Status.
     pub async fn update(&self, resource: &'static Resource, object: Obj) -> Result<Object, Status> {
         self.update_subresource(resource, "", object).await
     }
 
-    /// Replaces the status of the object of this name.
+    /// Replaces the status of the object of the same name.
     ///
     /// # Errors
     /// As [`Client::update`].
@@ -70,7 +70,7 @@ impl Client {
         self.update_subresource(resource, "status", object).await
     }
 
-    /// Replaces a subresource of the object of this name.
+    /// Replaces a subresource of the object of the same name.
     ///
     /// # Errors
     /// As [`Client::update`].
@@ -84,7 +84,7 @@ impl Client {
         self.object(resource, subresource, &namespace, &name, Call::Update(object, WriteOptions::default())).await
     }
 
-    /// Changes an object, or a subresource where `subresource` is not empty.
+    /// Patches an object, or a subresource where `subresource` is not empty.
     ///
     /// # Errors
     /// The server's Status.
@@ -99,10 +99,10 @@ impl Client {
         self.object(resource, subresource, namespace, name, Call::Patch(patch.0, patch.1.into(), options)).await
     }
 
-    /// Applies a partial object as `manager` (server-side apply), creating it if need be.
+    /// Applies a partial object as `manager` (server-side apply); creates the object if necessary.
     ///
     /// # Errors
-    /// 409 with causes when others own the fields and `force` is false; otherwise the server's Status.
+    /// 409 with causes when other managers own the fields and `force` is false; otherwise the server's Status.
     pub async fn apply(
         &self,
         resource: &'static Resource,
@@ -118,7 +118,7 @@ impl Client {
     /// Deletes an object.
     ///
     /// # Errors
-    /// 404 when there is none, 409 when a precondition fails; otherwise the server's Status.
+    /// 404 when the object does not exist, 409 when a precondition fails; otherwise the server's Status.
     pub async fn delete(
         &self,
         resource: &'static Resource,
@@ -133,7 +133,7 @@ impl Client {
         }
     }
 
-    /// Deletes what `which` selects; answers with what was deleted.
+    /// Deletes the objects that `which` selects; returns the deleted objects.
     ///
     /// # Errors
     /// The server's Status.
@@ -151,10 +151,10 @@ impl Client {
         }
     }
 
-    /// Binds a pod to a node. With a uid it must still be that incarnation.
+    /// Binds a pod to a node. A non-empty `uid` must be the pod's uid.
     ///
     /// # Errors
-    /// 404 when there is no such pod, 409 when it is bound already or is another incarnation; otherwise the server's Status.
+    /// 404 when the pod does not exist, 409 when it is already bound or has another uid; otherwise the server's Status.
     pub async fn bind(&self, namespace: &str, pod: &str, uid: &str, node: &str) -> Result<(), Status> {
         let binding = bodies::binding(namespace, pod, uid, node)?;
         self.call(bodies::pods()?, "binding", namespace, pod, Call::Create(binding, WriteOptions::default()))

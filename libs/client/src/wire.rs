@@ -1,12 +1,11 @@
-//! The one place where objects meet the codec.
+//! Decoding and encoding of objects with the codec.
 
 use bytes::Bytes;
 use oarlock_codec::{Wanted, json};
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, TypeRef};
 
-/// Decodes JSON bytes that a server sent as an object of `ty`; fills in `kind` and `apiVersion`, which items of lists leave out.
-/// Unknown fields are dropped: a newer server may know more.
+/// Decodes JSON from a server as an object of `ty`; fills in `kind` and `apiVersion`, which list items lack. Unknown fields are dropped: a newer server may have more fields.
 ///
 /// # Errors
 /// 500 when the bytes do not fit the type.
@@ -14,7 +13,7 @@ pub fn decode(ty: TypeRef, bytes: &[u8]) -> Result<Obj, Status> {
     decode_wanted(ty, bytes, Wanted::all())
 }
 
-/// As [`decode`], of the wanted fields only.
+/// As [`decode`], for the wanted fields only.
 ///
 /// # Errors
 /// As [`decode`].

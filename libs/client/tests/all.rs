@@ -1,4 +1,4 @@
-//! The client against servers that misbehave, and against a live one.
+//! Tests of the client against misbehaving servers, and against a live one.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! The HTTPS transport against a server that misbehaves on purpose.
+//! Tests of the HTTPS transport against a server that misbehaves on purpose.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -28,9 +28,9 @@ struct Server {
     hits: Arc<AtomicUsize>,
     connections: Arc<AtomicUsize>,
     goaway: Arc<Notify>,
-    /// What `/readyz` says.
+    /// Whether `/readyz` reports ready.
     ready: Arc<AtomicBool>,
-    /// Who connects hears nothing.
+    /// Whether the server accepts connections without ever answering.
     silent: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -232,7 +232,7 @@ async fn the_deadline_says_whether_the_outcome_is_known() {
     let answer_once = |hit, _| async move { if hit == 0 { json(200, CM) } else { std::future::pending().await } };
     let server = serve(&pki, handler(answer_once)).await;
     let client = client(&pki, &[&server]);
-    // Connecting may take long on a busy machine, and what was never sent is known to have done nothing.
+    // Connecting may take long on a busy machine; an unsent request has a known outcome, so the client retries.
     client.get(configmaps(), "d", "a").await.unwrap();
     let client = client.with_timeout(Duration::from_millis(300));
     let read = client.get(configmaps(), "d", "a").await.unwrap_err();
@@ -260,7 +260,7 @@ async fn a_slow_watcher_stops_the_server_and_loses_nothing() {
     .await;
     let client = client(&pki, &[&server]);
     let mut watch = client.watch(configmaps(), "", ListOptions::default()).await.unwrap();
-    // The server goes on until the window is full, and no further: its count comes to rest far from the end.
+    // The server sends until the window is full and then stops: its count settles far from the end.
     let (mut before, mut still) = (0, 0);
     while still < 20 {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -374,7 +374,7 @@ async fn calls_go_to_all_servers_and_round_the_one_that_died() {
     assert!(hits(&second) - before[1] >= 14, "{}", hits(&second));
 }
 
-/// As where a host is gone: nobody refuses.
+/// Like a lost host: connections are neither accepted nor refused.
 #[tokio::test]
 async fn no_call_waits_for_a_silent_server_while_another_serves() {
     let pki = pki();
@@ -385,7 +385,7 @@ async fn no_call_waits_for_a_silent_server_while_another_serves() {
     let connections = second.connections.load(Ordering::SeqCst);
     second.silent.store(true, Ordering::SeqCst);
     second.goaway.notify_one();
-    // Shorter than connecting may take.
+    // Shorter than the connect timeout.
     let client = client.with_timeout(Duration::from_secs(2));
     until(async || {
         client.create(configmaps(), configmap()).await.unwrap();
@@ -397,7 +397,7 @@ async fn no_call_waits_for_a_silent_server_while_another_serves() {
     }
 }
 
-/// Calls until each server has had one: connections are made beside calls.
+/// Calls until each server has received one: connections are made in the background.
 async fn reach_all(client: &Client, servers: &[&Server]) {
     until(async || {
         client.get(configmaps(), "d", "a").await.unwrap();
@@ -418,14 +418,14 @@ async fn a_server_that_is_not_ready_gets_nothing_while_another_is() {
         client.create(configmaps(), configmap()).await.unwrap();
     }
     assert_eq!((hits(&first), hits(&second)), (0, 10));
-    // It is asked again, and not by those who wait.
+    // The server is probed again, not by waiting calls.
     first.ready.store(true, Ordering::SeqCst);
     until(async || {
         client.get(configmaps(), "d", "a").await.unwrap();
         hits(&first) > 0
     })
     .await;
-    // Where there is no other, one that says it is not ready is better than none.
+    // Without another server, one that reports "not ready" is better than none.
     second.task.abort();
     first.ready.store(false, Ordering::SeqCst);
     first.goaway.notify_one();
@@ -487,7 +487,7 @@ async fn a_name_stands_for_all_its_addresses() {
     let server = serve(&pki, handler(|_, _| async { json(200, CM) })).await;
     let port = server.address.rsplit(':').next().unwrap().to_owned();
     let client = client_at(&pki, vec![format!("https://localhost:{port}"), server.address.clone()]);
-    // At 127.0.0.1 by name and by number; where `localhost` is ::1 too, nobody is there.
+    // One server at 127.0.0.1 by name and by number; where `localhost` is also ::1, no server listens there.
     until(async || {
         client.get(configmaps(), "d", "a").await.unwrap();
         server.connections.load(Ordering::SeqCst) == 2
@@ -499,7 +499,7 @@ async fn a_name_stands_for_all_its_addresses() {
     }
 }
 
-/// Looks until it is so.
+/// Waits until the condition holds.
 async fn until(mut so: impl AsyncFnMut() -> bool) {
     for _ in 0..3000 {
         if so().await {

@@ -1,4 +1,4 @@
-//! Against a live kube-apiserver, ours or upstream's: `OARLOCK_LIVE_KUBECONFIG=… cargo test -p oarlock-client --test all -- --ignored live`.
+//! Tests against a live kube-apiserver, Oarlock's or upstream's: `OARLOCK_LIVE_KUBECONFIG=… cargo test -p oarlock-client --test all -- --ignored live`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn configmap(namespace: &str, name: &str, value: &str, label: &str) -> Obj {
     object
 }
 
-/// A namespace of its own for each test and run.
+/// Creates a namespace for one test and run.
 async fn namespace(client: &Client, test: &str) -> String {
     let name = format!("{test}-{}", std::process::id());
     let namespaces = resource("", "v1", "namespaces").unwrap();
@@ -149,7 +149,7 @@ async fn subresources_answer_with_their_own_types() {
     assert_eq!(object.obj().unwrap().kind(), "TokenRequest");
     let text = object.obj().unwrap().at(&["status", "token"]).unwrap().as_str().unwrap().to_owned();
 
-    // The token of an account that may do nothing: known (403), where a wrong token is unknown (401).
+    // The token of an account without rights: a valid token gives 403, an invalid one 401.
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "nonsense").unwrap();
     let config = Kubeconfig::read(std::env::var("OARLOCK_LIVE_KUBECONFIG").unwrap().as_ref()).unwrap();
@@ -159,7 +159,7 @@ async fn subresources_answer_with_their_own_types() {
     let bearer = Client::new(Arc::new(bearer));
     let unknown = bearer.get(configmaps(), &ns, "x").await.unwrap_err();
     assert!(unknown.is_unauthorized(), "{unknown:?}");
-    // The file is read again after a 401, without a wait.
+    // The file is read again right after a 401.
     std::fs::write(file.path(), &text).unwrap();
     let known = bearer.get(configmaps(), &ns, "x").await.unwrap_err();
     assert!(known.is_forbidden() && known.message.contains("system:serviceaccount:"), "{known:?}");
@@ -270,7 +270,7 @@ async fn many_watches_take_more_than_one_connection_and_end_by_time() {
 #[ignore = "needs a live apiserver"]
 async fn raw_requests_and_unreachable_replicas() {
     let real = endpoint();
-    // A port where nobody listens, beside the real one: calls go on.
+    // An endpoint without a listener beside the real one: calls succeed.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let dead = format!("https://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -289,7 +289,7 @@ async fn raw_requests_and_unreachable_replicas() {
     let none = Client::new(Arc::new(none)).with_timeout(Duration::from_secs(1));
     let status = none.create(configmaps(), configmap("default", "x", "v", "l")).await.unwrap_err();
     assert!(status.is_service_unavailable() && status.message.contains("connect to"), "{status:?}");
-    // One that accepts and then says nothing: nothing was sent, so nothing is unknown.
+    // An endpoint that accepts and never answers: nothing was sent, so no outcome is unknown.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("https://{}", mute.local_addr().unwrap());
     let none = Https::new(endpoint().with_servers(vec![address]), Arc::new(TokioSpawn)).unwrap();

@@ -1,4 +1,4 @@
-//! A provider in a program of its own.
+//! A cloud provider in another process, called over gRPC.
 
 use std::error::Error as _;
 use std::net::IpAddr;
@@ -18,21 +18,21 @@ use tonic_prost::ProstCodec;
 use crate::provider::{Error, Provider};
 use crate::wire;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(2);
+/// Deadline for establishing a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How a provider is reached.
+/// Address and TLS settings of an external provider.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// `https://host:port`, on this host also `http://host:port` and `unix:///path`.
+    /// `https://host:port`; on this host also `http://host:port` and `unix:///path`.
     pub endpoint: String,
-    /// Who signs its certificate (PEM); those that this host trusts when empty.
+    /// Certificate authorities (PEM) trusted for the provider's certificate; the host's when empty.
     pub authorities: String,
-    /// Certificate and key (PEM) to show it.
+    /// Client certificate and key (PEM).
     pub identity: Option<(String, String)>,
 }
 
-/// With these options nobody can be reached.
+/// Error for options with which no connection can ever be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cloud provider {endpoint}: {why}")]
 pub struct BadEndpoint {
@@ -40,7 +40,7 @@ pub struct BadEndpoint {
     why: String,
 }
 
-/// See the module text. Connects when it is first asked, and again whenever the connection is gone.
+/// A [`Provider`] in another process. Connects at the first call, and again after a lost connection.
 #[derive(Debug)]
 pub struct External {
     endpoint: Endpoint,
@@ -48,7 +48,7 @@ pub struct External {
 }
 
 impl External {
-    /// Connects to nothing yet. Must be called inside tokio.
+    /// Creates the provider without connecting. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// [`BadEndpoint`].
@@ -63,7 +63,7 @@ impl External {
         R: Message + Default + 'static,
     {
         let mut request = Request::new(message);
-        // The provider is told as well: what it has not done by then it must not do any more.
+        // The provider gets the deadline too: an operation that is unfinished by then must not be continued.
         request.set_timeout(within);
         let channel = self.channel.lock().clone();
         let exchange = async {
@@ -76,7 +76,7 @@ impl External {
         match timeout(within, exchange).await {
             Ok(answer) => answer,
             Err(_) => {
-                // Nobody may be at the other end any more. Pings would tell, but servers end connections that ping as often as they please.
+                // The peer may be lost. Pings would detect this, but servers close connections that ping too often.
                 *self.channel.lock() = self.endpoint.connect_lazy();
                 Err(Error::Unanswered(format!("nothing within {within:.1?}")))
             }
@@ -149,18 +149,18 @@ fn endpoint(options: &Options) -> Result<Endpoint, String> {
         }
         _ => {}
     }
-    Ok(builder.connect_timeout(CONNECT).tcp_nodelay(true))
+    Ok(builder.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true))
 }
 
-/// Whether a host is this one.
+/// Whether a host name means this machine.
 fn is_here(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// What a status says about the call.
+/// Classifies a status.
 fn failure(status: &Status) -> Error {
-    // One with a cause is our own: there was no connection, or it broke under the call.
+    // A status with a source was created locally: no connection, or a connection that broke during the call.
     if let Some(cause) = status.source() {
         let mut causes = std::iter::successors(Some(cause), |error| (*error).source());
         let text = chain(cause);
@@ -175,13 +175,13 @@ fn failure(status: &Status) -> Error {
     };
     match status.code() {
         Code::NotFound => Error::NotFound(said),
-        // Whoever stands between may say these too.
+        // Proxies may answer with these codes too.
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => Error::Unanswered(said),
         _ => Error::Refused(said),
     }
 }
 
-/// An error with what caused it.
+/// Formats an error with its sources.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| (*error).source());
     let mut texts: Vec<String> = causes.map(ToString::to_string).collect();
@@ -227,7 +227,7 @@ mod tests {
     async fn a_call_that_reached_nobody_is_over() {
         for nobody in ["http://127.0.0.1:1", "unix:///nonexistent/cloud.sock"] {
             let provider = External::new(&options(nobody)).unwrap();
-            let error = provider.instance(wire::GetInstanceRequest::default(), CONNECT).await.unwrap_err();
+            let error = provider.instance(wire::GetInstanceRequest::default(), CONNECT_TIMEOUT).await.unwrap_err();
             assert!(matches!(error, Error::Unsent(_)) && error.is_over(), "{error:?}");
         }
     }

@@ -1,9 +1,9 @@
-//! What a cloud does for a cluster.
+//! Cloud providers: the interface to load balancers and machines of a cloud.
 //!
-//! - [`Provider`]: load balancers of Services and machines of nodes, in the messages of `proto/oarlock/cloud`.
-//! - [`External`]: a provider in a program of its own, called over gRPC.
+//! - [`Provider`]: load balancers of Services and machines of nodes, with the messages of `proto/oarlock/cloud`.
+//! - [`External`]: a provider in another process, called over gRPC.
 //!
-//! Every call is made within a time, after which nothing of it may take effect any more. Who may call, and when, is not decided here.
+//! Every call has a deadline, after which the provider must not continue it. Callers decide who may call and when.
 
 mod external;
 mod provider;

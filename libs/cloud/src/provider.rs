@@ -1,4 +1,4 @@
-//! What a provider can be asked.
+//! The [`Provider`] trait and its errors.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,63 +7,63 @@ use async_trait::async_trait;
 
 use crate::wire;
 
-/// Why a call brought nothing.
+/// Why a provider call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The provider did not hear of it.
+    /// The call did not reach the provider.
     #[error("the provider is out of reach: {0}")]
     Unsent(String),
-    /// Nobody knows whether the provider did it, or does it yet, within the time of the call.
+    /// The provider may have executed the call, or may still do so until the call's deadline.
     #[error("the provider did not answer: {0}")]
     Unanswered(String),
-    /// There is no such load balancer.
+    /// The load balancer does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// The provider says why not.
+    /// The provider refused the call, with this reason.
     #[error("{0}")]
     Refused(String),
 }
 
 impl Error {
-    /// Whether nothing of the call goes on.
+    /// Whether the provider certainly does not continue the call.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         !matches!(self, Self::Unanswered(_))
     }
 }
 
-/// A cloud. Every call may be made again; each has a time within which it is done or given up, at the provider too.
+/// A cloud. Every call may be repeated. Each call has a deadline by which it is finished or abandoned, by the provider too.
 #[async_trait]
 pub trait Provider: Send + Sync + fmt::Debug + 'static {
-    /// Which load balancer a Service has.
+    /// Returns the load balancer of a Service.
     async fn get(
         &self,
         request: wire::GetLoadBalancerRequest,
         within: Duration,
     ) -> Result<wire::GetLoadBalancerAnswer, Error>;
 
-    /// Makes or changes it.
+    /// Creates or changes the load balancer of a Service.
     async fn ensure(
         &self,
         request: wire::EnsureLoadBalancerRequest,
         within: Duration,
     ) -> Result<wire::EnsureLoadBalancerAnswer, Error>;
 
-    /// Lets it lead to other nodes.
+    /// Changes the nodes that a load balancer forwards to.
     async fn update(
         &self,
         request: wire::UpdateLoadBalancerRequest,
         within: Duration,
     ) -> Result<wire::UpdateLoadBalancerAnswer, Error>;
 
-    /// Takes it away.
+    /// Deletes the load balancer of a Service.
     async fn delete(
         &self,
         request: wire::DeleteLoadBalancerRequest,
         within: Duration,
     ) -> Result<wire::DeleteLoadBalancerAnswer, Error>;
 
-    /// The machine of a node.
+    /// Returns the machine of a node.
     async fn instance(
         &self,
         request: wire::GetInstanceRequest,

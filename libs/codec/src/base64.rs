@@ -1,10 +1,10 @@
-//! Base64 as Go's standard encoding reads and writes it: line breaks are skipped, errors name the offending byte.
+//! Base64 with the behaviour of Go's standard encoding: line breaks are skipped, errors name the offending byte.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const BAD: u8 = 0xff;
+const INVALID: u8 = 0xff;
 
 const VALUES: [u8; 256] = {
-    let mut table = [BAD; 256];
+    let mut table = [INVALID; 256];
     let mut i = 0;
     while i < 64 {
         #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
@@ -17,13 +17,13 @@ const VALUES: [u8; 256] = {
 };
 
 fn value(byte: u8) -> u8 {
-    VALUES.get(usize::from(byte)).copied().unwrap_or(BAD)
+    VALUES.get(usize::from(byte)).copied().unwrap_or(INVALID)
 }
 
-/// Decodes.
+/// Decodes Base64.
 ///
 /// # Errors
-/// The index of the first byte that does not belong there.
+/// The index of the first invalid byte.
 pub(crate) fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 3);
     let mut bits = 0_u32;
@@ -36,7 +36,7 @@ pub(crate) fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
             b'=' => return padding(text, at, have, bits, out),
             _ => {
                 let v = value(byte);
-                if v == BAD {
+                if v == INVALID {
                     return Err(at - 1);
                 }
                 bits = bits << 6 | u32::from(v);
@@ -49,11 +49,11 @@ pub(crate) fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
             }
         }
     }
-    // Go points at the start of the quantum that the end cuts off.
+    // Go reports the start of the incomplete quantum at the end.
     if have == 0 { Ok(out) } else { Err(at - have as usize) }
 }
 
-/// Finishes after the first `=` at `at - 1`.
+/// Finishes decoding after the first `=` at `at - 1`.
 fn padding(text: &[u8], mut at: usize, have: u32, bits: u32, mut out: Vec<u8>) -> Result<Vec<u8>, usize> {
     let skip = |mut at: usize| {
         while matches!(text.get(at), Some(b'\r' | b'\n')) {
@@ -67,7 +67,7 @@ fn padding(text: &[u8], mut at: usize, have: u32, bits: u32, mut out: Vec<u8>) -
             match text.get(at) {
                 None => return Err(text.len()),
                 Some(b'=') => at += 1,
-                // Go blames the first padding byte.
+                // Go reports the first padding byte.
                 Some(_) => return Err(at - 1),
             }
             out.push((bits >> 4) as u8);
@@ -79,7 +79,7 @@ fn padding(text: &[u8], mut at: usize, have: u32, bits: u32, mut out: Vec<u8>) -
     if at < text.len() { Err(at) } else { Ok(out) }
 }
 
-/// Encodes, with padding.
+/// Encodes bytes as Base64 with padding.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -94,19 +94,19 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     out
 }
 
-/// Whether `text` is what [`encode`] would write: the common case, checked without decoding.
+/// Whether `text` is the output of [`encode`] for some bytes, the common case, checked without decoding.
 pub(crate) fn is_canonical(text: &[u8]) -> bool {
     if !text.len().is_multiple_of(4) {
         return false;
     }
     let body = match text {
-        [rest @ .., last, b'=', b'='] if value(*last) & 0x0f == 0 && value(*last) != BAD => {
-            return rest.iter().all(|b| value(*b) != BAD);
+        [rest @ .., last, b'=', b'='] if value(*last) & 0x0f == 0 && value(*last) != INVALID => {
+            return rest.iter().all(|b| value(*b) != INVALID);
         }
-        [rest @ .., last, b'='] if value(*last) & 0x03 == 0 && value(*last) != BAD => rest,
+        [rest @ .., last, b'='] if value(*last) & 0x03 == 0 && value(*last) != INVALID => rest,
         all => all,
     };
-    body.iter().all(|b| value(*b) != BAD)
+    body.iter().all(|b| value(*b) != INVALID)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Request bodies of any encoding: checks the kind, decodes, and says what is wrong as upstream's handlers do.
+//! Request bodies of any encoding: checks the stated kind, decodes, and answers errors as upstream's handlers do.
 
 use oarlock_meta::{GroupVersionKind, Status};
 use oarlock_schema::{Obj, TypeRef, type_of_kind};
@@ -14,8 +14,7 @@ use crate::yaml;
 /// Decodes the body of a create or update as an object of type `ty`, which must be a top-level type. A body that states no
 /// kind or version gets those of `ty`; one that states another kind is refused.
 ///
-/// # Errors
-/// 400 with upstream's text. Findings of strict validation are no error here: the caller refuses or warns by the request's
+/// 400 with upstream's text. Findings of strict validation are no error of this function: the caller refuses or warns by the request's
 /// `fieldValidation` (see [`strict_error`](crate::strict_error)).
 pub fn decode(format: Format, bytes: &[u8], ty: TypeRef, mode: Mode) -> Result<Decoded<Obj>, Status> {
     let Some(gvk) = ty.gvk else {
@@ -25,7 +24,7 @@ pub fn decode(format: Format, bytes: &[u8], ty: TypeRef, mode: Mode) -> Result<D
     let lost = |error: DecodeError| unrecognized(gvk.kind, error, bytes);
     match format {
         Format::Json => {
-            // Nearly always the kind is right: then one pass is enough.
+            // The kind is nearly always correct; one pass suffices then.
             if let Ok((decoded, false)) = json::decode_noting(bytes, ty, mode)
                 && decoded.value.kind() == gvk.kind
                 && decoded.value.api_version() == default.api_version()
@@ -54,7 +53,7 @@ fn refused(stated: &GroupVersionKind, target: &str, why: impl std::fmt::Display)
     handled_as(&stated.kind, &stated.version, target, why)
 }
 
-/// Checks the kind that a body states against the one that the endpoint takes.
+/// Checks the kind that a body states against the kind of the endpoint.
 fn states(peeked: Peeked, default: &GroupVersionKind) -> Result<GroupVersionKind, Status> {
     let stated = peeked.or(default);
     if stated == *default {
@@ -75,15 +74,15 @@ fn states(peeked: Peeked, default: &GroupVersionKind) -> Result<GroupVersionKind
     Err(refused(&stated, &default.kind, why))
 }
 
-/// Whether a body states another version of the same kind, one that upstream reads before it refuses it: another one that is
-/// served, or one of those that are served no more.
+/// Whether a body states another version of the same kind that upstream decodes before refusing the body: another served version, or one that is no longer
+/// served.
 fn older(stated: &GroupVersionKind, default: &GroupVersionKind) -> bool {
     let known = type_of_kind(&stated.group, &stated.version, &stated.kind).is_some();
     let same_group = stated.group == default.group && (known || stated.version.contains("beta"));
     stated.kind == default.kind && (same_group || stated.group == "extensions")
 }
 
-/// Upstream's text for a kind that its scheme does not know.
+/// Returns upstream's message for a kind that its scheme does not contain.
 #[must_use]
 pub fn no_kind(gvk: &GroupVersionKind) -> String {
     let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";

@@ -1,40 +1,40 @@
-//! What can be wrong with an encoded object, in upstream's words: clients and people match on these texts.
+//! The errors of encoded objects, in upstream's words, because clients and people match on these texts.
 
 use std::fmt::{self, Write as _};
 
 use oarlock_meta::Status;
 
-/// Why bytes are no object of the wanted type. Prints the text that Go's decoders print.
+/// The error for bytes that cannot be decoded as an object of the wanted type. Prints the text of Go's decoders.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes are not well-formed, or nested too deeply.
     #[error("{0}")]
     Syntax(String),
-    /// A value has another type than its field, or its text cannot be read (quantities, times, base64).
+    /// A value has another type than its field, or its text cannot be parsed (quantities, times, base64).
     #[error("{0}")]
     Value(String),
-    /// The kind and version cannot be read (upstream wraps these in "the object provided is unrecognized").
+    /// The kind and version cannot be read (upstream wraps these errors in "the object provided is unrecognized").
     #[error("{0}")]
     Kind(String),
 }
 
-/// What strict field validation found at a place.
+/// The kind of a finding of strict field validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FindingKind {
     /// The type has no such field.
     Unknown,
-    /// The field stands there twice.
+    /// The field occurs twice.
     Duplicate,
-    /// A whole message, from the YAML reader.
+    /// A complete message, from the YAML reader.
     Text,
 }
 
 /// One finding of strict field validation. Prints as `unknown field "spec.foo"`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Finding {
-    /// What is wrong.
+    /// The kind of the finding.
     pub kind: FindingKind,
-    /// Where, as `spec.containers[0].foo`; for [`FindingKind::Text`] the message.
+    /// The path of the field, such as `spec.containers[0].foo`; for [`FindingKind::Text`] the message.
     pub path: String,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The text with which `fieldValidation=Strict` refuses an object that has findings; `None` when there are none.
+/// Returns the message with which `fieldValidation=Strict` refuses an object with findings; `None` without findings.
 #[must_use]
 pub fn strict_error(findings: &[Finding]) -> Option<String> {
     let (first, rest) = findings.split_first()?;
@@ -60,30 +60,30 @@ pub fn strict_error(findings: &[Finding]) -> Option<String> {
     Some(text)
 }
 
-/// The 400 for a body that states `kind` and `version` but cannot be read as the endpoint's `target` kind.
+/// Makes the 400 for a body that states `kind` and `version` but cannot be decoded as the endpoint's `target` kind.
 #[must_use]
 pub fn handled_as(kind: &str, version: &str, target: &str, why: impl fmt::Display) -> Status {
     let version = oarlock_meta::quote::quote(version);
     Status::bad_request(format!("{kind} in version {version} cannot be handled as a {target}: {why}"))
 }
 
-/// The 400 for a body whose kind cannot even be told.
+/// Makes the 400 for a body whose kind cannot be determined.
 #[must_use]
 pub fn unrecognized(target: &str, why: impl fmt::Display, body: &[u8]) -> Status {
     let summary = summary(body);
     Status::bad_request(format!("the object provided is unrecognized (must be of type {target}): {why} ({summary})"))
 }
 
-/// The first bytes of a body: as text when it looks like JSON, in hexadecimal otherwise.
+/// Returns the first bytes of a body: as text if the body looks like JSON, in hexadecimal otherwise.
 fn summary(body: &[u8]) -> String {
-    const MAX: usize = 30;
-    let shown = body.get(..MAX).unwrap_or(body);
-    let tail = if body.len() > MAX { " ..." } else { "" };
+    const MAX_BODY_BYTES: usize = 30;
+    let shown = body.get(..MAX_BODY_BYTES).unwrap_or(body);
+    let tail = if body.len() > MAX_BODY_BYTES { " ..." } else { "" };
     match body.first() {
         None => "<empty>".to_owned(),
         Some(b'{') => format!("{}{tail}", String::from_utf8_lossy(shown)),
         Some(_) => {
-            let mut out = String::with_capacity(2 * MAX + 4);
+            let mut out = String::with_capacity(2 * MAX_BODY_BYTES + 4);
             for byte in shown {
                 let _ = write!(out, "{byte:02x}");
             }

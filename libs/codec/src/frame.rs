@@ -1,13 +1,13 @@
-//! Where a decoder stands: a path on the stack that costs nothing until something is wrong.
+//! The path of the value that a decoder is reading, kept on the stack and formatted only for errors.
 //!
-//! It prints in two forms: strict findings show indexes and map keys (`spec.containers[0].foo`), Go's type errors show
-//! only the fields, with the innermost struct in front (`PodSpec.spec.hostNetwork`).
+//! A path prints in two forms: strict findings show indexes and map keys (`spec.containers[0].foo`), Go's type errors show
+//! only the fields, prefixed by the innermost struct (`PodSpec.spec.hostNetwork`).
 
 use std::fmt::Write as _;
 
 use oarlock_schema::{FieldDef, TypeRef};
 
-/// One step from the object's root.
+/// One step of a path from the object's root.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
     up: Option<&'a Frame<'a>>,
@@ -20,7 +20,7 @@ enum Step<'a> {
     Field(TypeRef, &'static FieldDef),
     Index(usize),
     Key(&'a str),
-    /// A value with a decoder of its own begins; Go names errors inside it after the struct outside.
+    /// The start of a value with a decoder of its own; Go names errors inside such a value after the struct around it.
     Inner,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Frame<'a> {
         Frame { up: Some(self), step: Step::Inner }
     }
 
-    /// The path of a field `name` at this place, as strict findings print it.
+    /// Returns the path of a field `name` of this value, in the form of strict findings.
     pub(crate) fn finding(&self, name: &str) -> String {
         let mut out = String::new();
         self.write(&mut out);
@@ -86,7 +86,7 @@ impl<'a> Frame<'a> {
         out.push_str(name);
     }
 
-    /// The text of Go's type error here: `what` (as `number 1.5`) was found where `wanted` (as `int32`) belongs.
+    /// Returns Go's type error: the value is `what` (such as `number 1.5`), the field needs `wanted` (such as `int32`).
     pub(crate) fn type_error(&self, what: &str, wanted: &str) -> String {
         let mut fields = String::new();
         let mut owner = None;
@@ -123,7 +123,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Go's name of the embedded struct through which a field is reached, which its type errors show.
+/// Returns Go's name of the embedded struct that contains a field; Go's type errors show this name.
 fn embedded(ty: TypeRef, def: &FieldDef) -> Option<&'static str> {
     let inlined = match ty.short_name() {
         "Volume" => "VolumeSource",

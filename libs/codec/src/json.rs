@@ -1,4 +1,4 @@
-//! JSON, as upstream's servers read and write it.
+//! JSON with the behaviour of upstream's servers.
 
 mod decode;
 mod encode;

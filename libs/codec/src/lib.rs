@@ -1,11 +1,11 @@
-//! JSON, YAML and protobuf encodings of [`Obj`](oarlock_schema::Obj), and the negotiation of which one to use.
+//! JSON, YAML and protobuf encodings of [`Obj`](oarlock_schema::Obj), and the negotiation of a request's encoding.
 //!
-//! * [`json`]: schema-directed decoding straight from bytes, Go-compatible encoding, and the place for `resourceVersion`.
+//! * [`json`]: schema-directed decoding straight from bytes, Go-compatible encoding, and the position of `resourceVersion`.
 //! * [`protobuf`]: the binary form with its envelope and watch frames.
 //! * [`yaml`]: YAML bodies and answers.
 //! * [`tree`]: typing a generic [`Value`](oarlock_schema::Value) (after patches, from YAML) and the way back.
-//! * [`negotiate`]: media types. [`body`]: request bodies of any encoding, with upstream's answers when they cannot be read.
-//! * [`partial`]: objects shown as their metadata only. [`printers`]: the cells of tables.
+//! * [`negotiate`]: media types. [`body`]: request bodies of any encoding, with upstream's answers to bodies that cannot be decoded.
+//! * [`partial`]: objects reduced to their metadata. [`printers`]: the cells of tables.
 //!
 //! Every decoder builds canonical structs in one pass and reports unknown and duplicate fields with upstream's texts.
 

@@ -1,4 +1,4 @@
-//! Which encoding a request has and which one its answer gets: `Content-Type` and `Accept` as upstream reads them.
+//! Content negotiation: the encoding of a request and of its answer, by `Content-Type` and `Accept` as upstream reads the headers.
 
 use std::cmp::Ordering;
 
@@ -16,10 +16,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// In the order of preference, which decides where a client takes anything.
+    /// All encodings in order of preference, which decides if a client accepts any.
     pub const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
-    /// The media type.
+    /// Returns the media type.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Format {
         }
     }
 
-    /// The `Content-Type` of a watch in this encoding; YAML has none.
+    /// Returns the `Content-Type` of a watch in this encoding; YAML has none.
     #[must_use]
     pub const fn stream_type(self) -> Option<&'static str> {
         match self {
@@ -44,10 +44,10 @@ impl Format {
     }
 }
 
-/// What the answer holds instead of the object itself.
+/// The form of the object in the answer: the object itself, a table, or metadata only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Transform {
-    /// The object as it is.
+    /// The object unchanged.
     #[default]
     None,
     /// A `Table` (`as=Table`).
@@ -58,16 +58,16 @@ pub enum Transform {
     MetadataList,
 }
 
-/// How an answer is to look.
+/// The encoding and form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Representation {
     /// The encoding.
     pub format: Format,
-    /// What it holds.
+    /// The form of the object.
     pub transform: Transform,
-    /// Version of the transform in `meta.k8s.io`: `v1` or `v1beta1`; `v1` without one.
+    /// Version of the form in `meta.k8s.io`: `v1` or `v1beta1`; `v1` for an object itself.
     pub version: &'static str,
-    /// Indented JSON is asked for by the media type.
+    /// Whether the media type asks for indented JSON.
     pub pretty: bool,
 }
 
@@ -76,21 +76,21 @@ impl Representation {
     pub const JSON: Self = Self { format: Format::Json, transform: Transform::None, version: "v1", pretty: false };
 }
 
-/// What an endpoint can answer with.
+/// The encodings and forms that an endpoint supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Objects have a protobuf form. Custom resources have none, but their metadata does.
+    /// Whether objects have a protobuf form. Custom resources have none, but their metadata does.
     pub protobuf: bool,
-    /// Objects can be shown as tables and as metadata.
+    /// Whether objects can be shown as tables and as metadata.
     pub transforms: bool,
 }
 
 impl Endpoint {
-    /// A built-in resource.
+    /// The endpoint of a built-in resource.
     pub const BUILT_IN: Self = Self { protobuf: true, transforms: true };
-    /// A custom resource.
+    /// The endpoint of a custom resource.
     pub const CUSTOM: Self = Self { protobuf: false, transforms: true };
-    /// Discovery, version, errors: objects that are no resource.
+    /// The endpoint of objects that are no resource: discovery, version, errors.
     pub const PLAIN: Self = Self { protobuf: true, transforms: false };
 }
 
@@ -110,7 +110,7 @@ struct Clause<'a> {
 /// Chooses the representation of an answer.
 ///
 /// # Errors
-/// 406 with upstream's text when the client takes nothing that the endpoint has.
+/// 406 with upstream's text when the client accepts none of the endpoint's representations.
 pub fn output(accept: &str, endpoint: Endpoint) -> Result<Representation, Status> {
     choose(accept, endpoint).ok_or_else(|| Status::not_acceptable(&ACCEPTED))
 }
@@ -125,7 +125,7 @@ pub fn stream(accept: &str, endpoint: Endpoint) -> Result<Representation, Status
         .ok_or_else(|| Status::not_acceptable(&ACCEPTED_STREAMS))
 }
 
-/// The encoding of a request body. An empty type is JSON.
+/// Returns the encoding of a request body. An empty type is JSON.
 ///
 /// # Errors
 /// 415 with upstream's text.
@@ -138,7 +138,7 @@ pub fn input(content_type: &str) -> Result<Format, Status> {
         .ok_or_else(|| Status::unsupported_media_type(&ACCEPTED))
 }
 
-/// The media type of a `Content-Type` header in lower case, without its parameters; `None` when it is malformed.
+/// Returns the media type of a `Content-Type` header in lower case, without its parameters; `None` for a malformed header.
 #[must_use]
 pub fn media_type(content_type: &str) -> Option<String> {
     let (media, mut params) = content_type.split_once(';').unwrap_or((content_type, ""));
@@ -165,7 +165,7 @@ pub fn media_type(content_type: &str) -> Option<String> {
     Some(media)
 }
 
-/// Skips a token or a quoted text and gives what follows.
+/// Skips a token or a quoted text and returns the remaining text.
 fn param_value(text: &str) -> Option<&str> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([';', ' ', '\t']).unwrap_or(text.len());
@@ -186,7 +186,7 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&b))
 }
 
-/// Whether a request wants indented JSON: by `pretty` in its query, or because it comes from a person's tool.
+/// Whether a request asks for indented JSON: by `pretty` in its query, or by a user agent that people use interactively.
 #[must_use]
 pub fn wants_pretty(pretty: Option<&str>, user_agent: &str) -> bool {
     match pretty {
@@ -214,8 +214,8 @@ fn choose(accept: &str, endpoint: Endpoint) -> Option<Representation> {
     None
 }
 
-/// The alternatives, best first. Upstream's order is no strict order (a concrete type goes before a wildcard of any
-/// quality), so its sort, an insertion sort for so few, is repeated here.
+/// Returns the alternatives, best first. Upstream's order is no strict weak order (a concrete type goes before a wildcard of any
+/// quality), so the result depends on upstream's sort, an insertion sort for so few items, which is repeated here.
 fn clauses(accept: &str) -> Vec<Clause<'_>> {
     let mut sorted: Vec<Clause<'_>> = Vec::new();
     for clause in accept.split(',').filter_map(clause) {
@@ -252,7 +252,7 @@ fn clause(text: &str) -> Option<Clause<'_>> {
             continue;
         }
         match name.trim_matches(' ') {
-            // What cannot be read counts as nothing.
+            // An unreadable quality counts as zero.
             "q" => clause.quality = value.parse().unwrap_or(0.0),
             name => clause.params.push((name, value.trim_matches(' '))),
         }
@@ -260,7 +260,7 @@ fn clause(text: &str) -> Option<Clause<'_>> {
     Some(clause)
 }
 
-/// The representation that a clause asks of a format; `None` when the endpoint has no such thing.
+/// Returns the representation that a clause asks of a format; `None` when the endpoint does not support the representation.
 fn accepts(clause: &Clause<'_>, format: Format, endpoint: Endpoint) -> Option<Representation> {
     let param = |name: &str| clause.params.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| *value);
     if param("stream").is_some_and(|schema| schema != "watch" || format == Format::Yaml) || param("sv").is_some() {

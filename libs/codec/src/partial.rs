@@ -1,11 +1,11 @@
-//! Objects shown as their metadata only: what metadata informers (garbage collection, quota) ask for.
+//! Reduces objects to their metadata, for metadata informers (garbage collection, quota).
 
 use oarlock_schema::{Obj, type_named};
 
 use crate::json::text::Text;
 use crate::source::{Kind, Source};
 
-/// The `PartialObjectMetadata` of an object; `version` is that of `meta.k8s.io`. `None` only if the schema lacks the type.
+/// Makes the `PartialObjectMetadata` of an object; `version` is that of `meta.k8s.io`. `None` only if the schema lacks the type.
 #[must_use]
 pub fn metadata(obj: &Obj, version: &str) -> Option<Obj> {
     let mut partial = Obj::new(type_named("meta/v1.PartialObjectMetadata")?);
@@ -16,7 +16,7 @@ pub fn metadata(obj: &Obj, version: &str) -> Option<Obj> {
     Some(partial)
 }
 
-/// The same from an object's compact JSON to JSON, without decoding: the metadata is copied as it stands. `None` when the
+/// Converts an object's compact JSON to the JSON of its `PartialObjectMetadata` without decoding: the metadata is copied unchanged. `None` when the
 /// bytes are no object.
 #[must_use]
 pub fn metadata_json(object: &[u8], version: &str) -> Option<Vec<u8>> {

@@ -1,7 +1,7 @@
-//! The cells of `kubectl get`: one function per kind, upstream's strings (`pkg/printers/internalversion`).
+//! The cells of `kubectl get`: one function per kind, with upstream's texts (`pkg/printers/internalversion`).
 //!
-//! Columns are facts of the resource ([`Resource::columns`](oarlock_schema::Resource)); what stands in them is said here, by a row of [`ROWS`] per
-//! resource. A resource without a row shows its name and creation time.
+//! Columns are facts of the resource ([`Resource::columns`](oarlock_schema::Resource)); the cells come from the printer in the resource's row of [`ROWS`].
+//! A resource without a row shows its name and creation time.
 
 mod admission;
 mod apps;
@@ -32,7 +32,7 @@ pub use now::Now;
 /// One row of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Cells in column order. A kind may give more or fewer than it has columns, as upstream.
+    /// Cells in column order. Some kinds have more or fewer cells than columns, as upstream.
     pub cells: Vec<Value>,
     /// Reason and message of the condition `Completed`, which lets clients hide finished pods.
     pub completed: Option<(&'static str, &'static str)>,
@@ -44,16 +44,16 @@ impl From<Vec<Value>> for Row {
     }
 }
 
-/// Cells of anything that is a node of the tree.
+/// Makes cells of anything that converts to a node of the tree.
 macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$(oarlock_schema::Value::from($cell)),*] };
 }
 pub(crate) use cells;
 
-/// Makes the row of one object.
+/// A printer: makes the row of one object.
 pub type Print = fn(&Struct, Now) -> Row;
 
-/// The printer of a resource; look it up once per list.
+/// Returns the printer of a resource; look up the printer once per list.
 #[must_use]
 pub fn printer(resource: &Resource) -> Print {
     let found = ROWS.iter().find(|(group, plural, _)| (*group, *plural) == (resource.group, resource.plural));
@@ -63,13 +63,13 @@ pub fn printer(resource: &Resource) -> Print {
                 .map_or_else(Row::default, |view| autoscaling::horizontal_v1(view, now).into())
         },
         Some((_, _, print)) => *print,
-        // Without columns of its own a resource has Name and Age or Created At.
+        // A resource without columns of its own has Name and Age or Created At.
         None if resource.columns.iter().any(|c| c.name == "Age") => named_and_age,
         None => named_and_created,
     }
 }
 
-/// The printer of Scale, the subresource with columns of its own ([`SCALE_COLUMNS`]).
+/// Returns the printer of Scale, the subresource with columns of its own ([`SCALE_COLUMNS`]).
 #[must_use]
 pub fn scale_printer() -> Print {
     |node, now| {
@@ -81,10 +81,10 @@ pub fn scale_printer() -> Print {
 pub const SCALE_COLUMNS: [(&str, &str, &str); 4] =
     [("Name", "string", "name"), ("Desired", "integer", ""), ("Available", "integer", ""), ("Age", "string", "")];
 
-/// By what the rows of a list are sorted.
+/// The sort key of a list's rows.
 pub type Order = fn(&Obj) -> (i64, String);
 
-/// The order of a list's table where it is not that of the list: flow schemas stand by precedence, then name.
+/// Returns the sort key of a list's table, if its order differs from that of the list: flow schemas are sorted by precedence, then name.
 #[must_use]
 pub fn order(resource: &Resource) -> Option<Order> {
     ((resource.group, resource.plural) == ("flowcontrol.apiserver.k8s.io", "flowschemas")).then_some(flow::precedence)

@@ -1,4 +1,4 @@
-//! Protobuf, as upstream's generated Go code reads and writes it: bodies in the `k8s\0` envelope, watch frames.
+//! Protobuf with the behaviour of upstream's generated Go code: bodies in the `k8s\0` envelope, watch frames.
 
 mod decode;
 mod encode;

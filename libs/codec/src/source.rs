@@ -1,8 +1,8 @@
-//! Where a schema-directed walk reads from: JSON text or a generic tree.
+//! The input of a schema-directed walk: JSON text or a generic tree.
 
 use std::borrow::Cow;
 
-/// Kind of the next value.
+/// The kind of the next value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Null,
@@ -14,7 +14,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Go's word for it in type errors.
+    /// Returns Go's word for the kind in type errors.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -33,14 +33,14 @@ pub(crate) enum Num<'de> {
     Text(Cow<'de, str>),
 }
 
-/// Why a walk stops at once.
+/// An error that stops a walk at once.
 #[derive(Debug)]
 pub(crate) enum Fail {
-    /// Not well-formed; the text is worked out afterwards.
+    /// The text is malformed; the message is found afterwards.
     Syntax,
-    /// Nested too deeply.
+    /// The nesting is too deep.
     Depth,
-    /// A value that its type's own decoder refuses. Boxed twice so that results fit two registers.
+    /// A value's own decoder refuses the value. Boxed twice so that results fit in two registers.
     Value(Box<Box<str>>),
 }
 
@@ -51,26 +51,26 @@ impl Fail {
     }
 }
 
-/// A reader of one value. After `peek` said what comes, exactly one matching call takes it.
+/// A reader of one value. After `peek` returned a kind, exactly one matching call consumes the value.
 pub(crate) trait Source<'de> {
-    /// What comes next.
+    /// Returns the kind of the next value.
     fn peek(&mut self) -> Result<Kind, Fail>;
-    /// Takes `null`.
+    /// Consumes `null`.
     fn null(&mut self) -> Result<(), Fail>;
-    /// Takes a boolean.
+    /// Consumes a boolean.
     fn bool(&mut self) -> Result<bool, Fail>;
-    /// Takes a number.
+    /// Consumes a number.
     fn number(&mut self) -> Result<Num<'de>, Fail>;
-    /// Takes a text.
+    /// Consumes a text.
     fn str(&mut self) -> Result<Cow<'de, str>, Fail>;
     /// Enters a list or map.
     fn begin(&mut self);
-    /// Moves to the next item; `false` at the end, which leaves the list.
+    /// Moves to the next item; returns `false` at the end of the list, which leaves the list.
     fn next_item(&mut self, first: bool) -> Result<bool, Fail>;
-    /// Moves to the next entry and gives its key; `None` at the end, which leaves the map.
+    /// Moves to the next entry and returns its key; `None` at the end of the map, which leaves the map.
     fn next_key(&mut self, first: bool) -> Result<Option<Cow<'de, str>>, Fail>;
-    /// Skips any value; `depth` is how deep it lies.
+    /// Skips any value at depth `depth`.
     fn skip(&mut self, depth: u32) -> Result<(), Fail>;
-    /// Takes any value as compact JSON text; a text value with its quotes.
+    /// Consumes any value and returns compact JSON text; a text value has its quotes.
     fn raw(&mut self, depth: u32) -> Result<Cow<'de, str>, Fail>;
 }

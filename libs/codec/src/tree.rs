@@ -1,4 +1,4 @@
-//! Generic values and typed structs: a patch works on either and comes back through here.
+//! Converts between generic values and typed structs; a patch works on either form.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use crate::source::{Fail, Kind, Num, Source};
 use crate::walk::{Decoded, Mode, Walk};
 
 /// Reads a value, generic or already typed, as an object of type `ty`, with the rules and the texts of the JSON decoder.
-/// Where it states no `kind` and `apiVersion`, those of `ty` are set.
+/// If the value states no `kind` and `apiVersion`, those of `ty` are set.
 ///
 /// # Errors
-/// [`DecodeError::Value`] for type errors and unreadable texts, [`DecodeError::Syntax`] for a value nested too deeply.
+/// [`DecodeError::Value`] for type errors and unreadable texts, [`DecodeError::Syntax`] for a value with too deep nesting.
 pub fn type_value(value: &Value, ty: TypeRef, mode: Mode) -> Result<Decoded<Obj>, DecodeError> {
     let mut walk = Walk::new(Tree::new(value), mode);
     let root = walk.root(ty);
@@ -22,10 +22,10 @@ pub fn type_value(value: &Value, ty: TypeRef, mode: Mode) -> Result<Decoded<Obj>
     Ok(Decoded { value: Obj::from_root(stamp(root)), findings: walk.findings })
 }
 
-/// Reads a value as any shape: a patch of one field, a default.
+/// Reads a value as any shape, such as a patch of one field, or a default.
 ///
 /// # Errors
-/// As [`type_value`].
+/// As for [`type_value`].
 pub fn type_as(value: &Value, shape: &Shape) -> Result<Value, DecodeError> {
     let mut walk = Walk::new(Tree::new(value), Mode::Lenient);
     let typed = walk.shaped(shape);
@@ -43,7 +43,7 @@ fn finish<T>(walk: &mut Walk<'_, Tree<'_>>, result: Result<T, Fail>) -> Result<T
     }
 }
 
-/// Sets `kind` and `apiVersion` where they are missing and the type has them.
+/// Sets `kind` and `apiVersion` if missing, for types that have a kind.
 pub(crate) fn stamp(root: Struct) -> Struct {
     let Some(gvk) = root.ty().gvk else { return root };
     let has = |name: &str| root.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
@@ -55,7 +55,7 @@ pub(crate) fn stamp(root: Struct) -> Struct {
     obj.into_root()
 }
 
-/// The generic form of a struct: maps all the way down, as JSON would give.
+/// Returns the generic form of a struct: maps at all levels, as JSON decoding gives.
 #[must_use]
 pub fn untype(node: &Struct) -> Value {
     let mut entries = ThinVec::with_capacity(node.entries().len());
@@ -75,7 +75,7 @@ fn untype_field(def: &FieldDef, value: &Value) -> Value {
     }
 }
 
-/// The generic form of any value.
+/// Returns the generic form of any value.
 #[must_use]
 pub fn untype_value(value: &Value) -> Value {
     match value {
@@ -88,10 +88,10 @@ pub fn untype_value(value: &Value) -> Value {
     }
 }
 
-/// A reader over a tree.
+/// A [`Source`] that reads a tree.
 pub(crate) struct Tree<'a> {
     next: Option<&'a Value>,
-    /// The next value is a field set, whose text is JSON already.
+    /// Whether the next value is a field set, whose text is JSON already.
     embedded: bool,
     open: Vec<Level<'a>>,
 }

@@ -1,8 +1,8 @@
-//! The schema-directed walk: reads a value against its type and leaves a canonical struct.
+//! The schema-directed walk: reads a value against its type and makes a canonical struct.
 //!
-//! It behaves as Go's decoder does: names are matched exactly, `null` leaves values alone and clears pointers, a repeated
-//! field is decoded on top of the first, the first type error is remembered while reading goes on (so that a syntax error
-//! further on wins), and a type with a decoder of its own fails at once.
+//! The walk behaves as Go's decoder does: names are matched exactly, `null` leaves values unchanged and clears pointers, a repeated
+//! field is decoded on top of the first, the first type error is kept while reading continues (so that a later syntax error
+//! takes precedence), and a type with a decoder of its own fails at once.
 
 use std::borrow::Cow;
 
@@ -21,18 +21,18 @@ mod schema_or;
 
 pub(crate) use schema_or::schema_type;
 
-/// How deep a tree may be. Go allows 10,000 levels; no real object is near either limit, and everything that walks a tree
-/// recurses, on the stack of a request's task. What builds trees from other trees (patches, aliases) must keep to it too.
+/// The deepest nesting of a tree. Go allows 10,000 levels; no real object is near either limit, and all code that walks a tree
+/// recurses on the stack of a request's task. Code that builds trees from other trees (patches, aliases) must keep this limit too.
 pub const MAX_DEPTH: u32 = 400;
 
-/// As many findings as upstream reports at most.
+/// The most findings that upstream reports.
 const MAX_FINDINGS: usize = 100;
 
-/// How many bytes of text all findings may have together, repeated ones included: each text contains the path, and a key in a path may be as long as the
+/// The most bytes of text that all findings may have together, repeated ones included: each text contains the path, and a key in a path may be as long as the
 /// body.
 const MAX_FINDING_TEXT: usize = 1 << 20;
 
-/// What to do about unknown and duplicate fields.
+/// The treatment of unknown and duplicate fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
     /// Drop them silently (`fieldValidation=Ignore`).
@@ -42,10 +42,10 @@ pub enum Mode {
     Strict,
 }
 
-/// A decoded value with what strict validation found.
+/// A decoded value with the findings of strict validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded<T> {
-    /// The value; a struct is canonical but for empty lists and maps that always appear: they stay as they were written.
+    /// The value; a struct is canonical except that empty lists and maps that always appear stay as written.
     pub value: T,
     /// Unknown and duplicate fields in the order of the text, at most 100, each once; empty in [`Mode::Lenient`].
     pub findings: Vec<Finding>,
@@ -55,11 +55,11 @@ pub(crate) struct Walk<'w, S> {
     pub(crate) src: S,
     pub(crate) findings: Vec<Finding>,
     finding_text: usize,
-    /// The first type error; reading goes on behind it.
+    /// The first type error; reading continues after the error.
     pub(crate) saved: Option<Box<str>>,
-    /// The root has a field that is `kind` or `apiVersion` but for its case, which upstream takes for them when it peeks.
+    /// Whether the root has a field that equals `kind` or `apiVersion` except for its case; upstream's peek reads such a field as the kind.
     pub(crate) shadowed: bool,
-    /// What is decoded of the struct that is read.
+    /// The wanted fields of the current struct.
     pub(crate) wanted: &'w Wanted,
     strict: bool,
     depth: u32,
@@ -71,7 +71,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         Self { src, findings: Vec::new(), finding_text: 0, saved: None, shadowed: false, wanted, strict, depth: 0 }
     }
 
-    /// Reads leniently what lies so deep in another tree.
+    /// Makes a lenient walk of a value at depth `depth` of another tree.
     pub(crate) fn below(src: S, depth: u32) -> Self {
         Self { depth, ..Self::new(src, Mode::Lenient) }
     }
@@ -107,14 +107,14 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         }
     }
 
-    /// Remembers a type error and skips the value.
+    /// Records a type error and skips the value.
     #[cold]
     fn mismatch(&mut self, what: &str, shape: &Shape, frame: &Frame<'_>) -> Result<(), Fail> {
         self.save(|| frame.type_error(what, &go_type(shape)));
         self.src.skip(self.depth)
     }
 
-    /// Remembers the first type error. No text is made for later ones: each text contains the path, and every item may have an error.
+    /// Records the first type error. Later errors are not formatted: each text contains the path, and every item may have an error.
     #[cold]
     fn save(&mut self, text: impl FnOnce() -> String) {
         self.saved.get_or_insert_with(|| text().into());
@@ -134,7 +134,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         let mut node = old.unwrap_or_else(|| Struct::with_capacity(ty, 4));
         let wanted = self.wanted;
         let mut seen = Seen::default();
-        let mut again = MapsAgain::default();
+        let mut repeated_maps = RepeatedMaps::default();
         let mut last = None;
         let mut first = true;
         while let Some(key) = self.src.next_key(first)? {
@@ -147,7 +147,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
                 self.src.skip(self.depth)?;
                 continue;
             };
-            let repeated = seen.again(id);
+            let repeated = seen.is_repeat(id);
             if repeated {
                 self.find(FindingKind::Duplicate, def.name, frame);
             }
@@ -162,7 +162,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
             let kind = self.src.peek()?;
             if kind == Kind::Null {
                 self.src.null()?;
-                again.forget(id);
+                repeated_maps.forget(id);
                 if (def.pointer || matches!(def.shape, Shape::List(_) | Shape::Map(_) | Shape::Bytes))
                     && let Some(slot) = node.field_mut(id)
                 {
@@ -170,7 +170,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
                 }
                 continue;
             }
-            // Values are made where they stay: moving them around costs more than reading them.
+            // Values are read into their final position: moving them costs more than reading them.
             let slot = node.entry(id, || Value::Null);
             if kind == Kind::Str && matches!(def.shape, Shape::Str) {
                 *slot = Value::Str(to_str(self.src.str()?));
@@ -178,20 +178,20 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
             }
             if let (true, Shape::Map(inner), Kind::Map) = (repeated, &def.shape, kind) {
                 let more = self.entries(inner, &frame.field(ty, def))?;
-                again.add(id, more);
+                repeated_maps.add(id, more);
                 continue;
             }
             self.value(kind, &def.shape, &frame.field(ty, def), slot)?;
         }
         self.depth -= 1;
         self.wanted = wanted;
-        again.settle(&mut node);
+        repeated_maps.settle(&mut node);
         canonical::settle_written(&mut node);
         Ok(node)
     }
 
-    /// Reads a value that is not null. A value of the wrong type is remembered and leaves the slot alone. What the slot held
-    /// before is what structs and maps are read on top of.
+    /// Reads a value that is not null. A value of the wrong type is recorded as an error and leaves the slot unchanged. Structs and maps are read on top of the
+    /// slot's previous value.
     fn value(&mut self, kind: Kind, shape: &Shape, frame: &Frame<'_>, slot: &mut Value) -> Result<(), Fail> {
         match (shape, kind) {
             (Shape::Str, Kind::Str) => *slot = Value::Str(to_str(self.src.str()?)),
@@ -232,7 +232,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         Ok(())
     }
 
-    /// Reads a list item or map value into a slot that is null; `null` and values of the wrong type leave it so.
+    /// Reads a list item or map value into a null slot; `null` and values of the wrong type leave the slot null.
     fn item(&mut self, shape: &Shape, frame: &Frame<'_>, slot: &mut Value) -> Result<(), Fail> {
         match self.src.peek()? {
             Kind::Null => self.src.null(),
@@ -255,7 +255,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         Ok(())
     }
 
-    /// The entries of a map as they come.
+    /// Returns the entries of a map in input order.
     fn entries(&mut self, inner: &Shape, frame: &Frame<'_>) -> Result<ThinVec<(Str, Value)>, Fail> {
         self.enter()?;
         let mut keys = Keys::default();
@@ -263,7 +263,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         let mut first = true;
         while let Some(key) = self.src.next_key(first)? {
             first = false;
-            if self.strict && keys.again(&entries, &key) {
+            if self.strict && keys.is_repeat(&entries, &key) {
                 self.find(FindingKind::Duplicate, &key, frame);
             }
             entries.push((to_str(key), Value::Null));
@@ -278,12 +278,12 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
     }
 }
 
-/// Entries of map fields that occur several times in one struct. Each occurrence adds to the map; to insert its entries at once would move the others each
+/// Entries of map fields that occur several times in one struct. Each occurrence adds to the map; inserting its entries at once would move the others each
 /// time, so all are collected until the struct is complete.
 #[derive(Default)]
-struct MapsAgain(Vec<(FieldId, ThinVec<(Str, Value)>)>);
+struct RepeatedMaps(Vec<(FieldId, ThinVec<(Str, Value)>)>);
 
-impl MapsAgain {
+impl RepeatedMaps {
     fn add(&mut self, id: FieldId, entries: ThinVec<(Str, Value)>) {
         match self.0.iter_mut().find(|(known, _)| *known == id) {
             Some((_, all)) => all.extend(entries),
@@ -291,7 +291,7 @@ impl MapsAgain {
         }
     }
 
-    /// Forgets the entries of a field after a `null`, which clears the field.
+    /// Drops the entries of a field after a `null`, which clears the field.
     fn forget(&mut self, id: FieldId) {
         self.0.retain(|(known, _)| *known != id);
     }
@@ -308,7 +308,7 @@ impl MapsAgain {
     }
 }
 
-/// Fields of one struct that were met already.
+/// The fields of one struct that have been read.
 #[derive(Default)]
 struct Seen {
     low: u64,
@@ -316,7 +316,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn again(&mut self, id: FieldId) -> bool {
+    fn is_repeat(&mut self, id: FieldId) -> bool {
         if id.0 < 64 {
             let bit = 1 << id.0;
             let again = self.low & bit != 0;
@@ -329,14 +329,14 @@ impl Seen {
     }
 }
 
-/// Keys of one map that were met already. As long as keys come sorted, comparing with the last one is enough.
+/// The keys of one map that have been read. As long as keys come sorted, comparing with the last one suffices.
 #[derive(Default)]
 pub(crate) struct Keys {
     unsorted: Option<std::collections::BTreeSet<Str>>,
 }
 
 impl Keys {
-    pub(crate) fn again(&mut self, entries: &[(Str, Value)], key: &str) -> bool {
+    pub(crate) fn is_repeat(&mut self, entries: &[(Str, Value)], key: &str) -> bool {
         if self.unsorted.is_none() {
             match entries.last() {
                 Some((last, _)) if last.as_str() >= key => {
@@ -349,7 +349,7 @@ impl Keys {
     }
 }
 
-/// The zero value of a list item or map value. Empty bytes and lists there come back from storage as empty, not as `null`.
+/// Returns the zero value of a list item or map value. Empty bytes and lists in these positions are stored as empty, not as `null`.
 pub(crate) fn zero_item(shape: &Shape) -> Value {
     match shape {
         Shape::Bytes => Value::from(""),
@@ -365,7 +365,7 @@ pub(crate) fn to_str(text: Cow<'_, str>) -> Str {
     }
 }
 
-/// Name of a shape's Go type. Named texts and numbers (`v1.RestartPolicy`) show as their plain type.
+/// Returns the name of a shape's Go type. Named texts and numbers (`v1.RestartPolicy`) show as their plain type.
 fn go_type(shape: &Shape) -> String {
     match shape {
         Shape::Bool => "bool".into(),
@@ -375,7 +375,7 @@ fn go_type(shape: &Shape) -> String {
         Shape::Bytes => "[]uint8".into(),
         Shape::Struct(ty) => ty.name.rsplit('/').next().unwrap_or(ty.name).to_owned(),
         Shape::List(inner) => format!("[]{}", go_type(inner)),
-        // Nearly every map of quantities is declared so.
+        // Nearly all maps of quantities have this Go type.
         Shape::Map(Shape::Quantity) => "v1.ResourceList".into(),
         Shape::Map(inner) => format!("map[string]{}", go_type(inner)),
         Shape::Quantity => "resource.Quantity".into(),

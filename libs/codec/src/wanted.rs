@@ -1,29 +1,29 @@
-//! Which fields of an object are decoded, where few of them are looked at.
+//! Selects the fields of an object to decode, for callers that read only a few fields.
 
-/// A tree of field names, such as `metadata` with `labels` and `uid`. What is not wanted is not decoded, only checked for its syntax.
+/// A tree of field names, such as `metadata` with `labels` and `uid`. Other fields are not decoded, only checked for their syntax.
 #[derive(Debug)]
 pub struct Wanted {
     named: Vec<(&'static str, Option<Wanted>)>,
-    /// Those that are not named.
+    /// Whether the fields that are not named are wanted.
     others: bool,
 }
 
 static ALL: Wanted = Wanted { named: Vec::new(), others: true };
 
 impl Wanted {
-    /// Everything.
+    /// Returns the tree of all fields.
     #[must_use]
     pub fn all() -> &'static Self {
         &ALL
     }
 
-    /// The fields at these paths and everything in them, and nothing else. Paths lead through lists and maps without naming them; no path
-    /// begins with another.
+    /// Selects the fields at these paths with everything in them, and no others. Paths skip lists and maps; no path
+    /// may begin with another.
     pub fn at<'p>(paths: impl IntoIterator<Item = &'p [&'static str]>) -> Self {
         Self::of(paths, false)
     }
 
-    /// Everything but the fields at these paths.
+    /// Selects everything but the fields at these paths.
     pub fn but<'p>(paths: impl IntoIterator<Item = &'p [&'static str]>) -> Self {
         Self::of(paths, true)
     }
@@ -39,7 +39,7 @@ impl Wanted {
     fn name(&mut self, path: &[&'static str]) {
         let Some((name, rest)) = path.split_first() else { return };
         let node = |others| Some(Self { named: Vec::new(), others });
-        // What a path ends with is wanted whole, or not at all.
+        // The last field of a path is wanted as a whole, or not at all.
         let below = match (rest, self.others) {
             ([], true) => None,
             ([], false) => node(true),
@@ -54,7 +54,7 @@ impl Wanted {
         }
     }
 
-    /// What is wanted of the field with this name; `None` when nothing is.
+    /// Returns the wanted parts of the field with this name; `None` for an unwanted field.
     pub(crate) fn below(&self, name: &str) -> Option<&Self> {
         match self.named.iter().find(|(known, _)| *known == name) {
             Some((_, below)) => below.as_ref(),

@@ -1,4 +1,4 @@
-//! YAML request bodies and answers, as `sigs.k8s.io/yaml` reads and writes them: YAML 1.1 scalars, string keys, sorted maps.
+//! YAML request bodies and answers, with the behaviour of `sigs.k8s.io/yaml`: YAML 1.1 scalars, string keys, sorted maps.
 
 mod read;
 mod resolve;

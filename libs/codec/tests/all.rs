@@ -1,4 +1,4 @@
-//! The encodings against recorded samples and damaged input, and how long they take.
+//! The encodings against recorded samples and damaged input, and their speed.
 
 #![cfg(test)]
 

@@ -1,5 +1,4 @@
-//! What upstream answers to bodies it cannot read, recorded from a kube-apiserver 1.35.0 with fieldValidation=Strict: ours
-//! answers the same texts.
+//! Error texts for bodies that cannot be decoded, against those recorded from a kube-apiserver 1.35.0 with fieldValidation=Strict.
 
 use oarlock_codec::{DecodeError, Mode, handled_as, json, strict_error, unrecognized, yaml};
 use oarlock_schema::{RESOURCES, TypeRef};
@@ -11,7 +10,7 @@ fn type_of(kind: &str) -> TypeRef {
     RESOURCES.iter().find(|r| r.kind == kind && r.group != "events.k8s.io").unwrap_or_else(|| panic!("no {kind}")).ty
 }
 
-/// The message of the 400, or an empty text when the body decodes.
+/// Returns the message of the 400, or an empty text when the body decodes.
 fn answer(kind: &str, media: &str, body: &[u8]) -> String {
     let ty = type_of(kind);
     let attempt = || -> Result<String, (bool, DecodeError)> {

@@ -1,4 +1,4 @@
-//! Damaged input never makes a decoder panic, and whatever decodes encodes to something that decodes to the same object.
+//! Damaged input never makes a decoder panic, and every decoded object encodes to something that decodes to the same object.
 //!
 //! A bounded run with fixed seeds over mutations of real bodies, in every encoding.
 
@@ -23,7 +23,7 @@ fn seeds() -> [(TypeRef, &'static str); 3] {
     [(ty("core/v1.Pod"), POD), (ty("apiextensions/v1.CustomResourceDefinition"), CRD), (ty("core/v1.Secret"), SECRET)]
 }
 
-/// What an object must still be after it went out and in again.
+/// Checks that an object is the same after encoding and decoding.
 fn round_trips(obj: &Obj) {
     let bytes = json::encode(obj);
     let again = json::decode(&bytes.bytes, obj.ty(), Mode::Strict).unwrap();
@@ -66,7 +66,7 @@ fn damaged_protobuf_is_refused_or_read_soundly() {
         for body in damaged(2, &whole, 3000) {
             let _ = protobuf::peek_gvk(&body);
             if let Ok(obj) = protobuf::decode(&body, ty) {
-                // Floats and times at the rim of their range may not come back through JSON; the binary form must.
+                // Floats and times at the limits of their range may not survive JSON; the binary form must preserve them.
                 let wire = protobuf::encode(&obj.value);
                 let again = protobuf::decode(&wire, ty).unwrap().value;
                 assert_eq!(protobuf::encode(&again), wire);
@@ -161,7 +161,7 @@ fn nesting_is_bounded_in_every_encoding() {
     }
 }
 
-/// So many lists in lists, in steps of as many as the text nests and an alias of the step before.
+/// Makes this many nested lists, in steps of the text's greatest nesting plus an alias of the previous step.
 fn aliases_in_lists(depth: usize) -> String {
     let most = 150;
     let mut text = "[&a0 []".to_owned();
@@ -171,7 +171,7 @@ fn aliases_in_lists(depth: usize) -> String {
     text + "]"
 }
 
-/// A message as a field of another, by the number of the field.
+/// Appends a message as a field of another message, with the given field number.
 fn put(field: u8, message: &[u8], out: &mut Vec<u8>) {
     out.push(field << 3 | 2);
     let mut len = message.len();
@@ -183,7 +183,7 @@ fn put(field: u8, message: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(message);
 }
 
-/// So many ControllerRevisions, each of which is the data of another.
+/// Makes this many ControllerRevisions, each of which is the data of another.
 fn revisions(depth: usize) -> Vec<u8> {
     let mut meta = Vec::new();
     put(1, b"apps/v1", &mut meta);
@@ -217,7 +217,7 @@ fn json_read_as_yaml_is_the_same_whether_it_is_taken_for_json_or_not() {
     let mut read = 0;
     for (_, seed) in seeds() {
         for body in damaged(6, seed.as_bytes(), 3000) {
-            // With a break before it, it is not taken for JSON.
+            // A line break before the body keeps the reader from treating the text as JSON.
             let apart = [b"\n", &*body].concat();
             for mode in [Mode::Strict, Mode::Lenient] {
                 let values = [&body, &apart].map(|text| yaml::decode_value(text, mode).map(|read| read.value).ok());

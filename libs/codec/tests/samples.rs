@@ -1,5 +1,5 @@
-//! Objects of every top-level type, filled by upstream's own code and written by it in both encodings: both decode to one
-//! value here, and that value encodes to upstream's bytes again.
+//! Objects of every top-level type, filled and encoded by upstream's own code in both encodings: both decode to one value, and the value encodes to upstream's
+//! bytes again.
 
 use std::io::Read as _;
 use std::sync::LazyLock;
@@ -32,7 +32,7 @@ fn samples() -> Vec<Sample> {
         .collect()
 }
 
-/// Through the codec's own reader of `bytes` fields, which has tests of its own.
+/// Decodes with the codec's own reader of `bytes` fields, which has tests of its own.
 fn unbase64(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut bits = 0_u32;
@@ -58,7 +58,7 @@ fn difference(ours: &[u8], want: &[u8]) -> String {
     format!("at {at} of {}/{}\n    ours {}\n    want {}", ours.len(), want.len(), part(ours), part(want))
 }
 
-/// Runs a check over all samples and lists those that fail.
+/// Runs a check over all samples and lists the failing ones.
 fn check(what: &str, check: impl Fn(&Sample) -> Result<(), String>) {
     let all = samples();
     assert!(all.len() > 400, "only {} samples", all.len());
@@ -77,7 +77,7 @@ fn of_wanted_fields_everything_is_decoded_and_nothing_else() {
         let some = json::decode_wanted(&sample.json, sample.ty, &WANTED).map_err(|e| e.to_string())?;
         let differs = PATHS.iter().find(|path| whole.at(path) != some.at(path));
         differs.map_or(Ok(()), |path| Err(path.join(".")))?;
-        // What is always there is there, empty.
+        // Fields that are always present are present, and empty.
         let empty = json::decode(br#"{"metadata":{},"spec":{}}"#, sample.ty, Mode::Lenient).unwrap().value;
         let below = [(&[][..], &["kind", "apiVersion", "metadata", "spec", "status", "type"][..])];
         for (at, wanted) in
@@ -100,14 +100,14 @@ fn of_wanted_fields_everything_is_decoded_and_nothing_else() {
     assert!(read(r#"{"spec":{"containers":[}}"#).is_err());
 }
 
-/// Types with embedded objects, whose keys we sort and upstream leaves as they came. Go clients send them sorted.
+/// Whether a type has embedded objects, whose keys Oarlock sorts and upstream keeps in input order. Go clients send them sorted.
 fn has_embedded(sample: &Sample) -> bool {
     ["apps/v1.ControllerRevision", "resource/v1.DeviceClass", "resource/v1.ResourceClaim"]
         .iter()
         .any(|ty| sample.name.starts_with(ty))
 }
 
-/// JSON equal byte for byte, or as values where objects are embedded.
+/// Compares JSON byte by byte, or as values if objects are embedded.
 fn same_json(sample: &Sample, ours: &[u8]) -> Result<(), String> {
     let value = |bytes: &[u8]| -> serde_json::Value { serde_json::from_slice(bytes).unwrap() };
     if has_embedded(sample) && value(ours) == value(&sample.json) {
@@ -151,7 +151,7 @@ fn protobuf_comes_back_byte_for_byte() {
     check("protobuf", |sample| {
         let obj = from_protobuf(sample)?;
         let ours = protobuf::encode(&obj);
-        // Bytes that are there but empty cannot be told from absent ones in JSON, so the canonical form drops them.
+        // Present but empty bytes cannot be distinguished from absent ones in JSON, so the canonical form drops them.
         let empty_bytes = sample.name.ends_with("zeros") && ours.len() + 2 == sample.protobuf.len();
         if has_embedded(sample) || empty_bytes {
             let again = protobuf::decode(&ours, sample.ty).map_err(|e| e.to_string())?.value;

@@ -1,4 +1,4 @@
-//! How long one object takes; run by hand: `cargo test --release -p oarlock-codec --test all -- --ignored --nocapture speed`.
+//! Measures the time per object; run by hand: `cargo test --release -p oarlock-codec --test all -- --ignored --nocapture speed`.
 
 #![allow(clippy::disallowed_methods, reason = "it measures real time")]
 

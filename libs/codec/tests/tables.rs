@@ -1,4 +1,4 @@
-//! The cells of tables equal those that upstream's printers give for the same objects: hand-made ones for every rule, and random ones.
+//! The cells of tables equal those of upstream's printers for the same objects: hand-made objects for every rule, and random ones.
 //! Recorded by `xtask/schema/tables` from Kubernetes 1.35.0.
 
 use std::io::Read as _;
@@ -26,7 +26,7 @@ fn cells_equal_upstreams() {
             // Versions and kinds that a default server does not serve.
             None => continue,
         };
-        // Its columns say that the server does not use its printer; a stored Secret has no stringData.
+        // The columns show that the server does not use its printer; a stored Secret has no stringData.
         if kind == "CSIStorageCapacity" || !object["stringData"].is_null() {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// Whether a connection to a server, `scheme://host:port`, is unencrypted and leaves this host. `secured` is the scheme that stands for TLS.
+/// Whether a connection to a server, `scheme://host:port`, is unencrypted and leaves this host. `secured` is the scheme for TLS.
 #[must_use]
 pub fn in_the_clear(server: &str, secured: &str) -> bool {
     let (scheme, rest) = server.split_once("://").unwrap_or(("", server));

@@ -1,4 +1,4 @@
-//! What lies where in `--data-dir`. No other file spells these names.
+//! Paths inside `--data-dir`. No other file spells these names.
 
 use std::path::{Path, PathBuf};
 
@@ -8,68 +8,68 @@ use std::path::{Path, PathBuf};
 /// |---|---|
 /// | `pki/` | keys and certificates, kubeadm's file names |
 /// | `store/` | the embedded store |
-/// | `kubeconfig` | the user's, a superuser as kubeadm's `super-admin.conf` |
-/// | `<component>.kubeconfig` | one per component identity |
+/// | `kubeconfig` | kubeconfig of the user, a superuser as in kubeadm's `super-admin.conf` |
+/// | `<component>.kubeconfig` | kubeconfig of a component's identity |
 /// | `nats/` | credentials of the bus, and nats-server's configuration |
-/// | `nodes/<name>/` | what a kubelet keeps |
-/// | `lock` | held while a process uses the directory |
+/// | `nodes/<name>/` | data of a kubelet |
+/// | `lock` | locked while a process uses the directory |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataDir {
     root: PathBuf,
 }
 
 impl DataDir {
-    /// Where `up` keeps its data unless told otherwise.
+    /// Default data directory of `up`.
     pub const DEFAULT: &'static str = "./.oarlock";
 
-    /// The data directory at `root`. Nothing is read or made.
+    /// Creates the paths for the directory `root`, without I/O.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The directory itself.
+    /// Path of the directory itself.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Keys and certificates.
+    /// Directory of keys and certificates.
     #[must_use]
     pub fn pki(&self) -> PathBuf {
         self.root.join("pki")
     }
 
-    /// The embedded store.
+    /// Directory of the embedded store.
     #[must_use]
     pub fn store(&self) -> PathBuf {
         self.root.join("store")
     }
 
-    /// The user's kubeconfig.
+    /// The user's kubeconfig file.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.root.join("kubeconfig")
     }
 
-    /// A component's kubeconfig: `scheduler.kubeconfig` and the like.
+    /// Kubeconfig file of a component, such as `scheduler.kubeconfig`.
     #[must_use]
     pub fn component_kubeconfig(&self, component: &str) -> PathBuf {
         self.root.join(format!("{component}.kubeconfig"))
     }
 
-    /// Credentials of the bus, and the configuration of its servers.
+    /// Directory of bus credentials and nats-server's configuration.
     #[must_use]
     pub fn nats(&self) -> PathBuf {
         self.root.join("nats")
     }
 
-    /// What the kubelet of a node keeps.
+    /// Data directory of a node's kubelet.
     #[must_use]
     pub fn node(&self, name: &str) -> PathBuf {
         self.root.join("nodes").join(name)
     }
 
-    /// Held while a process uses the directory.
+    /// Lock file, locked while a process uses the directory.
     #[must_use]
     pub fn lock(&self) -> PathBuf {
         self.root.join("lock")

@@ -1,13 +1,13 @@
-//! Durations of flags, as upstream's programs take them.
+//! Parsing of duration flags, as upstream's programs do.
 
 use std::time::Duration;
 
 use oarlock_meta::GoDuration;
 
-/// Reads a duration that is not negative in Go's notation, such as `1m30s`; for `value_parser` of a flag.
+/// Parses a non-negative duration in Go's notation, such as `1m30s`; for `value_parser` of a flag.
 ///
 /// # Errors
-/// Go's text for what is no duration, and that the duration must not be negative.
+/// Go's message for an invalid duration, or a message that the duration must not be negative.
 pub fn duration(text: &str) -> std::result::Result<Duration, String> {
     let duration = GoDuration::parse(text).map_err(|error| error.to_string())?;
     duration.to_std().ok_or_else(|| "must not be negative".to_owned())

@@ -1,8 +1,8 @@
-//! What can be wrong with a configuration file. Every error names the file and, where there is one, the field.
+//! Errors of configuration files. Every error names the file and, where possible, the field.
 
 use std::path::PathBuf;
 
-/// The result of everything in this crate.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a configuration cannot be used.
@@ -14,34 +14,34 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A file could not be written.
     #[error(transparent)]
     Write(#[from] oarlock_pki::Error),
-    /// A file is no YAML or has a field of the wrong type.
+    /// A file is not YAML or has a field of the wrong type.
     #[error("{path}: {source}", path = path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and cause.
         source: serde_norway::Error,
     },
-    /// A field is missing, wrong, or asks for what this program does not do.
+    /// A field is missing, invalid, or requests a feature that this program lacks.
     #[error("{path}: {field}: {reason}", path = path.display())]
     Field {
         /// The file.
         path: PathBuf,
-        /// The field, as a path into the file.
+        /// Path of the field in the file.
         field: String,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
-    /// A server's address is none.
+    /// A server's address is invalid.
     #[error("server: {reason}")]
     Server {
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
     /// A configuration could not be rendered.

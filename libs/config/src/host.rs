@@ -1,9 +1,9 @@
-//! Facts of the machine.
+//! Facts about the host.
 
-/// The name that the host gives itself, as nodes are called.
+/// Returns the host's name, which is the default name of its node.
 ///
 /// # Errors
-/// When the kernel does not say.
+/// When the kernel does not report a name.
 pub fn host_name() -> std::io::Result<String> {
     Ok(std::fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_lowercase())
 }

@@ -1,5 +1,5 @@
-//! The kubeconfig file: `v1.Config` of client-go's `clientcmd/api/v1`. Fields that are not named here are kept out when the
-//! file is written and passed over when it is read, except those that would change who one is: they are refused.
+//! The kubeconfig file: `v1.Config` of client-go's `clientcmd/api/v1`. Unknown fields are ignored when reading and lost when writing. Unsupported fields that would change the
+//! identity are refused.
 
 mod endpoint;
 
@@ -21,100 +21,100 @@ pub struct Kubeconfig {
     pub api_version: String,
     /// `Config`.
     pub kind: String,
-    /// The clusters one can speak to.
+    /// The known clusters, by name.
     #[serde(deserialize_with = "null_as_default")]
     pub clusters: Vec<NamedCluster>,
-    /// The identities one can have.
+    /// The known identities, by name.
     #[serde(deserialize_with = "null_as_default")]
     pub users: Vec<NamedAuthInfo>,
-    /// Which identity at which cluster.
+    /// Pairs of cluster and identity, by name.
     #[serde(deserialize_with = "null_as_default")]
     pub contexts: Vec<NamedContext>,
-    /// The context used when none is asked for.
+    /// Name of the default context.
     pub current_context: String,
-    /// Where this was read from; relative file references are relative to its directory.
+    /// Path of the file; relative file references are relative to its directory.
     #[serde(skip)]
     pub source: PathBuf,
 }
 
-/// A cluster by name.
+/// A named cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NamedCluster {
-    /// How contexts refer to it.
+    /// Name that contexts refer to.
     pub name: String,
     /// The cluster.
     pub cluster: Cluster,
 }
 
-/// Where a cluster's server is and whom to trust.
+/// Address of a cluster's server and the trust in it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Cluster {
     /// `https://host:port[/path]`.
     pub server: String,
-    /// The name in the server's certificate, where it is not the host of `server`.
+    /// Name expected in the server's certificate, if different from the host of `server`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tls_server_name: String,
-    /// Believe any server.
+    /// Skip verification of the server's certificate.
     #[serde(skip_serializing_if = "is_false")]
     pub insecure_skip_tls_verify: bool,
-    /// A file with the authorities in PEM.
+    /// File with the certificate authorities in PEM.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub certificate_authority: String,
-    /// The authorities in base64 of PEM; wins over the file.
+    /// The certificate authorities in base64 of PEM; wins over the file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub certificate_authority_data: String,
-    /// A proxy; refused, nothing here speaks through one.
+    /// A proxy; refused, because proxies are not supported.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub proxy_url: String,
 }
 
-/// An identity by name.
+/// A named identity.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NamedAuthInfo {
-    /// How contexts refer to it.
+    /// Name that contexts refer to.
     pub name: String,
     /// The identity.
     pub user: AuthInfo,
 }
 
-/// Who one is.
+/// A client's identity.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct AuthInfo {
-    /// A file with the client certificate in PEM.
+    /// File with the client certificate in PEM.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub client_certificate: String,
     /// The client certificate in base64 of PEM; wins over the file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub client_certificate_data: String,
-    /// A file with its key.
+    /// File with the certificate's key.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub client_key: String,
-    /// Its key in base64 of PEM; wins over the file.
+    /// The certificate's key in base64 of PEM; wins over the file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub client_key_data: String,
     /// A bearer token.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub token: String,
-    /// A file with a bearer token, which may be rotated; wins over `token`.
+    /// File with a bearer token, which may be rotated; wins over `token`.
     #[serde(rename = "tokenFile", skip_serializing_if = "String::is_empty")]
     pub token_file: String,
-    /// Acts as this user.
+    /// User to impersonate.
     #[serde(rename = "as", skip_serializing_if = "String::is_empty")]
     pub impersonate: String,
-    /// A program to be run for a credential; refused.
+    /// Program that prints a credential; refused.
     #[serde(skip_serializing)]
     pub exec: Option<serde_norway::Value>,
-    /// An in-tree provider removed from client-go; refused.
+    /// In-tree provider, removed from client-go; refused.
     #[serde(skip_serializing)]
     pub auth_provider: Option<serde_norway::Value>,
-    /// Basic authentication, which no server takes any more; refused.
+    /// Basic authentication, which servers no longer accept; refused.
     #[serde(skip_serializing)]
     pub username: String,
 }
 
-/// Shows which fields are set, never a secret.
+/// Prints which fields are set, never a secret.
 impl std::fmt::Debug for AuthInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shown = |text: &str| if text.is_empty() { "" } else { "(set)" };
@@ -130,31 +130,30 @@ impl std::fmt::Debug for AuthInfo {
     }
 }
 
-/// A context by name.
+/// A named context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NamedContext {
-    /// What `--context` takes.
+    /// Name that `--context` takes.
     pub name: String,
     /// The context.
     pub context: Context,
 }
 
-/// Which identity at which cluster.
+/// A pair of cluster and identity.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Context {
-    /// A cluster's name.
+    /// Name of a cluster.
     pub cluster: String,
-    /// An identity's name.
+    /// Name of an identity.
     pub user: String,
-    /// The namespace used when none is asked for.
+    /// Default namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 }
 
 impl Kubeconfig {
-    /// A kubeconfig with one context, everything embedded: the server, its authority, and a client certificate with its key
-    /// (all three PEM).
+    /// Builds a kubeconfig with one context and embedded data: the server, its certificate authority, and a client certificate with its key (all three PEM).
     #[must_use]
     pub fn embedded(cluster: &str, server: &str, authority: &str, user: &str, certificate: &str, key: &str) -> Self {
         let context = format!("{user}@{cluster}");
@@ -186,24 +185,24 @@ impl Kubeconfig {
         }
     }
 
-    /// Reads a kubeconfig file (YAML, and so JSON too).
+    /// Reads a kubeconfig file (YAML or JSON).
     ///
     /// # Errors
-    /// When the file cannot be read, is no YAML, or is no kubeconfig.
+    /// When the file cannot be read, is not YAML, or is not a kubeconfig.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
 
-    /// Reads a kubeconfig from text that came from `source`.
+    /// Parses a kubeconfig from text that was read from `source`.
     ///
     /// # Errors
-    /// When the text is no YAML or no kubeconfig.
+    /// When the text is not YAML or not a kubeconfig.
     pub fn parse(text: &str, source: &Path) -> Result<Self> {
         let mut config: Self =
             serde_norway::from_str(text).map_err(|e| Error::Parse { path: source.to_owned(), source: e })?;
         config.source = source.to_owned();
-        // Upstream fills both in when they are absent.
+        // Upstream fills in both fields when they are absent.
         if !matches!(config.api_version.as_str(), "" | "v1") {
             return Err(config.field("apiVersion", format!("must be v1, not {:?}", config.api_version)));
         }
@@ -213,7 +212,7 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// The file as text.
+    /// Renders the file as text.
     ///
     /// # Errors
     /// When the library cannot render it.
@@ -221,10 +220,10 @@ impl Kubeconfig {
         serde_norway::to_string(self).map_err(Error::Render)
     }
 
-    /// Writes the file (0600, whole or not at all).
+    /// Writes the file atomically, with mode 0600.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut files = AtomicFiles::new();
         files.add(path, Visibility::Private, self.to_yaml()?);

@@ -1,11 +1,9 @@
-//! What several services configure alike.
+//! Configuration shared by several services: kubeconfig files, common flags, the data directory.
 //!
-//! - [`Kubeconfig`] is the file every Kubernetes client reads: written for the user and for every component, read by the
-//!   components that run as processes of their own. [`Kubeconfig::resolve`] turns a context into an [`Endpoint`]: where the
-//!   server is, whom to trust, who one is.
-//! - [`ApiOptions`] are the flags of everybody who speaks to the API, [`NatsOptions`] those of everybody who joins the bus,
-//!   [`SecureServingOptions`] those of everybody who serves health and metrics.
-//! - [`DataDir`] is the one place that knows what lies where in `--data-dir`.
+//! - [`Kubeconfig`] is the file that every Kubernetes client reads; written for the user and for every component, read by components in processes of their own.
+//!   [`Kubeconfig::resolve`] turns a context into an [`Endpoint`]: server address, trust, credential.
+//! - [`ApiOptions`] holds the flags of API clients, [`NatsOptions`] those of bus members, [`SecureServingOptions`] those of services that serve health and metrics.
+//! - [`DataDir`] defines all paths inside `--data-dir`.
 
 mod api;
 mod clear;

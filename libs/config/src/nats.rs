@@ -1,45 +1,45 @@
-//! How a part of the control plane reaches the bus.
+//! Flags for connecting to the message bus.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// The file beside credentials that holds the roles' public keys.
+/// Name of the file with the roles' public keys, in the directory of the credentials.
 pub const ROLE_KEYS: &str = "roles.pub";
 
-/// Flags about the bus. Without servers there is none, and nothing else changes.
+/// Flags for the message bus. Without servers the process uses no bus.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct NatsOptions {
-    /// NATS servers that carry the bus between processes: `nats://host:port`, or `tls://host:port`, several times or with commas, all of one cluster.
+    /// NATS servers of the message bus, all of one cluster: `nats://host:port` or `tls://host:port`, repeated or separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "URL,…")]
     pub nats_servers: Vec<String>,
-    /// The NKey seed to log in with, as `oarlock keys` writes it: `nats/<role>.seed`.
+    /// NKey seed for the login, as `oarlock keys` writes it: `nats/<role>.seed`.
     #[arg(long, value_name = "FILE", requires = "nats_servers")]
     pub nats_credentials: Option<PathBuf>,
-    /// Public keys of the roles on the bus, as `oarlock keys` writes them: `nats/roles.pub`. By them API servers know who judges for them; without them
-    /// they judge themselves. Without this flag `roles.pub` beside the credentials, where it is there.
+    /// Public keys of the roles on the bus, as `oarlock keys` writes them: `nats/roles.pub`. API servers use them to verify policy verdicts from other processes; without keys
+    /// they evaluate policies themselves. By default `roles.pub` in the directory of the credentials, if the file exists.
     #[arg(long, value_name = "FILE", requires = "nats_servers")]
     pub nats_role_keys: Option<PathBuf>,
-    /// Authorities (PEM) that sign the NATS servers' certificates; with this flag they must speak TLS.
+    /// Certificate authorities (PEM) of the NATS servers; with this flag the servers must use TLS.
     #[arg(long, value_name = "FILE", requires = "nats_servers")]
     pub nats_ca: Option<PathBuf>,
 }
 
-/// What the flags name.
+/// Content of the files that the flags name.
 #[derive(Clone)]
 pub struct Nats {
-    /// The servers' addresses.
+    /// Addresses of the servers.
     pub servers: Vec<String>,
-    /// The text of the seed's file.
+    /// Text of the seed file.
     pub credentials: Option<String>,
-    /// The text with the roles' public keys.
+    /// Text of the file with the roles' public keys.
     pub role_keys: Option<String>,
-    /// Authorities, PEM.
+    /// Certificate authorities, PEM.
     pub authorities: Option<String>,
 }
 
 impl NatsOptions {
-    /// Reads the files; `None` where no server is named.
+    /// Reads the files; `None` without servers.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -58,7 +58,7 @@ impl NatsOptions {
         beside.exists().then_some(beside)
     }
 
-    /// The same for one of several nodes of a process: where the credentials are a directory, its `node-<name>.seed`.
+    /// Returns the flags for one of several nodes in a process: if the credentials are a directory, its file `node-<name>.seed`.
     #[must_use]
     pub fn of_node(&self, name: &str) -> Self {
         let own = |path: &PathBuf| if path.is_dir() { path.join(format!("node-{name}.seed")) } else { path.clone() };

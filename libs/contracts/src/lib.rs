@@ -1,5 +1,5 @@
-//! Protobuf contracts, compiled from the top-level folder `proto/` (its README says how they are kept): the messages, and for each gRPC service its
-//! methods with the types of their requests and answers.
+//! Protobuf contracts, compiled from the top-level folder `proto/` (its README explains the maintenance): the messages, and the methods of each gRPC service with
+//! the types of their requests and answers.
 //!
 //! | module | contract | used by |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | [`health`] | gRPC health checking v1 | `actors/kubelet` |
 //! | [`etcd`] | etcd v3 | `libs/storage` |
 //!
-//! Every `bytes` field is a [`bytes::Bytes`], which shares the buffer that a message was decoded from, and every map is ordered, so that equal messages are
-//! equal bytes. Fields that a contract does not name are skipped when they are received.
+//! Every `bytes` field is a [`bytes::Bytes`], which shares the buffer of the decoded message, and every map is ordered, so that equal messages encode to equal
+//! bytes. Received fields that a contract does not name are skipped.
 
 mod method;
 mod secrets;
@@ -21,13 +21,13 @@ pub use self::generated::grpc::health::v1 as health;
 pub use self::generated::oarlock;
 pub use self::generated::runtime::v1 as cri;
 
-/// etcd v3: `etcdserverpb` and `mvccpb`, whose names do not clash.
+/// etcd v3: the packages `etcdserverpb` and `mvccpb`, whose names do not clash.
 pub mod etcd {
     pub use crate::generated::etcdserverpb::*;
     pub use crate::generated::mvccpb::*;
 }
 
-/// containerd's event service, and the events that are read.
+/// containerd's event service and the event types that Oarlock reads.
 pub mod containerd {
     pub use crate::generated::containerd::events::*;
     pub use crate::generated::containerd::services::events::v1::*;

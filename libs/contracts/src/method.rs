@@ -1,37 +1,37 @@
-//! Methods of gRPC services as constants: the path of a call, with the types of its messages.
+//! Methods of gRPC services as constants: the path of a call with the types of its messages.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-/// One request, one answer.
+/// Call kind: one request, one answer.
 #[derive(Debug)]
 pub enum Unary {}
-/// One request, a stream of answers.
+/// Call kind: one request, a stream of answers.
 #[derive(Debug)]
 pub enum ServerStreaming {}
-/// A stream of requests, one answer.
+/// Call kind: a stream of requests, one answer.
 #[derive(Debug)]
 pub enum ClientStreaming {}
-/// A stream of requests, a stream of answers.
+/// Call kind: a stream of requests, a stream of answers.
 #[derive(Debug)]
 pub enum Bidirectional {}
 
-/// A method of a gRPC service: requests of type `Q`, answers of type `R`, in as many messages as the kind `K` says.
+/// A method of a gRPC service, with requests of type `Q` and answers of type `R`; the call kind `K` says whether each is one message or a stream.
 ///
 /// Callers have one function for every method of their service, which adds what all calls share (time limits, another server after a failure);
-/// the constant that they are given lets no method be called with the message of another.
+/// the typed constant prevents a call of a method with another method's message.
 pub struct Method<Q, R, K = Unary> {
     path: &'static str,
     messages: PhantomData<fn(Q, K) -> R>,
 }
 
 impl<Q, R, K> Method<Q, R, K> {
-    /// The method at this path, which is `/package.Service/Method`.
+    /// Makes the method at this path, which is `/package.Service/Method`.
     pub(crate) const fn new(path: &'static str) -> Self {
         Self { path, messages: PhantomData }
     }
 
-    /// Path of the HTTP/2 request, `/package.Service/Method`.
+    /// Returns the path of the HTTP/2 request, `/package.Service/Method`.
     pub const fn path(&self) -> &'static str {
         self.path
     }

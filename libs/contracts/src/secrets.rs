@@ -1,4 +1,4 @@
-//! `Debug` texts of messages that hold secrets. Such texts reach logs, so they leave the secrets out.
+//! `Debug` implementations that omit secrets, because such texts reach logs.
 
 use std::fmt::{Debug, Formatter, Result};
 

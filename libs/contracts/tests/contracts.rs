@@ -1,4 +1,4 @@
-//! What holds for the contracts of others as a whole: paths of methods, names of messages, shared bytes.
+//! Properties of the external contracts as a whole: paths of methods, names of messages, shared bytes.
 
 use bytes::Bytes;
 use oarlock_contracts::{containerd, cri, etcd, health, oarlock};

@@ -1,4 +1,4 @@
-//! No secret of a message is in its `Debug` text.
+//! The `Debug` text of a message never shows a secret.
 
 use oarlock_contracts::cri::{AuthConfig, PullImageRequest};
 use oarlock_contracts::etcd::{AuthenticateRequest, AuthenticateResponse};

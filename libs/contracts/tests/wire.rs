@@ -1,6 +1,6 @@
-//! The contracts of others as bytes. `data/wire.txt` holds one message a line, its name and its bytes in hexadecimal, as encoded by messages whose field
+//! Encoded bytes of the external contracts. `data/wire.txt` holds one message a line, its name and its bytes in hexadecimal, as encoded by messages whose field
 //! numbers were typed by hand and proven against real etcd and containerd servers before `proto/` described them: a wrong number, type or order of
-//! fields in a `.proto` file shows here.
+//! fields in a `.proto` file fails here.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use prost::Message;
 mod values;
 
 const RECORDED: &str = include_str!("data/wire.txt");
-/// Fields that no contract has: number 1000 as a number, 1001 as a text.
+/// Fields that no contract defines: number 1000 as a number, 1001 as a text.
 const UNKNOWN: &[u8] = b"\xc0\x3e\x2a\xca\x3e\x03new";
 
-/// Messages by name, each with what decodes bytes of its kind and encodes the result.
+/// A message type by name, with a function that decodes bytes of the type and encodes the result.
 struct Sample {
     name: &'static str,
     bytes: Vec<u8>,
@@ -62,7 +62,7 @@ fn what_is_left_out_is_the_default() {
 
 #[test]
 fn values_outside_an_enumeration_are_kept() {
-    // Later versions of a contract have more of them.
+    // Later versions of a contract define more of them.
     let container = cri::Container::decode(&b"\x30\x63"[..]).unwrap();
     assert_eq!((container.state, cri::ContainerState::try_from(container.state).is_err()), (99, true));
     assert_eq!(container.encode_to_vec(), b"\x30\x63");

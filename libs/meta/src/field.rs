@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 use crate::quote::quote;
 use crate::status::Cause;
 
-/// The place of a value inside an object. Prints as `spec.containers[0].image` or `metadata.annotations[foo]`.
+/// The position of a value inside an object. Prints as `spec.containers[0].image` or `metadata.annotations[foo]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -24,16 +24,16 @@ enum Segment<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// The object itself. Prints as nothing; its children print without a leading dot.
+    /// The path of the object itself. Prints as the empty text; child paths print without a leading dot.
     pub const ROOT: Path<'static> = Path { parent: None, segment: Segment::Root };
 
-    /// A path that starts with `name`.
+    /// Makes a path that starts with `name`.
     #[must_use]
     pub const fn new(name: &'a str) -> Self {
         Path { parent: None, segment: Segment::Name(name) }
     }
 
-    /// The field `name` below this path. `name` may be dotted: `child("spec.template")`.
+    /// Returns the path of the field `name` below this path. `name` may be dotted: `child("spec.template")`.
     #[must_use]
     pub const fn child<'b>(&'b self, name: &'b str) -> Path<'b>
     where
@@ -42,7 +42,7 @@ impl<'a> Path<'a> {
         Path { parent: Some(self), segment: Segment::Name(name) }
     }
 
-    /// The list item `index` below this path.
+    /// Returns the path of the list item `index` below this path.
     #[must_use]
     pub const fn index<'b>(&'b self, index: usize) -> Path<'b>
     where
@@ -51,7 +51,7 @@ impl<'a> Path<'a> {
         Path { parent: Some(self), segment: Segment::Index(index) }
     }
 
-    /// The map entry `key` below this path.
+    /// Returns the path of the map entry `key` below this path.
     #[must_use]
     pub const fn key<'b>(&'b self, key: &'b str) -> Path<'b>
     where
@@ -86,10 +86,10 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// What kind of rule a field broke. [`FieldErrorKind::as_str`] is the `reason` of the cause in a Status.
+/// The kind of rule that a field broke. [`FieldErrorKind::as_str`] is the `reason` of the cause in a Status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldErrorKind {
-    /// A value that should exist elsewhere does not.
+    /// The value refers to something that does not exist.
     NotFound,
     /// A required value is missing.
     Required,
@@ -101,18 +101,18 @@ pub enum FieldErrorKind {
     NotSupported,
     /// A value that is well formed but not allowed here.
     Forbidden,
-    /// A text that is too long.
+    /// A text longer than its limit.
     TooLong,
-    /// A list with too many items.
+    /// A list with more items than its limit.
     TooMany,
-    /// A fault of the server.
+    /// An internal error of the server.
     Internal,
     /// A value of the wrong type.
     TypeInvalid,
 }
 
 impl FieldErrorKind {
-    /// The machine-readable word (upstream `field.ErrorType`).
+    /// Returns the machine-readable name of the kind (upstream `field.ErrorType`).
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -129,7 +129,7 @@ impl FieldErrorKind {
         }
     }
 
-    /// The words a person reads.
+    /// Returns the name of the kind in messages for people.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -150,9 +150,9 @@ impl FieldErrorKind {
     }
 }
 
-/// A value that an error shows: text is quoted as Go's `%q`, numbers and booleans stand plain, anything else is JSON.
+/// A value that an error message shows: text is quoted as Go's `%q`, numbers and booleans are printed plain, anything else is JSON.
 pub trait BadValue {
-    /// The text to print after the kind, or `None` to print no value.
+    /// Returns the text to print after the kind, or `None` to print no value.
     fn render(&self) -> Option<String>;
 }
 
@@ -216,7 +216,7 @@ impl<T: fmt::Display> BadValue for Raw<T> {
     }
 }
 
-/// No value at all: only the kind and the detail are printed (upstream `omitValue`).
+/// An omitted value: only the kind and the detail are printed (upstream `omitValue`).
 #[derive(Debug, Clone, Copy)]
 pub struct Omit;
 
@@ -226,16 +226,16 @@ impl BadValue for Omit {
     }
 }
 
-/// One broken rule at one field. Prints as `spec.y: Invalid value: "x": detail`.
+/// One rule broken at one field. Prints as `spec.y: Invalid value: "x": detail`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
-    /// What kind of rule.
+    /// The kind of the broken rule.
     pub kind: FieldErrorKind,
-    /// The path, printed.
+    /// The path of the field, printed.
     pub field: String,
-    /// The offending value, rendered; `None` when none is shown.
+    /// The offending value, rendered; `None` when the message shows no value.
     pub value: Option<String>,
-    /// What is wrong with it; may be empty.
+    /// The detail of the message; may be empty.
     pub detail: String,
 }
 
@@ -244,37 +244,37 @@ impl FieldError {
         Self { kind, field: path.to_string(), value, detail: detail.into() }
     }
 
-    /// Bytes of its texts.
+    /// Returns the bytes of the error's texts.
     fn size(&self) -> usize {
         self.field.len() + self.value.as_ref().map_or(0, String::len) + self.detail.len()
     }
 
-    /// A required value is missing. `detail` may be empty.
+    /// Makes the error for a required value that is missing. `detail` may be empty.
     pub fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
         Self::make(FieldErrorKind::Required, path, None, detail)
     }
 
-    /// A malformed value.
+    /// Makes the error for a malformed value.
     pub fn invalid(path: &Path<'_>, value: impl BadValue, detail: impl Into<String>) -> Self {
         Self::make(FieldErrorKind::Invalid, path, value.render(), detail)
     }
 
-    /// A value of the wrong type.
+    /// Makes the error for a value of the wrong type.
     pub fn type_invalid(path: &Path<'_>, value: impl BadValue, detail: impl Into<String>) -> Self {
         Self::make(FieldErrorKind::TypeInvalid, path, value.render(), detail)
     }
 
-    /// A value that must be unique is not.
+    /// Makes the error for a value that must be unique and is not.
     pub fn duplicate(path: &Path<'_>, value: impl BadValue) -> Self {
         Self::make(FieldErrorKind::Duplicate, path, value.render(), "")
     }
 
-    /// A value that is not allowed here.
+    /// Makes the error for a value that is not allowed in this position.
     pub fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
         Self::make(FieldErrorKind::Forbidden, path, None, detail)
     }
 
-    /// A value outside the enumeration `supported`, which is listed in the given order (upstream mostly sorts).
+    /// Makes the error for a value outside the enumeration `supported`, which is listed in the given order (upstream mostly sorts).
     pub fn not_supported(path: &Path<'_>, value: impl BadValue, supported: &[&str]) -> Self {
         let mut detail = String::new();
         if !supported.is_empty() {
@@ -289,31 +289,31 @@ impl FieldError {
         Self::make(FieldErrorKind::NotSupported, path, value.render(), detail)
     }
 
-    /// A value that should exist elsewhere does not.
+    /// Makes the error for a value that refers to something that does not exist.
     pub fn not_found(path: &Path<'_>, value: impl BadValue) -> Self {
         Self::make(FieldErrorKind::NotFound, path, value.render(), "")
     }
 
-    /// A text longer than `max` bytes.
+    /// Makes the error for a text longer than `max` bytes.
     #[must_use]
     pub fn too_long(path: &Path<'_>, max: usize) -> Self {
         let unit = if max == 1 { "byte" } else { "bytes" };
         Self::make(FieldErrorKind::TooLong, path, None, format!("may not be more than {max} {unit}"))
     }
 
-    /// A list of `actual` items where at most `max` are allowed.
+    /// Makes the error for a list of `actual` items where at most `max` are allowed.
     #[must_use]
     pub fn too_many(path: &Path<'_>, actual: usize, max: usize) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
         Self::make(FieldErrorKind::TooMany, path, actual.render(), format!("must have at most {max} {unit}"))
     }
 
-    /// A fault of the server that a field check met.
+    /// Makes the error for an internal error of the server during a field check.
     pub fn internal(path: &Path<'_>, detail: impl Into<String>) -> Self {
         Self::make(FieldErrorKind::Internal, path, None, detail)
     }
 
-    /// The message without the field, as a Status cause carries it.
+    /// Returns the message without the field, as a Status cause carries it.
     #[must_use]
     pub fn body(&self) -> String {
         let mut out = String::new();
@@ -335,7 +335,7 @@ impl FieldError {
         Ok(())
     }
 
-    /// The cause that a Status lists for this error.
+    /// Returns the cause that a Status lists for this error.
     #[must_use]
     pub fn to_cause(&self) -> Cause {
         Cause { reason: self.kind.as_str().into(), message: self.body(), field: self.field.clone() }
@@ -351,10 +351,9 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// The errors of one validation, in the order they were found. Prints as upstream's aggregate: one error stands
-/// alone, several stand as `[a, b]`, each text once.
+/// The errors of one validation, in the order of discovery. Prints as upstream's aggregate: one error alone, several as `[a, b]`, each text once.
 ///
-/// The texts of a list are bounded: where each item of a large list has an error that shows the whole list, the answer would grow with the square of the
+/// The total length of the texts is bounded: where each item of a large list has an error that shows the whole list, the answer would grow with the square of the
 /// body. Errors after [`ErrorList::MAX_BYTES`] are left out; the request is refused anyway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErrorList {
@@ -364,10 +363,10 @@ pub struct ErrorList {
 }
 
 impl ErrorList {
-    /// From this many bytes of text on a list takes no further error. The first error always fits, however long it is.
+    /// The total text length in bytes from which on the list takes no further error. The first error is always kept, however long.
     pub const MAX_BYTES: usize = 1 << 20;
 
-    /// An empty list.
+    /// Makes an empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self { errors: Vec::new(), size: 0 }
@@ -381,36 +380,36 @@ impl ErrorList {
         }
     }
 
-    /// True when no further error is taken. Rules that show a whole list at each of its items ask before they make the text.
+    /// Whether the list takes no further error. Rules that show a whole list at each of its items check this before formatting the text.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.size >= Self::MAX_BYTES
     }
 
-    /// True when nothing is wrong.
+    /// Whether the list has no error.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// How many errors there are.
+    /// Returns the number of errors.
     #[must_use]
     pub fn len(&self) -> usize {
         self.errors.len()
     }
 
-    /// The errors in order.
+    /// Returns the errors in order.
     pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
         self.errors.iter()
     }
 
-    /// The errors as a slice.
+    /// Returns the errors as a slice.
     #[must_use]
     pub fn as_slice(&self) -> &[FieldError] {
         &self.errors
     }
 
-    /// The causes of a Status, one per error, duplicates included as upstream does.
+    /// Returns the causes of a Status, one per error, duplicates included as upstream does.
     #[must_use]
     pub fn to_causes(&self) -> Vec<Cause> {
         to_causes(&self.errors)
@@ -467,13 +466,13 @@ impl<'a> IntoIterator for &'a ErrorList {
     }
 }
 
-/// The causes for a slice of errors.
+/// Returns the causes for a slice of errors.
 #[must_use]
 pub fn to_causes(errors: &[FieldError]) -> Vec<Cause> {
     errors.iter().map(FieldError::to_cause).collect()
 }
 
-/// The one-line text for a slice of errors, each text once (upstream `ErrorList.ToAggregate`).
+/// Returns the one-line text for a slice of errors, each text once (upstream `ErrorList.ToAggregate`).
 #[must_use]
 pub fn aggregate(errors: &[FieldError]) -> String {
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();

@@ -7,14 +7,14 @@ use std::fmt;
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-/// A text that is no valid `apiVersion`: it holds more than one slash.
+/// The error for a text that is no valid `apiVersion` because it contains more than one slash.
 ///
 /// The text is upstream's (`schema.ParseGroupVersion`).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unexpected GroupVersion string: {0}")]
 pub struct ParseGroupVersionError(pub String);
 
-/// An API group and a version of it: what `apiVersion` says.
+/// An API group with one of its versions: the content of `apiVersion`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupVersion {
     /// The group, empty for the core group.
@@ -24,12 +24,12 @@ pub struct GroupVersion {
 }
 
 impl GroupVersion {
-    /// A group and version from any text.
+    /// Makes a group and version from any text.
     pub fn new(group: impl Into<CompactString>, version: impl Into<CompactString>) -> Self {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// A group and version from constant text, usable in tables.
+    /// Makes a group and version from constant text, usable in tables.
     #[must_use]
     pub const fn from_static(group: &'static str, version: &'static str) -> Self {
         Self { group: CompactString::const_new(group), version: CompactString::const_new(version) }
@@ -50,17 +50,17 @@ impl GroupVersion {
         }
     }
 
-    /// The kind `kind` in this group and version.
+    /// Returns the kind `kind` in this group and version.
     pub fn with_kind(&self, kind: impl Into<CompactString>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
     }
 
-    /// The resource `resource` in this group and version.
+    /// Returns the resource `resource` in this group and version.
     pub fn with_resource(&self, resource: impl Into<CompactString>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: self.version.clone(), resource: resource.into() }
     }
 
-    /// True when both parts are empty.
+    /// Whether both parts are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.group.is_empty() && self.version.is_empty()
@@ -82,7 +82,7 @@ impl std::str::FromStr for GroupVersion {
     }
 }
 
-/// A kind in a group, whatever the version.
+/// A kind in a group, independent of the version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupKind {
     /// The group, empty for the core group.
@@ -92,12 +92,12 @@ pub struct GroupKind {
 }
 
 impl GroupKind {
-    /// A group and kind from any text.
+    /// Makes a group and kind from any text.
     pub fn new(group: impl Into<CompactString>, kind: impl Into<CompactString>) -> Self {
         Self { group: group.into(), kind: kind.into() }
     }
 
-    /// A group and kind from constant text, usable in tables.
+    /// Makes a group and kind from constant text, usable in tables.
     #[must_use]
     pub const fn from_static(group: &'static str, kind: &'static str) -> Self {
         Self { group: CompactString::const_new(group), kind: CompactString::const_new(kind) }
@@ -111,7 +111,7 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// A resource in a group, whatever the version; error texts name objects by it.
+/// A resource in a group, independent of the version. Error texts name objects with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupResource {
     /// The group, empty for the core group.
@@ -121,12 +121,12 @@ pub struct GroupResource {
 }
 
 impl GroupResource {
-    /// A group and resource from any text.
+    /// Makes a group and resource from any text.
     pub fn new(group: impl Into<CompactString>, resource: impl Into<CompactString>) -> Self {
         Self { group: group.into(), resource: resource.into() }
     }
 
-    /// A group and resource from constant text, usable in tables.
+    /// Makes a group and resource from constant text, usable in tables.
     #[must_use]
     pub const fn from_static(group: &'static str, resource: &'static str) -> Self {
         Self { group: CompactString::const_new(group), resource: CompactString::const_new(resource) }
@@ -141,12 +141,12 @@ impl GroupResource {
         }
     }
 
-    /// This resource in a version.
+    /// Returns this resource in a version.
     pub fn with_version(&self, version: impl Into<CompactString>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: version.into(), resource: self.resource.clone() }
     }
 
-    /// True when both parts are empty.
+    /// Whether both parts are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.group.is_empty() && self.resource.is_empty()
@@ -172,7 +172,7 @@ pub struct GroupVersionKind {
 }
 
 impl GroupVersionKind {
-    /// A kind from any text.
+    /// Makes a kind from any text.
     pub fn new(
         group: impl Into<CompactString>,
         version: impl Into<CompactString>,
@@ -181,7 +181,7 @@ impl GroupVersionKind {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// A kind from constant text, usable in tables.
+    /// Makes a kind from constant text, usable in tables.
     #[must_use]
     pub const fn from_static(group: &'static str, version: &'static str, kind: &'static str) -> Self {
         Self {
@@ -191,7 +191,7 @@ impl GroupVersionKind {
         }
     }
 
-    /// The kind that an object's `apiVersion` and `kind` name.
+    /// Returns the kind that an object's `apiVersion` and `kind` name.
     ///
     /// # Errors
     /// [`ParseGroupVersionError`] when `api_version` has more than one slash.
@@ -199,19 +199,19 @@ impl GroupVersionKind {
         Ok(GroupVersion::parse(api_version)?.with_kind(kind))
     }
 
-    /// The group and version.
+    /// Returns the group and version.
     #[must_use]
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion { group: self.group.clone(), version: self.version.clone() }
     }
 
-    /// The group and kind.
+    /// Returns the group and kind.
     #[must_use]
     pub fn group_kind(&self) -> GroupKind {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }
     }
 
-    /// The `apiVersion` text of objects of this kind.
+    /// Returns the `apiVersion` text of objects of this kind.
     #[must_use]
     pub fn api_version(&self) -> CompactString {
         api_version(&self.group, &self.version)
@@ -225,7 +225,7 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
-/// A resource in a version of a group: what a request path names.
+/// A resource in a version of a group: the target of a request path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupVersionResource {
     /// The group, empty for the core group.
@@ -237,7 +237,7 @@ pub struct GroupVersionResource {
 }
 
 impl GroupVersionResource {
-    /// A resource from any text.
+    /// Makes a resource from any text.
     pub fn new(
         group: impl Into<CompactString>,
         version: impl Into<CompactString>,
@@ -246,7 +246,7 @@ impl GroupVersionResource {
         Self { group: group.into(), version: version.into(), resource: resource.into() }
     }
 
-    /// A resource from constant text, usable in tables.
+    /// Makes a resource from constant text, usable in tables.
     #[must_use]
     pub const fn from_static(group: &'static str, version: &'static str, resource: &'static str) -> Self {
         Self {
@@ -256,19 +256,19 @@ impl GroupVersionResource {
         }
     }
 
-    /// The group and version.
+    /// Returns the group and version.
     #[must_use]
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion { group: self.group.clone(), version: self.version.clone() }
     }
 
-    /// The group and resource.
+    /// Returns the group and resource.
     #[must_use]
     pub fn group_resource(&self) -> GroupResource {
         GroupResource { group: self.group.clone(), resource: self.resource.clone() }
     }
 
-    /// The `apiVersion` text of objects of this resource.
+    /// Returns the `apiVersion` text of objects of this resource.
     #[must_use]
     pub fn api_version(&self) -> CompactString {
         api_version(&self.group, &self.version)

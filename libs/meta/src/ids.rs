@@ -1,23 +1,23 @@
-//! Small typed identifiers that must not be mixed up with other text.
+//! Typed identifiers, so that the compiler keeps identifiers and other text apart.
 
 use std::fmt;
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-/// `metadata.uid`: names one incarnation of an object for ever. Mostly a UUID, but clients may send any text.
+/// An object's `metadata.uid`, which identifies one incarnation of the object for ever. Mostly a UUID, but clients may send any text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Uid(pub CompactString);
 
 impl Uid {
-    /// The text.
+    /// Returns the uid as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// True when unset.
+    /// Whether the uid is unset.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,6 +1,6 @@
-//! The words of the Kubernetes API: group-version-kinds, names, quantities, selectors, times, Status.
+//! The vocabulary of the Kubernetes API: group-version-kinds, names, quantities, selectors, times, Status.
 //!
-//! Pure values without any I/O; every other crate speaks in these. Texts that clients see are upstream's.
+//! All types are pure values without any I/O, and every other crate uses them. Texts that clients see are upstream's.
 
 pub mod field;
 pub mod gvk;

@@ -1,17 +1,17 @@
-//! Names that the server makes: generated names and uids; and the keys and formats that many layers share.
+//! Server-made names and uids (`generateName`), object keys, and the name formats that validation checks.
 
 use std::fmt::Write as _;
 
-/// Longest prefix kept of a `generateName`, in bytes: 63 less the random part.
+/// The longest prefix of a `generateName` that is kept, in bytes: 63 less the random suffix.
 pub const MAX_GENERATED_BASE: usize = 58;
 
-/// How many random characters a generated name ends in.
+/// The number of random characters at the end of a generated name.
 pub const GENERATED_SUFFIX: usize = 5;
 
-/// The letters of random names: no vowels and nothing easily misread, so no words appear (upstream `rand.String`).
+/// The characters of random names: without vowels and easily confused characters, so that no words appear (upstream `rand.String`).
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A name from a `generateName` prefix: the prefix, cut, and five random characters.
+/// Makes a name from a `generateName` prefix: the prefix, truncated, and five random characters.
 ///
 /// `random` gives evenly distributed 64-bit numbers.
 pub fn generate_name(base: &str, random: &mut impl FnMut() -> u64) -> String {
@@ -22,7 +22,7 @@ pub fn generate_name(base: &str, random: &mut impl FnMut() -> u64) -> String {
     name
 }
 
-/// `length` random characters as generated names use them.
+/// Makes a suffix of `length` random characters for a generated name.
 pub fn random_suffix(length: usize, random: &mut impl FnMut() -> u64) -> String {
     let mut out = String::with_capacity(length);
     push_random(&mut out, length, random);
@@ -35,7 +35,7 @@ fn push_random(out: &mut String, length: usize, random: &mut impl FnMut() -> u64
         if left == 0 {
             (bits, left) = (random(), 12);
         }
-        // Five bits at a time; the five values above the alphabet are thrown away, so every letter is as likely.
+        // Five bits at a time; the five values beyond the alphabet are discarded, so every letter is equally likely.
         if let Some(letter) = ALPHABET.get((bits & 31) as usize) {
             out.push(char::from(*letter));
             wanted -= 1;
@@ -45,7 +45,7 @@ fn push_random(out: &mut String, length: usize, random: &mut impl FnMut() -> u64
     }
 }
 
-/// A version 4 UUID in text from 16 random bytes, as `metadata.uid` holds it.
+/// Makes the text of a version 4 UUID from 16 random bytes, for `metadata.uid`.
 #[must_use]
 pub fn uid(random: [u8; 16]) -> String {
     let mut value = u128::from_be_bytes(random);
@@ -63,13 +63,13 @@ pub fn uid(random: [u8; 16]) -> String {
     out
 }
 
-/// The key of an object in caches and queues: `namespace/name`, or `name` when it has no namespace.
+/// Returns the key of an object in caches and queues: `namespace/name`, or `name` without a namespace.
 #[must_use]
 pub fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
-/// The namespace (empty when there is none) and name of a [`key`].
+/// Splits a [`key`] into the namespace (empty if there is none) and the name.
 #[must_use]
 pub fn split_key(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
@@ -96,8 +96,8 @@ fn dns_label_shape(label: &str) -> bool {
     bytes.first().is_some_and(edge) && bytes.last().is_some_and(edge) && bytes.iter().all(|b| edge(b) || *b == b'-')
 }
 
-/// What is wrong with `name` as an RFC 1123 label: lower-case alphanumerics and hyphens, alphanumeric at both ends, at most 63 bytes. Empty
-/// when nothing is. Upstream's texts.
+/// Returns what is wrong with `name` as an RFC 1123 label, in upstream's words: lower-case alphanumerics and hyphens, alphanumeric at both ends, at most 63 bytes.
+/// Empty for a valid label.
 #[must_use]
 pub fn label_errors(name: &str) -> Vec<String> {
     let mut errors = too_long_label(name);
@@ -108,7 +108,7 @@ pub fn label_errors(name: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with `name` as an RFC 1035 label: as RFC 1123, but the first character is a letter. Upstream's texts.
+/// Returns what is wrong with `name` as an RFC 1035 label, in upstream's words: as RFC 1123, but the first character is a letter.
 #[must_use]
 pub fn label_1035_errors(name: &str) -> Vec<String> {
     let mut errors = too_long_label(name);
@@ -123,7 +123,7 @@ fn too_long_label(name: &str) -> Vec<String> {
     if name.len() > 63 { vec!["must be no more than 63 characters".to_owned()] } else { Vec::new() }
 }
 
-/// What is wrong with `name` as an RFC 1123 subdomain; empty when nothing is. Upstream's texts.
+/// Returns what is wrong with `name` as an RFC 1123 subdomain, in upstream's words; empty for a valid name.
 #[must_use]
 pub fn subdomain_errors(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -136,7 +136,7 @@ pub fn subdomain_errors(name: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with `key` as a label key (a qualified name); empty when nothing is. Upstream's texts.
+/// Returns what is wrong with `key` as a label key (a qualified name), in upstream's words; empty for a valid key.
 #[must_use]
 pub fn label_key_errors(key: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -168,7 +168,7 @@ pub fn label_key_errors(key: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with `value` as a label value; empty when nothing is. Upstream's texts.
+/// Returns what is wrong with `value` as a label value, in upstream's words; empty for a valid value.
 #[must_use]
 pub fn label_value_errors(value: &str) -> Vec<String> {
     let mut errors = Vec::new();

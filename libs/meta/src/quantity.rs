@@ -1,8 +1,8 @@
 //! Quantities: exact decimal numbers with a suffix, such as `500m` or `1Gi` (upstream `resource.Quantity`).
 //!
-//! A quantity is a whole mantissa times a power of ten, never a float. The mantissa is an `i128`; what does not fit
-//! there becomes a big integer, so arithmetic never overflows. The printed form is upstream's canonical one,
-//! including its habit of keeping some inputs as written (`1.500`, `1E3`), because stored bytes depend on it.
+//! A quantity is a whole mantissa times a power of ten, never a float. The mantissa is an `i128`; a number outside its range becomes a big integer,
+//! so arithmetic never overflows. The printed form is upstream's canonical one, which keeps some inputs as written (`1.500`, `1E3`), because stored bytes
+//! depend on the exact text.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -15,10 +15,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 mod canonical;
 mod parse;
 
-/// Why a text is no quantity. The texts are upstream's.
+/// The error for a text that is no quantity. The messages are upstream's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseQuantityError {
-    /// The text is not number-then-suffix.
+    /// The text is no number followed by a suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
     /// The number is malformed.
@@ -29,7 +29,7 @@ pub enum ParseQuantityError {
     Suffix,
 }
 
-/// How a quantity prints.
+/// The suffix style in which a quantity prints.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// `12e6`.
@@ -41,7 +41,7 @@ pub enum Format {
     DecimalSi,
 }
 
-/// A mantissa: small nearly always.
+/// A mantissa, nearly always small enough for an `i128`.
 #[derive(Debug, Clone)]
 enum Mantissa {
     Small(i128),
@@ -72,11 +72,11 @@ impl Mantissa {
     }
 }
 
-/// Beyond this distance of exponents the smaller addend is below anything a cluster can hold and is dropped, so that
-/// a hostile `1e1000000000` cannot make the server compute for minutes.
+/// The largest distance of exponents at which two quantities are aligned. Beyond this distance the smaller addend is below anything a cluster can hold and
+/// is dropped, so that a hostile `1e1000000000` cannot keep the server computing for minutes.
 const MAX_ALIGN: u32 = 4096;
 
-/// An exact amount of a resource. Compares by value: `1Gi` equals `1024Mi`.
+/// An exact amount of a resource. Quantities compare by value: `1Gi` equals `1024Mi`.
 ///
 /// Invariant: the exponent is at least -9 (nano); finer input is rounded away from zero, as upstream does.
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ pub struct Quantity {
     mantissa: Mantissa,
     exponent: i32,
     format: Format,
-    /// Set when the text must be printed as it was read; empty otherwise.
+    /// The text as read, where printing must repeat the input; empty otherwise.
     text: CompactString,
 }
 
@@ -95,26 +95,26 @@ impl Default for Quantity {
 }
 
 impl Quantity {
-    /// Nothing.
+    /// The quantity zero.
     pub const ZERO: Self = Self::from_parts(0, 0, Format::DecimalSi);
 
     const fn from_parts(mantissa: i128, exponent: i32, format: Format) -> Self {
         Self { mantissa: Mantissa::Small(mantissa), exponent, format, text: CompactString::const_new("") }
     }
 
-    /// A whole amount.
+    /// Makes a quantity of a whole amount.
     #[must_use]
     pub const fn new(value: i64, format: Format) -> Self {
         Self::from_parts(value as i128, 0, format)
     }
 
-    /// An amount in thousandths.
+    /// Makes a quantity of an amount in thousandths.
     #[must_use]
     pub const fn from_milli(value: i64, format: Format) -> Self {
         Self::from_parts(value as i128, -3, format)
     }
 
-    /// Reads a quantity. Surrounding space is not allowed here; JSON decoding trims it first, as upstream does.
+    /// Reads a quantity. Surrounding space is refused; JSON decoding trims the text first, as upstream does.
     ///
     /// # Errors
     /// [`ParseQuantityError`] with upstream's texts.
@@ -122,8 +122,7 @@ impl Quantity {
         parse::parse(text)
     }
 
-    /// The canonical form of a quantity in text: borrowed when `text` is it already. This is what a decode and an
-    /// encode upstream leave behind.
+    /// Returns the canonical form of a quantity in text, borrowed when `text` is already canonical. Upstream's decoding and encoding give the same text.
     ///
     /// # Errors
     /// As [`Quantity::parse`].
@@ -136,43 +135,43 @@ impl Quantity {
         Ok(if canonical == text { Cow::Borrowed(text) } else { Cow::Owned(canonical.into()) })
     }
 
-    /// The canonical text.
+    /// Returns the canonical text.
     #[must_use]
     pub fn canonical(&self) -> CompactString {
         if self.text.is_empty() { canonical::canonical(self) } else { self.text.clone() }
     }
 
-    /// How it prints.
+    /// Returns the suffix style in which the quantity prints.
     #[must_use]
     pub const fn format(&self) -> Format {
         self.format
     }
 
-    /// True for nothing.
+    /// Whether the quantity is zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.signum() == 0
     }
 
-    /// -1, 0 or 1.
+    /// Returns the sign: -1, 0 or 1.
     #[must_use]
     pub fn signum(&self) -> i32 {
         self.mantissa.signum()
     }
 
-    /// The whole value, rounded away from zero; saturates at the ends of `i64`.
+    /// Returns the whole value, rounded away from zero; saturates at the limits of `i64`.
     #[must_use]
     pub fn value(&self) -> i64 {
         self.scaled(0)
     }
 
-    /// The value in thousandths, rounded away from zero; saturates at the ends of `i64`.
+    /// Returns the value in thousandths, rounded away from zero; saturates at the limits of `i64`.
     #[must_use]
     pub fn milli_value(&self) -> i64 {
         self.scaled(-3)
     }
 
-    /// The value in units of 10^`exponent`, rounded away from zero; saturates at the ends of `i64`.
+    /// Returns the value in units of 10^`exponent`, rounded away from zero; saturates at the limits of `i64`.
     #[must_use]
     pub fn scaled(&self, exponent: i32) -> i64 {
         let end = if self.signum() < 0 { i64::MIN } else { i64::MAX };
@@ -183,7 +182,7 @@ impl Quantity {
         }
     }
 
-    /// Mantissa × 10^`shift` rounded away from zero, and whether that was exact; `None` when it fits no `i128`.
+    /// Returns mantissa × 10^`shift` rounded away from zero, and whether the result is exact; `None` outside the range of `i128`.
     fn at_shift(&self, shift: i64) -> Option<(i128, bool)> {
         match &self.mantissa {
             Mantissa::Small(0) => Some((0, true)),
@@ -209,7 +208,7 @@ impl Quantity {
         }
     }
 
-    /// The nearest float; for display and metrics only.
+    /// Returns the nearest float, for display and metrics only.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "the nearest float is what is asked for")]
     pub fn as_f64(&self) -> f64 {
@@ -220,25 +219,25 @@ impl Quantity {
         if self.exponent == 0 { base } else { base * 10_f64.powi(self.exponent) }
     }
 
-    /// `self + other`. Keeps the format of `self` unless `self` is zero, as upstream.
+    /// Returns `self + other` in the format of `self`, or of `other` when `self` is zero, as upstream.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         self.combine(other, false)
     }
 
-    /// `self - other`. Keeps the format of `self` unless `self` is zero, as upstream.
+    /// Returns `self - other` in the format of `self`, or of `other` when `self` is zero, as upstream.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
         self.combine(other, true)
     }
 
-    /// `-self`.
+    /// Returns `-self`.
     #[must_use]
     pub fn negated(&self) -> Self {
         Self::ZERO.combine(self, true)
     }
 
-    /// `self * factor`.
+    /// Returns `self * factor`.
     #[must_use]
     pub fn times(&self, factor: i64) -> Self {
         let mantissa = match &self.mantissa {
@@ -257,7 +256,7 @@ impl Quantity {
         Self { mantissa, exponent, format, text: CompactString::const_new("") }
     }
 
-    /// Applies `op` to both mantissas at the smaller exponent, when everything stays small.
+    /// Applies `op` to both mantissas at the smaller exponent; `None` when an intermediate value overflows.
     fn aligned(&self, other: &Self, op: impl Fn(i128, i128) -> Option<i128>) -> Option<(Mantissa, i32)> {
         let (Mantissa::Small(a), Mantissa::Small(b)) = (&self.mantissa, &other.mantissa) else { return None };
         let exponent = if *a == 0 {
@@ -287,7 +286,7 @@ impl Quantity {
     }
 }
 
-/// 10^n, or `None` when it fits no `i128`.
+/// Returns 10^n, or `None` outside the range of `i128`.
 fn pow10(n: u32) -> Option<i128> {
     10_i128.checked_pow(n)
 }

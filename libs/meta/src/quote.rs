@@ -1,4 +1,4 @@
-//! Go's `%q`: upstream's error texts quote names and values with it, and clients match on those texts.
+//! Go's `%q`: upstream's error texts quote names and values in this form, and clients match on the texts.
 
 use std::fmt::Write as _;
 
@@ -42,8 +42,8 @@ pub fn is_printable(c: char) -> bool {
     if c.is_ascii() { matches!(c, ' '..='~') } else { printable(c) }
 }
 
-/// The standard library hides its table of printable characters behind `escape_debug`, which escapes combining
-/// marks only at the start of a text; so the character is asked for in second place.
+/// Whether a character is printable. The standard library exposes its table of printable characters only through `escape_debug`, which also escapes combining
+/// marks at the start of a text; so the character is placed second.
 fn printable(c: char) -> bool {
     let mut pair = [0_u8; 8];
     let mut text = String::from("a");

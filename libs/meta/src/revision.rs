@@ -1,7 +1,7 @@
-//! Revisions: the store's one counter, and therefore every object's `resourceVersion`.
+//! The store's revision counter, which is also every object's `resourceVersion`.
 //!
-//! One global, strictly rising 64-bit number per object written (KEP-5504: clients may compare the resource versions
-//! of one resource as integers). Gaps are legal; code may compare revisions and never count them.
+//! Each write of an object gets one strictly rising 64-bit number, global to the store (KEP-5504: clients may compare the resource versions of one resource
+//! as integers). Gaps are legal: code may compare revisions but must not count them.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -14,22 +14,22 @@ pub struct Revision(pub u64);
 impl Revision {
     /// The position before the first write.
     pub const ZERO: Self = Self(0);
-    /// The highest position there can be; no write ever has it.
+    /// The highest possible position, which no write ever gets.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The number itself.
+    /// Returns the revision as a number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The position right after this one, whether or not a write has it.
+    /// Returns the next position, whether or not a write has it.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// Whether this is the position before every write.
+    /// Whether this revision is the position before every write.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
@@ -51,7 +51,7 @@ impl From<u64> for Revision {
 impl FromStr for Revision {
     type Err = ParseIntError;
 
-    /// Reads the decimal form of the wire. A sign is refused, as upstream's `ParseUint` does.
+    /// Reads the decimal form used on the wire. A sign is refused, as upstream's `ParseUint` does.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.starts_with('+') {
             return "".parse().map(Self);
@@ -60,7 +60,7 @@ impl FromStr for Revision {
     }
 }
 
-/// Upstream's text about a text that is no revision.
+/// Returns upstream's message for a text that is no revision.
 #[must_use]
 pub fn invalid_syntax(text: &str) -> String {
     format!("strconv.ParseUint: parsing {}: invalid syntax", crate::quote::quote(text))

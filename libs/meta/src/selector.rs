@@ -1,4 +1,4 @@
-//! Selectors: which objects a list, a watch or a controller means, by labels or by fields.
+//! Label and field selectors, which choose the objects of a list, a watch or a controller.
 
 mod fields;
 mod labels;
@@ -7,9 +7,9 @@ mod lex;
 pub use fields::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use labels::{LabelRequirement, LabelSelector, LabelSelectorError, Operator};
 
-/// Looks a label or field up by name. Implemented for slices of pairs and for closures.
+/// Looks up a label or field by name. Implemented for slices of pairs and for closures.
 pub trait Lookup {
-    /// The value, or `None` when the object has no such label or field.
+    /// Returns the value, or `None` when the object has no such label or field.
     fn lookup(&self, name: &str) -> Option<&str>;
 }
 
@@ -43,7 +43,7 @@ impl Lookup for std::collections::BTreeMap<String, String> {
     }
 }
 
-/// A closure that looks names up.
+/// A [`Lookup`] that calls a closure.
 #[derive(Debug, Clone, Copy)]
 pub struct By<'a, F> {
     find: F,
@@ -51,7 +51,7 @@ pub struct By<'a, F> {
 }
 
 impl<'a, F: Fn(&str) -> Option<&'a str>> By<'a, F> {
-    /// Wraps `find`, whose answers live as long as the object it looks into.
+    /// Wraps `find`, whose results live as long as the object that `find` reads.
     pub const fn new(find: F) -> Self {
         Self { find, values: std::marker::PhantomData }
     }

@@ -1,4 +1,4 @@
-//! `Status`: the one error type of the API, and the answer of deletes (upstream `metav1.Status`, `api/errors`).
+//! `Status`: the one error type of the API, and the answer to deletes (upstream `metav1.Status`, `api/errors`).
 //!
 //! The texts are upstream's, byte for byte, because clients and people match on them.
 
@@ -15,10 +15,10 @@ mod make;
 pub use make::OPTIMISTIC_LOCK;
 mod wire;
 
-/// Why a request failed, in one machine-readable word (upstream `metav1.StatusReason`).
+/// The reason of a failed request, as one machine-readable word (upstream `metav1.StatusReason`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// No reason given; on the wire it is the empty text.
+    /// No reason given; the empty text on the wire.
     #[default]
     Unknown,
     /// 401.
@@ -27,15 +27,15 @@ pub enum Reason {
     Forbidden,
     /// 404.
     NotFound,
-    /// 409: the name is taken.
+    /// 409: the name is in use.
     AlreadyExists,
-    /// 409: the object changed, or someone else owns it.
+    /// 409: the object has changed, or another manager owns a field.
     Conflict,
-    /// 410: gone for good.
+    /// 410: permanently removed.
     Gone,
     /// 422.
     Invalid,
-    /// 500: the server knows the request but could not do it in time.
+    /// 500: the server understood the request but could not complete it in time.
     ServerTimeout,
     /// 500: the stored object cannot be read.
     StorageReadError,
@@ -59,7 +59,7 @@ pub enum Reason {
     Expired,
     /// 503.
     ServiceUnavailable,
-    /// A word that this level of the API does not define, kept as received.
+    /// A reason that this level of the API does not define, kept as received.
     Other(CompactString),
 }
 
@@ -87,7 +87,7 @@ const REASONS: [(Reason, &str); 20] = [
 ];
 
 impl Reason {
-    /// The word on the wire; empty for [`Reason::Unknown`].
+    /// Returns the reason on the wire; empty for [`Reason::Unknown`].
     #[must_use]
     pub fn as_str(&self) -> &str {
         if let Self::Other(word) = self {
@@ -96,7 +96,7 @@ impl Reason {
         REASONS.iter().find(|(reason, _)| reason == self).map_or("", |(_, word)| word)
     }
 
-    /// The reason for a word from the wire; never fails.
+    /// Returns the reason for a word from the wire; never fails.
     #[must_use]
     pub fn from_word(word: &str) -> Self {
         REASONS
@@ -112,17 +112,17 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Words for [`Cause::reason`] that are not field errors.
+/// Reasons for [`Cause::reason`] other than field errors.
 pub mod cause {
-    /// The answer was none that the protocol allows.
+    /// The answer is not one that the protocol allows.
     pub const UNEXPECTED_SERVER_RESPONSE: &str = "UnexpectedServerResponse";
     /// Another manager owns the field with another value (server-side apply).
     pub const FIELD_MANAGER_CONFLICT: &str = "FieldManagerConflict";
-    /// The asked revision is ahead of the server's.
+    /// The requested revision is ahead of the server's.
     pub const RESOURCE_VERSION_TOO_LARGE: &str = "ResourceVersionTooLarge";
     /// The namespace is being deleted.
     pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
-    /// The writer's claim is not the current one; it must stop to act under it. Ours.
+    /// The writer's claim is not the current one, so the writer must stop acting under the claim. Defined by Oarlock.
     pub const STALE_OWNER: &str = "StaleOwner";
     /// A PodDisruptionBudget forbids the eviction.
     pub const DISRUPTION_BUDGET: &str = "DisruptionBudget";
@@ -131,18 +131,18 @@ pub mod cause {
 /// One detail of a failure (upstream `metav1.StatusCause`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Machine-readable word; the set is open, see [`cause`] and [`crate::field::FieldErrorKind`].
+    /// A machine-readable reason. The set is open; see [`cause`] and [`crate::field::FieldErrorKind`].
     #[serde(default, skip_serializing_if = "CompactString::is_empty")]
     pub reason: CompactString,
-    /// What a person reads.
+    /// The message for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The path of the field, where there is one.
+    /// The path of the field, if the cause concerns one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
 
-/// What the failure is about (upstream `metav1.StatusDetails`).
+/// The object that a failure is about, with causes (upstream `metav1.StatusDetails`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
@@ -152,16 +152,16 @@ pub struct Details {
     /// API group.
     #[serde(default, skip_serializing_if = "CompactString::is_empty")]
     pub group: CompactString,
-    /// The plural resource for most reasons, the Kind for Invalid.
+    /// The plural resource for most reasons, the kind for Invalid.
     #[serde(default, skip_serializing_if = "CompactString::is_empty")]
     pub kind: CompactString,
     /// Object uid.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Details, in order.
+    /// The causes, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// Seconds after which trying again may help; 0 = not said.
+    /// Seconds after which a retry may succeed; 0 = not stated.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retry_after_seconds: i32,
 }
@@ -171,22 +171,22 @@ fn is_zero(n: &i32) -> bool {
     *n == 0
 }
 
-/// The API's answer when there is no object to give: an error, or the success of a delete.
+/// The API's answer without an object: an error, or the success of a delete.
 ///
 /// Serializes as the v1 `Status` object in upstream's field order. Displays as its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// False for a failure, true for `"status":"Success"`.
+    /// Whether the request succeeded (`"status":"Success"`).
     pub success: bool,
-    /// What a person reads.
+    /// The message for people.
     pub message: String,
     /// Machine-readable reason.
     pub reason: Reason,
-    /// What it is about.
+    /// The object that the status is about.
     pub details: Option<Box<Details>>,
-    /// HTTP status code; 0 when the sender did not say.
+    /// HTTP status code; 0 when the sender did not state one.
     pub code: u16,
-    /// `metadata.continue`: a fresh token that an expired list continuation carries.
+    /// The token `metadata.continue`: a fresh token for the client after an expired list continuation.
     pub continue_token: Option<Box<str>>,
 }
 
@@ -215,68 +215,68 @@ macro_rules! is_reason {
 }
 
 is_reason! {
-    /// The object or resource does not exist.
+    /// Whether the object or resource does not exist.
     is_not_found = NotFound / 404;
-    /// The object changed under the caller, or another manager owns a field.
+    /// Whether the object changed since the caller read the object, or another manager owns a field.
     is_conflict = Conflict / 409;
-    /// The object breaks rules.
+    /// Whether the object violates validation rules.
     is_invalid = Invalid / 422;
-    /// The caller may not do this.
+    /// Whether the caller lacks permission.
     is_forbidden = Forbidden / 403;
-    /// The caller is unknown.
+    /// Whether the caller is not authenticated.
     is_unauthorized = Unauthorized / 401;
-    /// The request makes no sense.
+    /// Whether the request is malformed.
     is_bad_request = BadRequest / 400;
-    /// The server wants the caller to slow down.
+    /// Whether the server asks the caller to slow down.
     is_too_many_requests = TooManyRequests / 429;
-    /// The server failed.
+    /// Whether the server failed.
     is_internal_error = InternalError / 500;
-    /// The server cannot answer now.
+    /// Whether the server cannot answer now.
     is_service_unavailable = ServiceUnavailable / 503;
-    /// The time ran out.
+    /// Whether the request timed out.
     is_timeout = Timeout / 504;
-    /// What was asked for is gone.
+    /// Whether the requested data is permanently removed (410 Gone).
     is_gone = Gone / 410;
-    /// The body type is not supported.
+    /// Whether the type of the body is unsupported.
     is_unsupported_media_type = UnsupportedMediaType / 415;
 }
 
 impl Status {
-    /// Upstream's rule: a known reason decides; with an unknown one the code does.
+    /// Whether this status has `reason`, by upstream's rule: a known reason decides; with an unknown reason the code does.
     fn is(&self, reason: &Reason, code: u16) -> bool {
         self.reason == *reason || (matches!(self.reason, Reason::Unknown | Reason::Other(_)) && self.code == code)
     }
 
-    /// The name is taken. Only the reason tells it from a conflict.
+    /// Whether the name is in use. Only the reason distinguishes this answer from a conflict.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
         self.reason == Reason::AlreadyExists
     }
 
-    /// The revision or continue token is too old; list again.
+    /// Whether the revision or continue token is too old, so that the client must list again.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.reason == Reason::Expired
     }
 
-    /// The operation should be tried again (upstream `IsServerTimeout`).
+    /// Whether the server asks for a retry of the operation (upstream `IsServerTimeout`).
     #[must_use]
     pub fn is_server_timeout(&self) -> bool {
         self.reason == Reason::ServerTimeout
     }
 
-    /// The claim under which the write was made is not the current one: nothing was written, and nothing will be under it.
+    /// Whether the claim of the write is not the current one: this write and every later write under the same claim are refused.
     #[must_use]
     pub fn is_stale_owner(&self) -> bool {
         self.cause(cause::STALE_OWNER).is_some()
     }
 
-    /// The details, made if absent.
+    /// Returns the details, created if absent.
     pub fn details_mut(&mut self) -> &mut Details {
         self.details.get_or_insert_with(Box::default)
     }
 
-    /// The same status with one more cause.
+    /// Returns the same status with one more cause.
     #[must_use]
     pub fn with_cause(
         mut self,
@@ -289,30 +289,30 @@ impl Status {
         self
     }
 
-    /// The same status with the uid of the object it is about.
+    /// Returns the same status with the uid of its object.
     #[must_use]
     pub fn with_uid(mut self, uid: impl Into<String>) -> Self {
         self.details_mut().uid = uid.into();
         self
     }
 
-    /// The first cause with this reason.
+    /// Returns the first cause with this reason.
     #[must_use]
     pub fn cause(&self, reason: &str) -> Option<&Cause> {
         self.details.as_ref()?.causes.iter().find(|cause| cause.reason == reason)
     }
 
-    /// Seconds after which the server suggests to try again.
+    /// Returns the seconds after which the server suggests a retry.
     #[must_use]
     pub fn retry_after(&self) -> Option<u32> {
         let seconds = self.details.as_ref()?.retry_after_seconds;
         u32::try_from(seconds).ok().filter(|seconds| *seconds > 0)
     }
 
-    /// The v1 Status as JSON bytes, without a trailing newline.
+    /// Returns the v1 Status as JSON bytes, without a trailing newline.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        // A struct of texts and numbers always serializes; an empty body is the honest answer if that ever changes.
+        // Serializing a struct of texts and numbers cannot fail; should that change, an empty body claims nothing false.
         serde_json::to_vec(self).unwrap_or_default()
     }
 }

@@ -9,14 +9,14 @@ mod rfc3339;
 
 pub use duration::{GoDuration, ParseDurationError, human_duration};
 
-/// Why a text is no time; the text is that of Go's `time.Parse`.
+/// The error for a text that is no time; the message is that of Go's `time.Parse`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseTimeError(pub(crate) String);
 
 /// A moment in whole seconds (upstream `metav1.Time`). Prints as RFC 3339 in UTC: `2026-01-02T03:04:05Z`.
 ///
-/// Lies between the years 0 and 9999, which parsing ensures.
+/// A parsed time lies between the years 0 and 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
 
@@ -28,13 +28,13 @@ pub struct MicroTime(i64);
 const GO_ZERO: i64 = -62_135_596_800;
 
 impl Time {
-    /// From seconds since 1970.
+    /// Makes a time from seconds since 1970.
     #[must_use]
     pub const fn from_unix(seconds: i64) -> Self {
         Self(seconds)
     }
 
-    /// Seconds since 1970.
+    /// Returns the seconds since 1970.
     #[must_use]
     pub const fn unix(self) -> i64 {
         self.0
@@ -48,7 +48,7 @@ impl Time {
         rfc3339::parse(text, false).map(|(seconds, _)| Self(seconds))
     }
 
-    /// True for Go's zero time, which stands for "not set".
+    /// Whether this is Go's zero time, which means "not set".
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == GO_ZERO
@@ -56,19 +56,19 @@ impl Time {
 }
 
 impl MicroTime {
-    /// From microseconds since 1970.
+    /// Makes a time from microseconds since 1970.
     #[must_use]
     pub const fn from_unix_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since 1970.
+    /// Returns the microseconds since 1970.
     #[must_use]
     pub const fn unix_micros(self) -> i64 {
         self.0
     }
 
-    /// The whole second it lies in.
+    /// Returns the time without the fraction of a second.
     #[must_use]
     pub const fn to_time(self) -> Time {
         Time(self.0.div_euclid(1_000_000))
@@ -82,7 +82,7 @@ impl MicroTime {
         rfc3339::parse(text, true).map(|(seconds, micros)| Self(seconds * 1_000_000 + micros))
     }
 
-    /// True for Go's zero time, which stands for "not set".
+    /// Whether this is Go's zero time, which means "not set".
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == GO_ZERO * 1_000_000

@@ -1,4 +1,4 @@
-//! The API's words against laws and upstream's libraries.
+//! Tests of the API vocabulary against general laws and against upstream's libraries.
 
 #![cfg(test)]
 

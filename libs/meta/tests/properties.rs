@@ -1,4 +1,4 @@
-//! Laws that hold for any input.
+//! Properties that hold for any input.
 
 use oarlock_meta::quantity::Quantity;
 use oarlock_meta::selector::{By, FieldSelector, LabelSelector};

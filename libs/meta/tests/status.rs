@@ -1,4 +1,4 @@
-//! `Status` in JSON and in words.
+//! `Status` as JSON and as text.
 
 use oarlock_meta::field::{ErrorList, FieldError, FieldErrorKind, Omit, Path, Raw};
 use oarlock_meta::{GroupKind, GroupResource, Reason, Status};

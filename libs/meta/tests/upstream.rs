@@ -1,4 +1,4 @@
-//! Every text rule of this crate against what upstream's own library answered (`data/upstream.json` says how).
+//! Every text rule of this crate against recorded answers of upstream's own library (`data/upstream.json` describes the recording).
 
 use oarlock_meta::quantity::Quantity;
 use oarlock_meta::quote::quote;
@@ -11,7 +11,7 @@ fn table(name: &str) -> Vec<Value> {
     all[name].as_array().unwrap().clone()
 }
 
-/// Compares a parser with its table and reports every difference at once.
+/// Compares a parser with its table and reports all differences together.
 fn check<T: std::fmt::Display, E: std::fmt::Display>(name: &str, parse: impl Fn(&str) -> Result<T, E>) {
     let mut wrong = Vec::new();
     let rows = table(name);
@@ -21,7 +21,7 @@ fn check<T: std::fmt::Display, E: std::fmt::Display>(name: &str, parse: impl Fn(
         let got = parse(input).map_or_else(|error| error.to_string(), |value| value.to_string());
         let unprintable = name == "quantities" && Quantity::parse(input).is_ok_and(|q| q.as_f64().abs() >= 1e21);
         if unprintable {
-            // Upstream has no suffix here and loses the magnitude: see the canonical module.
+            // Upstream has no suffix for this amount and loses the magnitude: see the canonical module.
             assert_eq!(Quantity::parse(&got), Quantity::parse(input));
         } else if got != want {
             wrong.push(format!("{input:?}: got {got:?}, want {want:?}"));
@@ -43,7 +43,7 @@ fn quantities_give_upstreams_values() {
     for row in table("quantities") {
         let Ok(quantity) = Quantity::parse(row["in"].as_str().unwrap()) else { continue };
         let (value, milli) = (row["value"].as_i64().unwrap_or(0), row["milli"].as_i64().unwrap_or(0));
-        // Where 64 bits do not suffice upstream gives 0 or what is left of the number; here it saturates.
+        // Upstream gives 0 or a truncated number beyond 64 bits; Oarlock saturates.
         if i64::try_from((quantity.as_f64() * 1000.0) as i128).is_err() || quantity.milli_value() == i64::MAX {
             continue;
         }

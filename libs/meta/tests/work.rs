@@ -1,4 +1,4 @@
-//! Texts are read in the time of their length.
+//! Parsing takes time linear in the length of the text.
 
 use oarlock_meta::selector::{FieldSelector, LabelSelector};
 use oarlock_meta::{ErrorList, FieldError, Path, Quantity};
@@ -19,7 +19,7 @@ fn a_quantity_is_read_in_the_time_of_its_length() {
         assert_eq!(too_steep(20_000, |n| format!("1{}{rest}", digits.repeat(n)), parse), None, "{digits}{rest}");
         assert_eq!(too_steep(20_000, |n| format!("0.{}{rest}", digits.repeat(n)), parse), None, "0.{digits}{rest}");
     }
-    // Few bytes may ask for as much: nothing is left of a number so small.
+    // A few bytes may ask for as much work; the number is too small to leave anything.
     let tiny = Quantity::parse("1234567890123456789012345678901234567890e-2000000000").unwrap();
     assert_eq!(tiny, Quantity::parse("1n").unwrap());
     assert!(Quantity::parse(&"7".repeat(1_000)).is_ok());

@@ -1,13 +1,12 @@
-//! Server-side apply, and who owns which field of an object.
+//! Server-side apply, and the ownership of an object's fields.
 //!
-//! Every write leaves its mark in `metadata.managedFields`: an entry per manager, operation, version and subresource with
-//! the set of fields it owns. [`apply`] merges a configuration by the schema and refuses to change what others own;
-//! [`track_create`] and [`track_update`] record the owners after all other writes.
+//! Every write is recorded in `metadata.managedFields`: an entry per manager, operation, version and subresource with the set of fields that the manager
+//! owns. [`apply`] merges a configuration by the schema and refuses to change fields of other managers; [`track_create`] and [`track_update`] record the
+//! owners after all other writes.
 //!
-//! A field set is a trie ([`FieldSet`]) written as `fieldsV1`. Creates, the most frequent write, go straight from the
-//! object to that text.
+//! A field set is a trie ([`FieldSet`]) written as `fieldsV1`. For creates, the most frequent write, the text is written directly from the object.
 //!
-//! Not here: entries of other versions are compared by path instead of being converted first, which is exact as long as
+//! Not implemented: entries of other versions are compared by path instead of being converted first, which is exact as long as
 //! the versions agree on paths; field sets are not reconciled when a list becomes atomic or granular in a later schema.
 
 mod atom;

@@ -1,4 +1,4 @@
-//! The frame around the classic patch types: generic form, patch, typed form again, and upstream's errors.
+//! Applies the classic patch types: converts the object to generic form, patches, decodes the result, and reports upstream's errors.
 
 use oarlock_codec::{Mode, json, tree};
 use oarlock_meta::field::{FieldError, Path};
@@ -7,39 +7,39 @@ use oarlock_schema::{Obj, Value};
 
 use crate::{go_fmt, json_patch, kind, merge, shown, strategic};
 
-/// The classic patch types, by what their content type says.
+/// The classic patch types, one per content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PatchKind {
     /// `application/json-patch+json` (RFC 6902).
     Json,
     /// `application/merge-patch+json` (RFC 7386).
     Merge,
-    /// `application/strategic-merge-patch+json`. Not for custom resources: they answer 415.
+    /// `application/strategic-merge-patch+json`. Requests for custom resources with this type are answered with 415.
     Strategic,
 }
 
-/// What the query parameter `fieldValidation` asks for. An absent one means [`Validation::Warn`].
+/// The request's `fieldValidation`. An absent parameter means [`Validation::Warn`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Validation {
     /// Drop unknown and duplicate fields silently.
     Ignore,
-    /// Drop them and warn.
+    /// Drop unknown and duplicate fields and warn.
     #[default]
     Warn,
-    /// Refuse them.
+    /// Refuse requests with unknown or duplicate fields.
     Strict,
 }
 
 /// A patched object, before defaulting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Patched {
-    /// The object, as decoders leave it.
+    /// The object, as decoded.
     pub obj: Obj,
-    /// What to send as warnings: unknown and duplicate fields.
+    /// The warnings for the client: unknown and duplicate fields.
     pub warnings: Vec<String>,
 }
 
-/// What upstream says when the patched document is no object, in two halves around what it is.
+/// Upstream's message when the patched document is no object, in two parts around the document's JSON kind.
 const NO_KIND_START: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal ";
 const NO_KIND_END: &str = " into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
     Kind string \"json:\\\"kind,omitempty\\\"\" }";
@@ -48,10 +48,10 @@ const NO_KIND_END: &str = " into Go value of type struct { APIVersion string \"j
 ///
 /// # Errors
 /// Upstream's: 400 for a body that is no patch, 413 for too many operations, 422 for a patch that does not apply or whose
-/// result cannot be read (cause field `patch`), and 500 for strategic patches upstream has no better answer to.
+/// result cannot be decoded (cause field `patch`), and 500 for strategic patches for which upstream has no other code.
 pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Validation) -> Result<Patched, Status> {
     let mode = if validation == Validation::Ignore { Mode::Lenient } else { Mode::Strict };
-    // Field sets are the largest part of many objects and hardly any patch touches them; they come back as they are.
+    // Field sets are the largest part of many objects and patches rarely touch them; they are set aside and restored unchanged.
     let spare = spares_managed_fields(kind, patch);
     let doc = if spare { tree::untype(&without_managed_fields(current)) } else { tree::untype(current) };
 
@@ -87,7 +87,7 @@ pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Val
         return Err(refuse(format!("strict decoding error: {}", problems.join(", "))));
     }
     let mut obj = decoded.value;
-    // A strategic patch is merged into a typed object, which keeps its kind whatever the patch says.
+    // A strategic patch is merged into a typed object, which keeps its kind regardless of the patch.
     if let Some(gvk) = current.ty().gvk {
         obj.set_gvk(gvk);
     }
@@ -97,12 +97,12 @@ pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Val
     Ok(Patched { obj, warnings: problems })
 }
 
-/// The findings of a strict decode as the texts that upstream lists.
+/// Returns the findings of a strict decode as the texts that upstream lists.
 pub(crate) fn problems(findings: &[oarlock_codec::Finding], prefix: &str) -> Vec<String> {
     findings.iter().map(|finding| format!("{prefix}{finding}")).collect()
 }
 
-/// True when the patch cannot see `metadata.managedFields`: it does not name them, and no JSON patch operation handles
+/// Whether the patch cannot affect `metadata.managedFields`: the patch does not name the field, and no JSON patch operation addresses
 /// the metadata or the object as a whole.
 fn spares_managed_fields(kind: PatchKind, patch: &[u8]) -> bool {
     let has = |needle: &[u8]| memchr::memmem::find(patch, needle).is_some();
@@ -125,7 +125,7 @@ fn restore_managed_fields(current: &Obj, patched: &mut Obj) {
     patched.set_at(&["metadata", "managedFields"], fields.clone());
 }
 
-/// The same for the patched document of a refused patch.
+/// Restores the field sets in the patched document that the error of a refused patch shows.
 fn put_managed_fields(current: &Obj, doc: &mut Value) {
     let Some(fields) = current.at(&["metadata", "managedFields"]) else { return };
     if let Value::Map(root) = doc
@@ -135,7 +135,7 @@ fn put_managed_fields(current: &Obj, doc: &mut Value) {
     }
 }
 
-/// The 400 with which upstream answers a patch that cannot be decoded under strict or warning validation.
+/// Makes upstream's 400 for a patch that cannot be decoded under strict or warning validation.
 pub(crate) fn undecodable(error: impl std::fmt::Display) -> Status {
     Status::bad_request(format!("error decoding patch: {error}"))
 }

@@ -1,10 +1,10 @@
-//! Go's `%v` of generic JSON values: upstream prints patches with it in errors.
+//! Go's `%v` of generic JSON values: upstream's errors print patches in this form.
 
 use std::fmt::Write as _;
 
 use oarlock_schema::Value;
 
-/// Prints `map[a:1 b:[x y]]`.
+/// Formats a value as `map[a:1 b:[x y]]`.
 pub(crate) fn plain(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out);

@@ -1,5 +1,5 @@
-//! JSON patch (RFC 6902), with the laxness of upstream's library: `replace` and `copy` take object members that do not
-//! exist, and list indexes may be negative.
+//! JSON patch (RFC 6902), with the laxness of upstream's library: `replace` and `copy` accept object members that do not exist, and list indexes may be
+//! negative.
 
 mod document;
 
@@ -12,28 +12,28 @@ use document::Node;
 use crate::document::undecodable;
 use crate::merge::json_kind;
 
-/// As many operations as upstream takes in one patch.
+/// The most operations that upstream accepts in one patch.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// How many bytes all `copy` operations together may add (upstream `JSONPatchMaxCopyBytes`).
+/// The most bytes that all `copy` operations together may add (upstream `JSONPatchMaxCopyBytes`).
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// How many values all `move` operations together may have measured: each moves as much as the document holds, and costs a few bytes.
+/// The most values that all `move` operations together may measure: an operation of a few bytes can move, and so measure, the whole document.
 const MAX_MEASURED: usize = 10_000_000;
 
-/// An operation that does not apply. Upstream hides the reason from the client.
+/// The error of an operation that does not apply. Upstream hides the reason from the client.
 struct Refused;
 
-/// What the operations of one patch have used up together.
+/// The resources that the operations of one patch have used together.
 #[derive(Default)]
 struct Used {
-    /// Bytes that were copied.
+    /// Bytes copied.
     copied: usize,
-    /// Values that were looked at to learn how deep they are.
+    /// Values visited to measure depth.
     measured: usize,
 }
 
-/// Applies `patch` to `doc`; also gives what strict decoding of the patch found.
+/// Applies `patch` to `doc`; also returns the findings of strict decoding of the patch.
 pub(crate) fn patch(doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, Vec<String>), Status> {
     let decoded = json::decode_value(patch, mode).map_err(|error| match mode {
         Mode::Strict => undecodable(error),
@@ -57,7 +57,7 @@ pub(crate) fn patch(doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, Vec<
     Ok((doc.close(), found))
 }
 
-/// The operations, if the patch is a list of objects whose texts are texts.
+/// Returns the operations if the patch is a list of objects whose text members are texts.
 fn check(patch: &Value, mode: Mode) -> Result<&[Value], Status> {
     let (list, item) = match mode {
         Mode::Strict => ("[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
@@ -98,7 +98,7 @@ fn check(patch: &Value, mode: Mode) -> Result<&[Value], Status> {
     Ok(operations)
 }
 
-/// Members of operations that RFC 6902 does not know, as findings.
+/// Returns findings about members of operations that RFC 6902 does not define.
 fn strange_members(operations: &[Value], mode: Mode) -> Vec<String> {
     if mode == Mode::Lenient {
         return Vec::new();
@@ -134,7 +134,7 @@ fn apply(doc: &mut Node, operation: &Value, used: &mut Used) -> Result<(), Refus
             let from = text("from").ok_or(Refused)?;
             let moved = remove(doc, from)?;
             let path = path?;
-            // No value lies too deep before, so none does after a move that is not downwards.
+            // No value is too deep before a move, so only a move further down can make one too deep.
             if depth_of(path) > depth_of(from) {
                 fits(path, &moved, &mut used.measured)?;
                 if used.measured > MAX_MEASURED {
@@ -149,7 +149,7 @@ fn apply(doc: &mut Node, operation: &Value, used: &mut Used) -> Result<(), Refus
             let (container, key) = find(doc, from).ok_or(Refused)?;
             let copy = match get(container, &key)? {
                 Some(node) => {
-                    // Before the copy is made: a value that is copied into its own deepest place doubles its depth.
+                    // Checked before the copy is made: copying a value into its own deepest position doubles its depth.
                     fits(path, node, &mut 0)?;
                     node.copy()
                 }
@@ -165,12 +165,12 @@ fn apply(doc: &mut Node, operation: &Value, used: &mut Used) -> Result<(), Refus
     }
 }
 
-/// How many lists and maps are around what a pointer leads to.
+/// Returns the number of lists and maps around the target of a pointer.
 fn depth_of(pointer: &str) -> usize {
     memchr::memchr_iter(b'/', pointer.as_bytes()).count()
 }
 
-/// Whether the document stays as shallow as decoders leave it with `value` at `path`: all that walks a document recurses.
+/// Checks that the document with `value` at `path` stays within the depth limit of decoders, because all code that walks a document recurses.
 fn fits(path: &str, value: &Node, measured: &mut usize) -> Result<(), Refused> {
     let room = (MAX_DEPTH as usize).checked_sub(depth_of(path)).ok_or(Refused)?;
     if value.fits(room, measured) { Ok(()) } else { Err(Refused) }
@@ -182,7 +182,7 @@ fn size(value: &Value) -> usize {
     out.len()
 }
 
-/// The container that `pointer` leads into and the last, decoded step. What stands before the first slash is ignored.
+/// Returns the container that `pointer` leads into and the last, decoded step. Text before the first slash is ignored.
 fn find<'a>(doc: &'a mut Node, pointer: &str) -> Option<(&'a mut Node, Str)> {
     let (_, steps) = pointer.split_once('/')?;
     let mut at = doc;
@@ -205,7 +205,7 @@ fn find<'a>(doc: &'a mut Node, pointer: &str) -> Option<(&'a mut Node, Str)> {
     matches!(at, Node::Map(_) | Node::List(_)).then(|| (at, unescape(last)))
 }
 
-/// The decoded steps of a pointer; none for the whole document.
+/// Returns the decoded steps of a pointer; none for the whole document.
 pub(crate) fn steps(pointer: &str) -> impl Iterator<Item = Str> {
     pointer.split_once('/').into_iter().flat_map(|(_, steps)| steps.split('/')).map(unescape)
 }
@@ -214,7 +214,7 @@ fn unescape(step: &str) -> Str {
     if step.contains('~') { Str::from(step.replace("~1", "/").replace("~0", "~")) } else { Str::new(step) }
 }
 
-/// A list position; negative ones count from the end. `len` is the first position that does not exist.
+/// Parses a list position; negative ones count from the end. `len` is the first position that does not exist.
 fn index(step: &str, len: usize) -> Option<usize> {
     let at: i64 = step.parse().ok()?;
     let len = i64::try_from(len).ok()?;
@@ -222,7 +222,7 @@ fn index(step: &str, len: usize) -> Option<usize> {
     (0..len).contains(&at).then_some(at)?.try_into().ok()
 }
 
-/// A member, if there is one; the error is a list position that does not exist.
+/// Returns a member, if present; fails for a list position that does not exist.
 fn get<'a>(container: &'a mut Node, key: &str) -> Result<Option<&'a mut Node>, Refused> {
     match container {
         Node::Map(map) => Ok(map.get_mut(key)),
@@ -289,7 +289,7 @@ fn test(doc: &mut Node, path: &str, wanted: Option<&Value>) -> Result<(), Refuse
     if equal { Ok(()) } else { Err(Refused) }
 }
 
-/// JSON equality; a missing document member and an explicit `null` are the same at the top only.
+/// Whether two values are equal as JSON; a missing document member and an explicit `null` are equal at the top only.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Map(a), Value::Map(b)) => same_maps(a, b),

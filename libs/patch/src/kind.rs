@@ -1,10 +1,10 @@
-//! Patches that change `kind` or `apiVersion`: upstream decodes the result as the new kind and then finds no conversion back.
+//! Refuses patches that change `kind` or `apiVersion`: upstream decodes the result as the new kind and then finds no conversion back.
 
 use oarlock_codec::{Mode, tree};
 use oarlock_schema::{TypeRef, Value, type_of_kind};
 
-/// Refuses a document whose `kind` and `apiVersion` are not those of `ty`, in upstream's words. Another version of the same kind is converted, and what
-/// is empty or absent is taken from the endpoint.
+/// Refuses a document whose `kind` and `apiVersion` are not those of `ty`, in upstream's words. Another version of the same kind is converted; an empty or absent
+/// field is filled in from the endpoint.
 pub(crate) fn check(doc: &Value, ty: TypeRef) -> Result<(), String> {
     let Some(own) = ty.gvk else { return Ok(()) };
     let (version, kind) = (text(doc, "apiVersion")?, text(doc, "kind")?);
@@ -42,7 +42,7 @@ fn unknown_conversion(package: &str, kind: &str, ty: TypeRef) -> String {
     format!("converting ({package}.{kind}) to ({inside}.{own}): unknown conversion")
 }
 
-/// A text of the document; empty when it is absent or null.
+/// Returns a text of the document; empty when absent or null.
 fn text<'a>(doc: &'a Value, name: &str) -> Result<&'a str, String> {
     match doc.get(name) {
         None | Some(Value::Null) => Ok(""),

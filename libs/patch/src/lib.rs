@@ -1,7 +1,7 @@
 //! JSON patch, merge patch, strategic merge patch and server-side apply over [`Obj`](oarlock_schema::Obj).
 //!
-//! * [`apply_patch`]: the three classic patch types. They work on the generic JSON form of the current object and the
-//!   result is typed again, so that unknown fields, type errors and canonical form are the decoder's business.
+//! * [`apply_patch`]: the three classic patch types. The patch changes the generic JSON form of the current object, and the result is decoded again, so that
+//!   the decoder handles unknown fields, type errors and canonical form.
 //! * [`apply`]: server-side apply and the bookkeeping of `metadata.managedFields` for every other write.
 
 pub mod apply;

@@ -6,7 +6,7 @@ use oarlock_schema::Value;
 
 use crate::document::{problems, undecodable};
 
-/// Applies `patch` to `doc`; also gives what strict decoding of the patch found.
+/// Applies `patch` to `doc`; also returns the findings of strict decoding of the patch.
 pub(crate) fn patch(mut doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, Vec<String>), Status> {
     let not_a_patch = || Status::bad_request("Invalid JSON Patch");
     let decoded = json::decode_value(patch, mode).map_err(|error| match mode {
@@ -31,7 +31,7 @@ pub(crate) fn patch(mut doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, 
     Ok((doc, found))
 }
 
-/// What Go's decoder calls a JSON value.
+/// Returns the name of a JSON value's kind in errors of Go's decoder.
 pub(crate) fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -70,7 +70,7 @@ fn merge(target: &mut Value, patch: Value) {
     });
 }
 
-/// Drops `null` members of objects in a value that is new in its place; lists keep theirs, as upstream has it.
+/// Removes `null` members of objects in a value that is new in its position; lists keep theirs, as upstream has it.
 fn prune(value: &mut Value) {
     match value {
         Value::Map(map) => map.retain(|_, value| {

@@ -1,5 +1,5 @@
-//! A patched document as upstream's errors show it. What the patch went through is sorted by name, as Go writes a map; what it never opened
-//! stands as it was, in the order of its type.
+//! Formats a patched document as upstream's errors show the document. Parts that the patch opened are sorted by name, as Go writes a map; unopened
+//! parts keep the order of their type.
 
 use oarlock_codec::json;
 use oarlock_schema::{Map, Obj, Value};
@@ -7,7 +7,7 @@ use oarlock_schema::{Map, Obj, Value};
 use crate::document::PatchKind;
 use crate::json_patch::steps;
 
-/// The JSON text of `doc`, which `patch` made of `current`.
+/// Returns the JSON text of `doc`, the result of `patch` on `current`.
 pub(crate) fn document(kind: PatchKind, doc: &Value, current: &Obj, patch: &Value) -> String {
     let opened = match kind {
         PatchKind::Json => opened(patch.items()),
@@ -18,7 +18,7 @@ pub(crate) fn document(kind: PatchKind, doc: &Value, current: &Obj, patch: &Valu
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// The places that the operations of a JSON patch go through, as nested maps.
+/// Returns the paths of the operations of a JSON patch, as nested maps.
 fn opened(operations: &[Value]) -> Value {
     let mut root = Map::default();
     for operation in operations {

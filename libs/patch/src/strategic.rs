@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch that knows from the schema how lists merge, with directives in the patch.
+//! Strategic merge patch: a merge patch that merges lists by the schema's rules, with directives in the patch.
 //!
 //! Directives: `$patch: replace | delete | merge` in objects and list items, `$retainKeys`, `$deleteFromPrimitiveList/x`
 //! and `$setElementOrder/x` beside the list `x`. Upstream visits the members of a patch in random order; here it is the
@@ -22,14 +22,14 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// Why a strategic patch does not apply.
+/// The error of a strategic patch that does not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Error {
     /// 400 with one of upstream's fixed texts.
     Format(&'static str),
-    /// 422; the text stays hidden.
+    /// 422; the text is not shown to the client.
     ListOfLists,
-    /// Upstream has no code for these, so they are 500 with the text as it is.
+    /// An error without a code in upstream: 500 with the text unchanged.
     Plain(String),
 }
 
@@ -43,7 +43,7 @@ impl From<Error> for Status {
     }
 }
 
-/// Applies `patch` to `doc`, an object of type `ty`; also gives what strict decoding of the patch found.
+/// Applies `patch` to `doc`, an object of type `ty`; also returns the findings of strict decoding of the patch.
 pub(crate) fn patch(doc: Value, patch: &[u8], ty: TypeRef, mode: Mode) -> Result<(Value, Vec<String>), Status> {
     let decoded = json::decode_value(patch, mode).map_err(|error| Status::bad_request(error.to_string()))?;
     let patch = match decoded.value {
@@ -64,20 +64,20 @@ pub(crate) fn patch(doc: Value, patch: &[u8], ty: TypeRef, mode: Mode) -> Result
     Ok((Value::Map(merged), problems(&decoded.findings, "")))
 }
 
-/// What the schema says about the members of an object.
+/// The schema of an object's members.
 #[derive(Clone, Copy)]
 enum Scope {
     /// The fields of a struct.
     Struct(TypeRef),
     /// Entries of a map, all of one shape.
     Entries(&'static Shape),
-    /// A Go struct with an encoding of its own (`RawExtension`), into which upstream cannot look.
+    /// A Go struct with an encoding of its own (`RawExtension`), whose content upstream cannot patch by field.
     Opaque(&'static str),
-    /// Nothing is known.
+    /// No schema.
     Unknown,
 }
 
-/// How a member merges.
+/// The merge rule of a member.
 struct Rule {
     scope: Scope,
     merge: bool,
@@ -151,12 +151,12 @@ fn unknown_directive(directive: &str, map: Map) -> Error {
     Error::Plain(format!("unknown patch type: {directive} in map: {}", go_fmt::plain(&Value::Map(map))))
 }
 
-/// The name of the list that a directive is about.
+/// Returns the name of the list that a directive concerns.
 fn suffix<'a>(name: &'a str, prefix: &str, wrong: &'static str) -> Result<&'a str, Error> {
     name.split_once('/').filter(|(head, _)| *head == prefix).map(|(_, tail)| tail).ok_or(Error::Format(wrong))
 }
 
-/// The new value of a member. `old` is its present value and `value` that of the patch; `deletion` says which items of a list are to be removed.
+/// Returns the new value of a member. `old` is the present value and `value` that of the patch; `deletion` says which items of a list are to be removed.
 fn merge_member(
     old: Option<Value>,
     name: &str,
@@ -189,7 +189,7 @@ fn merge_member(
     }
 }
 
-/// A member of the patch that has no counterpart in the object: its nulls, and its parts with directives, are removed.
+/// Returns a patch member without a counterpart in the object, without its nulls and its parts with directives.
 fn new_member(mut value: Value) -> Option<Value> {
     drop_nulls(&mut value);
     without_directives(&mut value).then_some(value)
@@ -207,7 +207,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Removes what carries a `$patch` directive; false when the value itself does.
+/// Removes the parts with a `$patch` directive; returns false when the value itself has one.
 fn without_directives(value: &mut Value) -> bool {
     match value {
         Value::Map(map) => {
@@ -222,7 +222,7 @@ fn without_directives(value: &mut Value) -> bool {
     true
 }
 
-/// `$retainKeys`: members that it does not list go; the patch may not set any of them.
+/// Handles `$retainKeys`: removes the members that the directive does not list. The patch may not set any unlisted member.
 fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<(), Error> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let wrong = Error::Format("invalid patch format of retainKeys");

@@ -1,4 +1,4 @@
-//! Patches, applies and their owners against recorded answers, laws and damaged input.
+//! Patches, apply and field ownership against recorded answers, general laws and damaged input.
 
 #![cfg(test)]
 

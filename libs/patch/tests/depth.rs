@@ -1,11 +1,11 @@
-//! No patch makes a document deeper than decoders take one: everything that walks a document recurses.
+//! No patch makes a document deeper than decoders accept, because all code that walks a document recurses.
 
 use oarlock_codec::{MAX_DEPTH, Mode, json};
 use oarlock_patch::{PatchKind, Validation, apply_patch};
 use oarlock_schema::Obj;
 use oarlock_testkit::work::too_steep;
 
-/// A stack on which a walk over a document as deep as is allowed has room, and one over forty thousand levels has not.
+/// A stack that suffices to walk a document of the greatest allowed depth, but not one of forty thousand levels.
 const STACK: usize = 512 << 10;
 
 fn config() -> Obj {
@@ -13,14 +13,14 @@ fn config() -> Obj {
     json::decode(b"{\"metadata\":{\"name\":\"a\"}}", ty, Mode::Lenient).unwrap().value
 }
 
-/// The code and the message of a patch that is refused, `None` when it is taken.
+/// Returns the code and the message of a refused patch, `None` for an accepted one.
 fn refused(patch: String) -> Option<(u16, String)> {
     let run = move || apply_patch(PatchKind::Json, &config(), patch.as_bytes(), Validation::Ignore).err();
     let thread = std::thread::Builder::new().stack_size(STACK).spawn(run).unwrap();
     thread.join().unwrap().map(|status| (status.code, status.message.to_string()))
 }
 
-/// A patch whose operations are these.
+/// Makes a patch of these operations.
 fn patch(operations: &[String]) -> String {
     format!("[{}]", operations.join(","))
 }
@@ -33,12 +33,12 @@ fn from(op: &str, from: &str, path: &str) -> String {
     format!("{{\"op\":\"{op}\",\"from\":\"{from}\",\"path\":\"{path}\"}}")
 }
 
-/// Lists in lists, so many levels of them.
+/// Makes lists nested in lists, with this many levels.
 fn nested(levels: usize) -> String {
     "[".repeat(levels) + &"]".repeat(levels)
 }
 
-/// The way to the innermost of so many lists in the member `x`, and on to its first place.
+/// Returns the pointer to the first position of the innermost of this many lists in the member `x`.
 fn innermost(levels: usize) -> String {
     format!("/x{}", "/0".repeat(levels))
 }
@@ -50,7 +50,7 @@ fn a_value_copied_into_its_own_deepest_place_again_and_again_is_refused() {
     let mut operations = vec![add("/x", &nested(1))];
     let mut levels = 1;
     while levels < 40_000 {
-        // The copy becomes the first item of the innermost list of what it is a copy of.
+        // The copy becomes the first item of the innermost list of the copied value.
         operations.push(from("copy", "/x", &innermost(levels)));
         levels *= 2;
     }
@@ -98,7 +98,7 @@ fn moves_of_a_large_value_downwards_again_and_again_are_refused() {
     let mut operations = vec![add("/x", &large), add("/y", "{}")];
     operations.extend((0..4_000).flat_map(|_| [from("move", "/x", "/y/z"), from("move", "/y/z", "/x")]));
     assert_eq!(refused(patch(&operations)), Some((422, TEXT.to_owned())));
-    // A few are not.
+    // A few operations are accepted.
     operations.truncate(22);
     operations.push("{\"op\":\"remove\",\"path\":\"/x\"}".to_owned());
     operations.push("{\"op\":\"remove\",\"path\":\"/y\"}".to_owned());

@@ -1,4 +1,4 @@
-//! Patches that name another kind or version. Asked of kube-apiserver 1.35.
+//! Patches that name another kind or version, against answers of kube-apiserver 1.35.
 
 use oarlock_codec::{Mode, json};
 use oarlock_patch::{PatchKind, Validation, apply_patch};

@@ -1,4 +1,4 @@
-//! The order of merged lists against upstream's libraries (`data/lists.json` says how they were asked).
+//! The order of merged lists against upstream's libraries (`data/lists.json` describes the recording).
 
 use oarlock_codec::{Mode, json};
 use oarlock_meta::Time;

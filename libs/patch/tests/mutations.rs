@@ -1,4 +1,4 @@
-//! A damaged patch is refused with a client's error, or its result is a sound object; never a panic.
+//! A damaged patch is refused with a client error, or its result is a valid object; nothing panics.
 
 use oarlock_codec::{Mode, json};
 use oarlock_patch::{PatchKind, Validation, apply_patch};
@@ -26,7 +26,7 @@ fn damaged_patches_are_refused_or_give_sound_objects() {
                     }
                     Err(status) => {
                         refused += 1;
-                        // Upstream has no better answer to some strategic patches than 500.
+                        // For some strategic patches upstream answers 500.
                         let known = matches!(status.code, 400 | 413 | 422) || kind == PatchKind::Strategic;
                         assert!(known, "{status:?} for {}", String::from_utf8_lossy(&patch));
                     }

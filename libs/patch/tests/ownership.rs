@@ -1,7 +1,7 @@
-//! Server-side apply and ownership against what a kube-apiserver answered (`data/apply.json` says how it was asked).
+//! Server-side apply and ownership against recorded answers of a kube-apiserver (`data/apply.json` describes the recording).
 //!
-//! Each step starts from the recorded object, so that one difference does not spoil the rest. Defaulting and admission are
-//! not this crate's: for writes that are no apply the recorded result is the new object, and only owners are compared.
+//! Each step starts from the recorded object, so that one difference does not affect the following steps. Defaulting and admission are outside this crate: for
+//! writes other than apply the recorded result is the new object, and only the owners are compared.
 
 use oarlock_codec::{Mode, json};
 use oarlock_meta::Time;
@@ -34,7 +34,7 @@ fn owners(obj: &Obj) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// When the step was made: the newest time among the owners it left, or later than all when it left none new.
+/// Returns the time of the step: the newest time among the resulting owners, or later than all if no owner is new.
 fn moment(step: &Json) -> Time {
     let times = |object: &Json| -> Vec<Time> {
         let rows = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
@@ -52,7 +52,7 @@ fn without_owners(obj: &Obj) -> Obj {
     bare
 }
 
-/// The object without the fields that defaulting may add to what an apply leaves.
+/// Removes the fields that defaulting may add to the result of an apply.
 fn without_defaulted(value: &mut Value) {
     const DEFAULTED: [&str; 6] =
         ["imagePullPolicy", "protocol", "replicas", "targetPort", "terminationMessagePath", "terminationMessagePolicy"];
@@ -74,7 +74,7 @@ fn comparable(obj: &Obj) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Upstream lists causes and schema errors in the random order of Go's maps.
+/// Sorts causes and schema errors, which upstream lists in the random order of Go's maps.
 fn ordered(status: &Json) -> Json {
     let mut status = status.clone();
     if let Some(causes) = status.pointer_mut("/details/causes").and_then(Json::as_array_mut) {

@@ -1,4 +1,4 @@
-//! Classic patches against what a kube-apiserver answered (`data/patches.json` says how it was asked).
+//! Classic patches against recorded answers of a kube-apiserver (`data/patches.json` describes the recording).
 
 use oarlock_codec::{Mode, json};
 use oarlock_patch::{PatchKind, Validation, apply_patch};
@@ -20,9 +20,9 @@ fn text(obj: &Obj) -> String {
     String::from_utf8(json::encode(obj).bytes).unwrap()
 }
 
-/// Two texts inside an error differ on purpose. The patched document that upstream shows holds the stored object's field
-/// sets and byte order. And upstream reads the result of a strategic patch with a converter whose texts (`unrecognized
-/// type: int32`) say less than those of the JSON decoder, which is used here for every patch.
+/// Removes two deliberate differences from an error's texts. The patched document that upstream shows holds the stored object's field
+/// sets and byte order. And upstream decodes the result of a strategic patch with a converter whose texts (`unrecognized
+/// type: int32`) say less than those of the JSON decoder, which Oarlock uses for every patch.
 fn comparable(status: &Json, kind: PatchKind) -> Json {
     let mut status = status.clone();
     let cut = |text: &str| match (kind, text.find("Invalid value: \""), text.rfind("\": ")) {
@@ -64,7 +64,7 @@ fn patches_do_what_upstream_does() {
         let name = format!("{} {} {validation:?} {}", case["object"], case["type"], &patch[..patch.len().min(300)]);
         match apply_patch(kind, &current, patch.as_bytes(), validation) {
             Ok(mut patched) if case["code"] == 200 => {
-                // Upstream was asked for what it stores.
+                // The recording holds upstream's stored form.
                 oarlock_schema::canonical::canonicalize(&mut patched.obj);
                 let (got, want) = (text(&patched.obj), text(&typed(&case["result"])));
                 if got != want {

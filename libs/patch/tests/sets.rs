@@ -1,4 +1,4 @@
-//! Laws of field sets, and the two ways to the owners of a new object.
+//! Laws of field sets, and the two ways to compute the owners of a new object.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ proptest! {
         let text = wire::encode(&x);
         prop_assert!(serde_json::from_str::<Json>(&text).is_ok());
         prop_assert_eq!(wire::decode(&text).unwrap(), x.clone());
-        // With spaces the fast reader gives up and the JSON decoder takes over.
+        // With spaces the fast reader gives up and the JSON decoder is used.
         let spaced = format!(" {text}");
         prop_assert_eq!(wire::decode(&spaced).unwrap(), x);
     }
@@ -83,7 +83,7 @@ proptest! {
     }
 }
 
-/// The short way writes the text while walking the object; the long way compares it with an empty one.
+/// One way writes the text while walking the object; the other compares the object with an empty one.
 #[test]
 fn both_ways_to_a_new_objects_owners_agree() {
     let mut seen = 0;

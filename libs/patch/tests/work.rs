@@ -1,5 +1,4 @@
-//! No list, map, text or number of any kind costs more than its length and a logarithm in a patch of any type, in an apply, or in what is kept of
-//! owners.
+//! The cost of a list, map, text or number in a patch, an apply or the kept owners is at most its length times a logarithm, for every patch type.
 
 use oarlock_codec::{Mode, json};
 use oarlock_meta::Time;

@@ -1,4 +1,4 @@
-//! A certificate authority: its certificate, its key, and what it signs.
+//! Certificate authorities: certificate, key and signing.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use crate::certificate::Presented;
 use crate::{Error, KeyPair, Leaf, Result, Subject, der, leaf::San};
 
-/// How long an authority is good: ten years, as kubeadm's.
+/// Lifetime of an authority's certificate: ten years, as kubeadm's.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// A certificate starts this long before `now`, so that a client whose clock is a little behind takes it.
+/// How long before `now` a certificate becomes valid, so that clients with slow clocks accept it.
 const BACKDATE: Duration = Duration::from_secs(3600);
 
-/// A certificate authority. With its key it can sign; without the key it only serves to verify certificates.
+/// A certificate authority. Without its key it can only verify certificates.
 #[derive(Debug)]
 pub struct Authority {
     certificate: CertificateDer<'static>,
@@ -29,7 +29,7 @@ pub struct Authority {
 pub struct Issued {
     /// The certificate.
     pub certificate: CertificateDer<'static>,
-    /// Its key.
+    /// Key of the certificate.
     pub key: KeyPair,
 }
 
@@ -40,7 +40,7 @@ impl Issued {
         certificate_pem(&self.certificate)
     }
 
-    /// A certificate of an authority that is made for it and forgotten, and that authority's own in PEM.
+    /// Issues a certificate by a new authority whose key is discarded; returns it with that authority's certificate in PEM.
     ///
     /// # Errors
     /// As [`Authority::create`] and [`Authority::issue`].
@@ -49,20 +49,20 @@ impl Issued {
         Ok((authority.issue(leaf, now)?, authority.certificate_pem()))
     }
 
-    /// What the certificate says.
+    /// Parses the certificate.
     ///
     /// # Errors
-    /// When it does not parse.
+    /// When the certificate does not parse.
     pub fn facts(&self) -> Result<Presented> {
         Presented::parse(&self.certificate)
     }
 }
 
 impl Authority {
-    /// Makes an authority with a new key.
+    /// Creates an authority with a new key.
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// When the operating system provides no randomness.
     pub fn create(common_name: &str, now: UnixTime) -> Result<Self> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -76,10 +76,10 @@ impl Authority {
         Ok(Self { certificate: certificate.der().clone(), key: Some(key), common_name: common_name.to_owned() })
     }
 
-    /// An authority from its PEM certificate and key, whose halves must belong together.
+    /// Loads an authority from its PEM certificate and key.
     ///
     /// # Errors
-    /// When either is malformed or they do not belong together.
+    /// When either is malformed or the key does not belong to the certificate.
     pub fn from_pem(certificate: &str, key: &str) -> Result<Self> {
         let key = KeyPair::from_pem(key)?;
         let certificate = one_certificate(certificate)?;
@@ -90,10 +90,10 @@ impl Authority {
         Ok(Self { certificate, key: Some(key), common_name: facts.subject.common_name })
     }
 
-    /// An authority from its PEM certificate alone: it signs nothing.
+    /// Loads an authority from its PEM certificate alone, without the ability to sign.
     ///
     /// # Errors
-    /// When that is malformed.
+    /// When the certificate is malformed.
     pub fn believed(certificate: &str) -> Result<Self> {
         let certificate = one_certificate(certificate)?;
         let facts = Presented::parse(&certificate)?;
@@ -104,19 +104,19 @@ impl Authority {
         self.key.as_ref().ok_or_else(|| Error::NoKey(self.common_name.clone()))
     }
 
-    /// The authority's certificate: what others trust.
+    /// Returns the authority's certificate, which peers must trust.
     #[must_use]
     pub fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }
 
-    /// The same in PEM.
+    /// Returns the certificate in PEM.
     #[must_use]
     pub fn certificate_pem(&self) -> String {
         certificate_pem(&self.certificate)
     }
 
-    /// The authority's key in PEM, where it is here. Secret.
+    /// Returns the authority's key in PEM, if loaded. Secret.
     #[must_use]
     pub fn key_pem(&self) -> Option<String> {
         self.key.as_ref().map(KeyPair::to_pem)
@@ -125,20 +125,20 @@ impl Authority {
     /// Issues a certificate with a new key.
     ///
     /// # Errors
-    /// When a name cannot stand in a certificate, or the authority's key is not here.
+    /// When a name is not valid in a certificate, or the authority's key is not loaded.
     pub fn issue(&self, leaf: &Leaf, now: UnixTime) -> Result<Issued> {
         let key = KeyPair::generate()?;
         let certificate = self.sign(leaf, &key.public_der(), now)?;
         Ok(Issued { certificate, key })
     }
 
-    /// Signs a certificate for somebody else's public key (a DER SubjectPublicKeyInfo), such as a signing request's.
+    /// Signs a certificate for a given public key (a DER SubjectPublicKeyInfo), such as a signing request's.
     ///
     /// # Errors
-    /// When the key's algorithm is unknown, a name cannot stand in a certificate, or the authority's key is not here.
+    /// When the key's algorithm is unknown, a name is not valid in a certificate, or the authority's key is not loaded.
     pub fn sign(&self, leaf: &Leaf, public_key: &[u8], now: UnixTime) -> Result<CertificateDer<'static>> {
         let mut params = CertificateParams::default();
-        // Only a place for the real subject, see `der`.
+        // A placeholder for the real subject, see `der`.
         params.distinguished_name = name(&leaf.subject.common_name);
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
@@ -154,7 +154,7 @@ impl Authority {
         self.resign(draft.der(), &leaf.subject)
     }
 
-    /// Puts the whole subject into a drafted certificate and signs it again.
+    /// Replaces the subject of a draft certificate and signs the result.
     fn resign(&self, draft: &[u8], subject: &Subject) -> Result<CertificateDer<'static>> {
         let (tbs, algorithm) = der::with_subject(draft, &subject.to_der())
             .ok_or_else(|| Error::Malformed("the drafted certificate is no DER".to_owned()))?;
@@ -178,20 +178,20 @@ impl Authority {
         }
     }
 
-    /// The authority's own name.
+    /// Returns the authority's common name.
     #[must_use]
     pub fn common_name(&self) -> &str {
         &self.common_name
     }
 }
 
-/// A certificate in PEM, with the newlines upstream writes.
+/// Encodes a certificate in PEM, with the line breaks that upstream writes.
 pub(crate) fn certificate_pem(certificate: &CertificateDer<'_>) -> String {
     let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
     pem::encode_config(&pem::Pem::new("CERTIFICATE", certificate.as_ref()), config)
 }
 
-/// The first certificate of a PEM text.
+/// Parses the first certificate of a PEM text.
 pub(crate) fn one_certificate(text: &str) -> Result<CertificateDer<'static>> {
     crate::parse_chain(text)?.into_iter().next().ok_or_else(|| Error::Malformed("no PEM certificate in it".to_owned()))
 }
@@ -202,7 +202,7 @@ fn name(common_name: &str) -> DistinguishedName {
     name
 }
 
-/// 127 random bits: positive, and no two alike.
+/// Draws 127 random bits: a positive serial number that is practically unique.
 fn serial() -> Result<rcgen::SerialNumber> {
     let mut bytes = [0_u8; 16];
     SystemRandom::new().fill(&mut bytes)?;

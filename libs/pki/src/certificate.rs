@@ -1,4 +1,4 @@
-//! What a certificate says: the user it names, its names and addresses, its dates.
+//! Parsing of certificates: user, alternative names, validity.
 
 use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::extensions::GeneralName;
@@ -10,18 +10,18 @@ use crate::{Error, Result, San, Subject};
 /// The attribute upstream reads a user's uid from (`AllowParsingUserUIDFromCertAuth`).
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 
-/// A parsed certificate. What it says is a claim only, until [`crate::ClientTrust`] or TLS has verified it.
+/// A parsed certificate. Its content is unverified until [`crate::ClientTrust`] or TLS has checked the certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Presented {
-    /// CN and every O.
+    /// Subject: CN and every O.
     pub subject: Subject,
-    /// Every uid attribute, in order; more than one is an error to upstream.
+    /// All uid attributes, in order; upstream treats more than one as an error.
     pub uids: Vec<String>,
-    /// Names and addresses, sorted.
+    /// Subject alternative names, sorted.
     pub sans: Vec<San>,
-    /// First second it is good.
+    /// First second of the validity, since the epoch.
     pub not_before: u64,
-    /// Last second it is good.
+    /// Last second of the validity, since the epoch.
     pub not_after: u64,
     /// DER SubjectPublicKeyInfo.
     pub public_key: Vec<u8>,
@@ -30,10 +30,10 @@ pub struct Presented {
 }
 
 impl Presented {
-    /// Reads a DER certificate.
+    /// Parses a DER certificate.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the bytes are not a certificate.
     pub fn parse(certificate: &CertificateDer<'_>) -> Result<Self> {
         let (_, parsed) = X509Certificate::from_der(certificate)
             .map_err(|e| Error::Malformed(format!("no X.509 certificate: {e}")))?;
@@ -47,7 +47,7 @@ impl Presented {
         sans.sort();
         Ok(Self {
             subject: Subject {
-                // Go keeps the last CN it meets.
+                // Go keeps the last CN of several.
                 common_name: subject.iter_common_name().filter_map(|a| a.as_str().ok()).last().unwrap_or("").to_owned(),
                 organizations: text(subject.iter_organization().filter_map(|a| a.as_str().ok()).collect()),
             },
@@ -66,7 +66,7 @@ impl Presented {
         })
     }
 
-    /// Whether the certificate is good at `now` and for at least `spare` seconds more.
+    /// Whether the certificate is valid at `now` and for at least `spare` seconds more.
     #[must_use]
     pub fn good_for(&self, now: UnixTime, spare: u64) -> bool {
         let now = now.as_secs();
@@ -77,12 +77,12 @@ impl Presented {
 /// [`Presented::parse`] as a function.
 ///
 /// # Errors
-/// When it is no certificate.
+/// When the bytes are not a certificate.
 pub fn parse_presented(certificate: &CertificateDer<'_>) -> Result<Presented> {
     Presented::parse(certificate)
 }
 
-/// Every certificate in a PEM text, in order; other blocks are passed over.
+/// Parses every certificate in a PEM text, in order; other blocks are skipped.
 ///
 /// # Errors
 /// When the text is malformed PEM.

@@ -1,4 +1,4 @@
-//! Whether a PEM text holds certificates and nothing else (upstream: `validateCertificate` of signing requests).
+//! Checks that a PEM text holds certificates and nothing else (upstream: `validateCertificate` of signing requests).
 
 use base64::Engine as _;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
@@ -8,11 +8,11 @@ const END: &str = "-----END ";
 const DASHES: &str = "-----";
 const KIND: &str = "CERTIFICATE";
 
-/// Checks that a text has at least one PEM block, that every block is of certificates without headers, and that each parses. Text around blocks and
-/// blocks that are no PEM are passed over, as Go's decoder does.
+/// Checks that a text has at least one PEM block, that every block is a certificate without headers, and that each certificate parses. Text outside blocks and undecodable
+/// blocks are skipped, as Go's decoder does.
 ///
 /// # Errors
-/// What upstream says about it.
+/// Upstream's error message.
 pub fn certificates_only(text: &str) -> Result<(), String> {
     let mut count = 0;
     for block in blocks(text) {
@@ -38,13 +38,14 @@ pub fn certificates_only(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// One decoded PEM block.
 struct Block<'a> {
     kind: &'a str,
     headers: bool,
     content: Vec<u8>,
 }
 
-/// Every block that decodes, in order.
+/// Returns every block that decodes, in order.
 fn blocks(text: &str) -> Vec<Block<'_>> {
     let mut lines = text.lines().map(str::trim_end).peekable();
     let mut found = Vec::new();
@@ -52,7 +53,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
         let Some(kind) = line.strip_prefix(BEGIN).and_then(|kind| kind.strip_suffix(DASHES)) else { continue };
         let mut headers = false;
         let mut body = String::new();
-        // A line that begins another block ends one that has no end of its own.
+        // A line that begins another block ends a block without an end line.
         while let Some(line) = lines.next_if(|line| !line.starts_with(BEGIN)) {
             if let Some(ended) = line.strip_prefix(END) {
                 let content = base64::engine::general_purpose::STANDARD.decode(&body).ok();
@@ -91,7 +92,7 @@ mod tests {
         let none = "must contain at least one CERTIFICATE PEM block";
         let malformed = "x509: malformed certificate";
         let not_base64 = "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n";
-        // As a live v1.35.0 server answered.
+        // Answers of a live v1.35.0 server.
         for (text, expected) in [
             (good.clone(), Ok(())),
             (format!("{good}{good}"), Ok(())),

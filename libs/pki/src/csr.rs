@@ -1,4 +1,4 @@
-//! Certificate signing requests: read here, approved by the API, signed by [`crate::Authority::sign`].
+//! Parsing of certificate signing requests. [`crate::Authority::sign`] signs approved requests.
 
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::{FromDer as _, X509CertificationRequest};
@@ -6,23 +6,23 @@ use x509_parser::prelude::{FromDer as _, X509CertificationRequest};
 use crate::certificate::san;
 use crate::{Error, Result, San, Subject};
 
-/// What a signing request asks for. Its signature was verified: the asker holds the key.
+/// A signing request with a verified signature, which proves that the requester holds the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsrInfo {
-    /// The subject asked for.
+    /// Requested subject.
     pub subject: Subject,
-    /// The DNS names and addresses asked for, sorted.
+    /// Requested DNS names and addresses, sorted.
     pub sans: Vec<San>,
-    /// Whether names of another kind (mail, URI, …) are asked for too; no built-in signer grants those.
+    /// Whether the request also has names of other kinds (mail, URI, …); no built-in signer grants those.
     pub other_names: bool,
     /// DER SubjectPublicKeyInfo.
     pub public_key: Vec<u8>,
 }
 
-/// Reads and verifies a PEM `CERTIFICATE REQUEST`.
+/// Parses and verifies a PEM `CERTIFICATE REQUEST`.
 ///
 /// # Errors
-/// When the text is no such PEM, the request is malformed, or its signature is wrong.
+/// When the text is not such a PEM block, the request is malformed, or its signature is wrong.
 pub fn parse_csr(text: &str) -> Result<CsrInfo> {
     let request = |block: &pem::Pem| block.tag() == "CERTIFICATE REQUEST";
     let Some(block) = pem::parse(text).ok().filter(request) else {

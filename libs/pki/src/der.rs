@@ -1,5 +1,5 @@
-//! The few lines of DER this crate needs itself: rcgen keeps one value per attribute type, but a Kubernetes user in two
-//! groups is a subject with two `O`. So a subject is encoded here and put into the certificate before it is signed.
+//! Minimal DER encoding and parsing. rcgen keeps one value per attribute type, but a Kubernetes user in two groups is a subject with two `O`; so the subject is encoded here
+//! and inserted into the certificate before the certificate is signed.
 
 /// Tag of a SEQUENCE.
 pub(crate) const SEQUENCE: u8 = 0x30;
@@ -12,7 +12,7 @@ pub(crate) const UTF8_STRING: u8 = 0x0c;
 /// Tag of a BIT STRING.
 pub(crate) const BIT_STRING: u8 = 0x03;
 
-/// One element: tag, length, content.
+/// Encodes one element: tag, length, content.
 pub(crate) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() + 6);
     out.push(tag);
@@ -29,7 +29,7 @@ pub(crate) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Splits the first element off: its content, the whole element, and what follows. `None` when the bytes are no definite-length DER.
+/// Splits off the first element; returns its content, the whole element and the rest. `None` when the bytes are not definite-length DER.
 pub(crate) fn split(input: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let first = usize::from(*input.get(1)?);
     let (length, header) = if first < 0x80 {
@@ -46,8 +46,8 @@ pub(crate) fn split(input: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((input.get(header..end)?, input.get(..end)?, input.get(end..)?))
 }
 
-/// A copy of the to-be-signed part of `certificate` whose subject is `subject` (a whole DER Name), and the
-/// algorithm element that follows it. `None` when `certificate` is no certificate.
+/// Copies the to-be-signed part of `certificate` with another subject (a whole DER Name); also returns the algorithm element after it. `None` when `certificate` is not a
+/// certificate.
 pub(crate) fn with_subject(certificate: &[u8], subject: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (outer, _, _) = split(certificate)?;
     let (tbs, _, after_tbs) = split(outer)?;

@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all: written beside their place, synced, then renamed.
+//! Atomic file writes: each file is written under a temporary name, synced, then renamed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// Who may read a file.
+/// Access mode of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visibility {
-    /// The owner only (0600): keys, and kubeconfigs with keys in them.
+    /// Mode 0600, owner only: keys, and kubeconfigs with keys.
     Private,
-    /// Everybody (0644): certificates.
+    /// Mode 0644, everyone: certificates.
     Public,
 }
 
-/// A batch of files that appear in the order given. All are written and synced before the first is renamed, so a batch costs about one
-/// disk flush, and after a crash each file is old, new or absent, never torn.
+/// A batch of files that appear in the order of insertion. All are written and synced before the first rename, so a batch costs about one disk flush, and after a crash each
+/// file is old, new or absent, never partial.
 #[derive(Debug, Default)]
 pub struct AtomicFiles {
     files: Vec<(PathBuf, Visibility, Vec<u8>)>,
 }
 
 impl AtomicFiles {
-    /// An empty batch.
+    /// Creates an empty batch.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -36,10 +36,10 @@ impl AtomicFiles {
         self
     }
 
-    /// Writes the batch. Missing directories are made (0700).
+    /// Writes the batch. Missing directories are created with mode 0700.
     ///
     /// # Errors
-    /// When a file or its directory cannot be written; files renamed before that stay.
+    /// When a file or its directory cannot be written; files renamed earlier stay.
     pub fn commit(self) -> Result<()> {
         let mut open = Vec::with_capacity(self.files.len());
         for (path, visibility, content) in &self.files {
@@ -68,12 +68,12 @@ impl AtomicFiles {
 /// Reads a file.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the file cannot be read.
 pub fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|e| error("read", path, e))
 }
 
-/// Reads a file that may be absent.
+/// Reads a file; `None` when the file does not exist.
 pub(crate) fn read_optional(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -87,7 +87,7 @@ fn create_private_dir(path: &Path) -> Result<()> {
 }
 
 fn write_draft(path: &Path, visibility: Visibility, content: &[u8]) -> std::io::Result<File> {
-    // A draft left by a crash may have other permissions: begin anew.
+    // A temporary file left by a crash may have other permissions: create it anew.
     match fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
         _ => {}

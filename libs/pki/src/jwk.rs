@@ -1,4 +1,4 @@
-//! ServiceAccount token keys: ECDSA P-256, JWS algorithm ES256. The key id is upstream's: base64url of the SHA-256 of the public key's DER.
+//! Keys for ServiceAccount tokens: ECDSA P-256, JWS algorithm ES256. Key ids are upstream's: base64url of the SHA-256 of the public key's DER.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use x509_parser::prelude::FromDer as _;
 use crate::key::sha256;
 use crate::{Error, KeyPair, Result};
 
-/// A key that signs tokens.
+/// Private key that signs tokens.
 pub struct SigningKey {
     pair: EcdsaKeyPair,
     random: SystemRandom,
@@ -29,7 +29,7 @@ impl SigningKey {
     /// The JWS algorithm.
     pub const ALGORITHM: &'static str = "ES256";
 
-    /// A token key from a key pair.
+    /// Creates a token key from a key pair.
     ///
     /// # Errors
     /// When the cryptographic library refuses the key.
@@ -40,22 +40,22 @@ impl SigningKey {
         Ok(Self { pair, random, id: key_id(&key.public_der()), point: key.public_point().to_vec() })
     }
 
-    /// The key's id, the `kid` of its tokens.
+    /// Returns the key's id, the `kid` of its tokens.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Signs `message`; the signature is r and s, 64 bytes, as JWS wants it.
+    /// Signs `message`; the signature is r and s, 64 bytes, as JWS requires.
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// When the operating system provides no randomness.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         Ok(self.pair.sign(&self.random, message)?.as_ref().to_vec())
     }
 }
 
-/// The keys whose tokens are believed. Several while a key is rotated.
+/// Public keys that verify tokens; several while a key is rotated.
 #[derive(Debug, Clone, Default)]
 pub struct VerifyingKeys {
     /// Uncompressed points by key id.
@@ -63,23 +63,23 @@ pub struct VerifyingKeys {
 }
 
 impl VerifyingKeys {
-    /// No keys.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Believes what `key` signs.
+    /// Adds the public half of `key`.
     #[must_use]
     pub fn with(mut self, key: &SigningKey) -> Self {
         self.points.insert(key.id.clone(), key.point.clone());
         self
     }
 
-    /// Believes what the key of this PEM `PUBLIC KEY` signs (`--service-account-key-file`).
+    /// Adds the key of this PEM `PUBLIC KEY` (`--service-account-key-file`).
     ///
     /// # Errors
-    /// When it is no ECDSA P-256 key.
+    /// When the key is not an ECDSA P-256 key.
     pub fn with_pem(mut self, text: &str) -> Result<Self> {
         let block = pem::parse(text).map_err(|e| Error::Malformed(format!("no PEM key: {e}")))?;
         let not_ours = || Error::Malformed("an ECDSA P-256 \"PUBLIC KEY\" is needed".to_owned());
@@ -99,13 +99,13 @@ impl VerifyingKeys {
         Ok(self)
     }
 
-    /// Whether there is a key with this id.
+    /// Whether the set has a key with this id.
     #[must_use]
     pub fn contains(&self, id: &str) -> bool {
         self.points.contains_key(id)
     }
 
-    /// Whether `signature` (r and s) over `message` is of the key `id`; without an id any of the keys will do.
+    /// Whether `signature` (r and s) over `message` is by the key `id`; without an id, by any key.
     #[must_use]
     pub fn verify(&self, id: Option<&str>, message: &[u8], signature: &[u8]) -> bool {
         let verifies = |point: &Vec<u8>| {
@@ -117,7 +117,7 @@ impl VerifyingKeys {
         }
     }
 
-    /// The JSON Web Key Set served at `/openid/v1/jwks`, fields in upstream's order.
+    /// Returns the JSON Web Key Set served at `/openid/v1/jwks`, with fields in upstream's order.
     #[must_use]
     pub fn jwks(&self) -> String {
         let keys: Vec<String> = self.points.iter().filter_map(|(id, point)| jwk(id, point)).collect();
@@ -125,7 +125,7 @@ impl VerifyingKeys {
     }
 }
 
-/// Upstream's key id of a DER SubjectPublicKeyInfo.
+/// Computes upstream's key id of a DER SubjectPublicKeyInfo.
 fn key_id(public_der: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(sha256(public_der))
 }

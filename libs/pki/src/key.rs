@@ -1,4 +1,4 @@
-//! A private key: ECDSA on P-256, kept as PKCS#8.
+//! Private keys: ECDSA on P-256, stored as PKCS#8.
 
 use rcgen::PublicKeyData as _;
 use ring::digest;
@@ -6,16 +6,16 @@ use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::{Error, Result};
 
-/// An ECDSA P-256 key pair. `Debug` shows nothing of it.
+/// An ECDSA P-256 key pair. `Debug` prints no key material.
 pub struct KeyPair {
     inner: rcgen::KeyPair,
 }
 
 impl KeyPair {
-    /// Makes a new key from the operating system's randomness (about 30 µs).
+    /// Generates a key from the operating system's randomness (about 30 µs).
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// When the operating system provides no randomness.
     pub fn generate() -> Result<Self> {
         Ok(Self { inner: rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)? })
     }
@@ -23,7 +23,7 @@ impl KeyPair {
     /// Reads a PKCS#8 key in PEM (`-----BEGIN PRIVATE KEY-----`).
     ///
     /// # Errors
-    /// When it is no PEM, or no P-256 key.
+    /// When the text is not PEM, or the key is not a P-256 key.
     pub fn from_pem(text: &str) -> Result<Self> {
         let block = pem::parse(text).map_err(|e| Error::Malformed(format!("no PEM key: {e}")))?;
         if block.tag() != "PRIVATE KEY" {
@@ -35,31 +35,31 @@ impl KeyPair {
         Ok(Self { inner })
     }
 
-    /// The key as PKCS#8 PEM. Secret: write it with [`crate::Visibility::Private`] only.
+    /// Returns the key as PKCS#8 PEM. Secret: write it with [`crate::Visibility::Private`] only.
     #[must_use]
     pub fn to_pem(&self) -> String {
         self.inner.serialize_pem()
     }
 
-    /// The key for rustls.
+    /// Returns the key for rustls.
     #[must_use]
     pub fn to_rustls(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(self.inner.serialize_der().into())
     }
 
-    /// The public half as a DER SubjectPublicKeyInfo.
+    /// Returns the public half as a DER SubjectPublicKeyInfo.
     #[must_use]
     pub fn public_der(&self) -> Vec<u8> {
         self.inner.subject_public_key_info()
     }
 
-    /// The public half as PEM (`-----BEGIN PUBLIC KEY-----`).
+    /// Returns the public half as PEM (`-----BEGIN PUBLIC KEY-----`).
     #[must_use]
     pub fn public_pem(&self) -> String {
         self.inner.public_key_pem()
     }
 
-    /// The uncompressed point: 0x04, x, y.
+    /// Returns the uncompressed point: 0x04, x, y.
     pub(crate) fn public_point(&self) -> &[u8] {
         self.inner.public_key_raw()
     }
@@ -79,7 +79,7 @@ impl std::fmt::Debug for KeyPair {
     }
 }
 
-/// SHA-256 of `bytes`.
+/// Computes the SHA-256 of `bytes`.
 pub(crate) fn sha256(bytes: &[u8]) -> digest::Digest {
     digest::digest(&digest::SHA256, bytes)
 }

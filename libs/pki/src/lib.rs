@@ -1,13 +1,12 @@
-//! The cluster's keys and certificates: its own authority, made on the first start and kept in the data directory.
+//! Keys and certificates of the cluster: its certificate authorities, created at the first start and stored in the data directory.
 //!
-//! - [`Authority`] signs; [`Leaf`] says what is asked for; [`Issued`] is a certificate with its key.
-//! - [`Pki`] is the whole set a control plane needs, loaded from a directory or made in it ([`Pki::open`]).
-//! - [`ClientTrust`] verifies client certificates *at authentication time*: the TLS layer takes any certificate whose key the
-//!   client holds ([`tls::server_config`]), so that an untrusted one becomes a 401 and not a broken connection (upstream does the same).
+//! - [`Authority`] signs; [`Leaf`] describes a certificate to issue; [`Issued`] is a certificate with its key.
+//! - [`Pki`] is the whole set for a control plane, loaded from a directory or created in it ([`Pki::open`]).
+//! - [`ClientTrust`] verifies client certificates *at authentication time*: the TLS layer accepts any certificate whose key the client holds ([`tls::server_config`]), so an
+//!   untrusted certificate gives a 401 and not a broken connection (as upstream).
 //! - [`SigningKey`] and [`VerifyingKeys`] are the ServiceAccount token keys (ES256) with upstream's key ids and JWKS.
 //!
-//! Nothing here reads a clock: the caller hands in `now`, so that virtual time holds. Keys come from the operating system's
-//! generator and are never derived from a seed.
+//! This crate reads no clock: callers pass `now`, so virtual time works. Keys come from the operating system's generator and are never derived from a seed.
 
 mod authority;
 mod certificate;

@@ -1,4 +1,4 @@
-//! The whole set of keys and certificates of a control plane, and the directory it is kept in (kubeadm's file names).
+//! The whole set of keys and certificates of a control plane, and its directory (kubeadm's file names).
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use crate::certificate::Presented;
 use crate::files::{AtomicFiles, Visibility, read, read_optional};
 use crate::{Authority, Error, Issued, KeyPair, Leaf, Result, San, SigningKey, Subject, serving_sans};
 
-/// A certificate with less than this many seconds left (90 days of a year) is issued anew.
+/// Remaining validity, in seconds, below which a certificate is issued anew (90 days of a year).
 const RENEW_BEFORE: u64 = 90 * 24 * 3600;
 
-/// The names the apiserver's certificate must carry.
+/// Names for the apiserver's serving certificate.
 #[derive(Debug, Clone)]
 pub struct ServingNames {
-    /// `cluster.local`.
+    /// The cluster's DNS domain, such as `cluster.local`.
     pub cluster_domain: String,
     /// The first address of every service range, the advertised address, and the bound one.
     pub addresses: Vec<IpAddr>,
-    /// Further names and addresses the operator asked for.
+    /// Further names and addresses that the operator configured.
     pub more: Vec<String>,
 }
 
@@ -34,32 +34,32 @@ impl Default for ServingNames {
     }
 }
 
-/// Everything a control plane needs to prove who it is and to know who others are.
+/// All keys and certificates with which a control plane proves its identity and verifies its peers.
 #[derive(Debug)]
 pub struct Pki {
-    /// Signs serving and client certificates; clients trust it, and so does authentication.
+    /// Signs serving and client certificates; clients and the apiserver's authentication trust it.
     pub ca: Authority,
-    /// Signs only the front proxy's client certificate, so that no ordinary client can pose as the proxy.
+    /// Signs only the front proxy's client certificate, so that no ordinary client can impersonate the proxy.
     pub front_proxy_ca: Authority,
-    /// What the apiserver shows.
+    /// Serving certificate of the apiserver.
     pub serving: Issued,
-    /// What the apiserver shows to kubelets.
+    /// Client certificate of the apiserver at kubelets.
     pub kubelet_client: Issued,
-    /// What the aggregation layer shows to the servers behind it.
+    /// Client certificate of the aggregation layer at extension API servers.
     pub front_proxy_client: Issued,
-    /// Signs ServiceAccount tokens.
+    /// Key that signs ServiceAccount tokens.
     pub service_account: SigningKey,
     /// The token key's public half in PEM (`sa.pub`).
     pub service_account_public_pem: String,
 }
 
 impl Pki {
-    /// Loads the set from `directory`; what is absent, near its end or for other names is made and written.
+    /// Loads the set from `directory`; creates and writes what is absent, near expiry or issued for other names.
     ///
-    /// An authority or the token key is never replaced: if only its public half is there, that is an error.
+    /// An authority or the token key is never replaced: if only its public half exists, the result is an error.
     ///
     /// # Errors
-    /// When a file cannot be read or written, or does not hold what its name promises.
+    /// When a file cannot be read or written, or does not hold what its name says.
     pub fn open(directory: &Path, names: &ServingNames, now: UnixTime) -> Result<Self> {
         let mut set = Set { directory: Some(directory.to_owned()), fresh: AtomicFiles::new(), now };
         let pki = set.assemble(names)?;
@@ -67,10 +67,10 @@ impl Pki {
         Ok(pki)
     }
 
-    /// Reads a set that somebody else has made. Nothing is made or renewed, and the keys of the authorities need not be there.
+    /// Loads a set without creating or renewing anything. The authorities' keys may be absent.
     ///
     /// # Errors
-    /// When a file is missing, or does not hold what its name promises.
+    /// When a file is missing or does not hold what its name says.
     pub fn read(directory: &Path) -> Result<Self> {
         let path = |stem: &str, extension: &str| directory.join(format!("{stem}.{extension}"));
         let authority = |stem: &str| {
@@ -102,7 +102,7 @@ impl Pki {
         })
     }
 
-    /// The files that [`Pki::read`] reads. No authority's key is among them, so nobody can issue certificates with them.
+    /// Names of the files that [`Pki::read`] reads. No authority's key is among them, so a copy of these files cannot issue certificates.
     pub const READ: [&str; 10] = [
         "ca.crt",
         "front-proxy-ca.crt",
@@ -116,7 +116,7 @@ impl Pki {
         "sa.pub",
     ];
 
-    /// An authority that is in no set, in a directory of its own: read, or made where it is missing.
+    /// Loads an authority outside the set from its own directory, or creates it there.
     ///
     /// # Errors
     /// As [`Pki::open`].
@@ -127,8 +127,8 @@ impl Pki {
         Ok(authority)
     }
 
-    /// A certificate in a directory. An existing one is kept if it matches `leaf`, is signed by `authority` and is not about to expire; otherwise a new one
-    /// is made.
+    /// Returns a certificate stored in a directory. An existing one is kept if it matches `leaf`, is signed by `authority` and does not expire soon; otherwise a new one is
+    /// issued and stored.
     ///
     /// # Errors
     /// As [`Pki::open`], and [`Authority::issue`].
@@ -139,16 +139,16 @@ impl Pki {
         Ok(issued)
     }
 
-    /// A set that exists in memory only (`--ephemeral`, tests).
+    /// Creates a set in memory only (`--ephemeral`, tests).
     ///
     /// # Errors
-    /// When there is no randomness or a name cannot stand in a certificate.
+    /// When the operating system provides no randomness, or a name is not valid in a certificate.
     pub fn ephemeral(names: &ServingNames, now: UnixTime) -> Result<Self> {
         Set { directory: None, fresh: AtomicFiles::new(), now }.assemble(names)
     }
 }
 
-/// A set being put together: what was found is used, what was made waits in `fresh` to be written in one batch.
+/// A set under construction: existing files are used; new ones are collected in `fresh` and written in one batch.
 struct Set {
     directory: Option<PathBuf>,
     fresh: AtomicFiles,
@@ -187,7 +187,7 @@ impl Set {
         Ok(made)
     }
 
-    /// A certificate can always be made again, so half a pair is not an error here.
+    /// A certificate can always be issued again, so half a pair is not an error here.
     fn leaf(&mut self, stem: &str, authority: &Authority, leaf: &Leaf) -> Result<Issued> {
         let (certificate, key) = (self.read(stem, "crt")?, self.read(stem, "key")?);
         if let (Some(certificate), Some(key)) = (certificate, key)
@@ -211,8 +211,8 @@ impl Set {
         Ok(key)
     }
 
-    /// The public text, the key and the public file's path when both halves are there. Keys are renamed into place first, so a crash
-    /// between the two leaves a key alone, which nobody has seen and which is made anew; a public half alone is a loss.
+    /// Returns the public text, the key and the public file's path when both halves exist. Keys are renamed into place first, so a crash in between leaves a key alone, which
+    /// no one has used and which is created anew; a public half alone means that its key was lost.
     fn pair(&self, stem: &str, public: &str) -> Result<Option<(String, String, PathBuf)>> {
         match (self.read(stem, public)?, self.read(stem, "key")?) {
             (Some(text), Some(key)) => Ok(Some((text, key, self.path(stem, public).unwrap_or_default()))),
@@ -239,7 +239,7 @@ impl Set {
     }
 }
 
-/// The pair on disk, if it is what `leaf` asks for, of this authority, and has time left. Anything else is simply made anew.
+/// Returns the stored pair if it matches `leaf`, is signed by this authority and does not expire soon. Any other pair is replaced.
 fn still_good(certificate: &str, key: &str, authority: &Authority, leaf: &Leaf, now: UnixTime) -> Option<Issued> {
     let certificate = one_certificate(certificate).ok()?;
     let key = KeyPair::from_pem(key).ok()?;

@@ -1,5 +1,4 @@
-//! Who a certificate speaks for. Upstream reads a user from it: CN is the user's name, every O a group, and the attribute
-//! 1.3.6.1.4.1.57683.2 the uid.
+//! Certificate subjects as users. Upstream reads a user from a certificate: CN is the user's name, every O a group, and the attribute 1.3.6.1.4.1.57683.2 the uid.
 
 use crate::der;
 
@@ -13,23 +12,23 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A subject with a name and no groups.
+    /// Creates a subject with a name and no groups.
     pub fn named(common_name: impl Into<String>) -> Self {
         Self { common_name: common_name.into(), organizations: Vec::new() }
     }
 
-    /// A subject with a name and groups.
+    /// Creates a subject with a name and groups.
     pub fn user<G: Into<String>>(common_name: impl Into<String>, groups: impl IntoIterator<Item = G>) -> Self {
         Self { common_name: common_name.into(), organizations: groups.into_iter().map(Into::into).collect() }
     }
 
-    /// The kubelet of a node: `system:node:<name>` in `system:nodes`, what the Node authorizer asks for.
+    /// Creates the subject of a node's kubelet: `system:node:<name>` in `system:nodes`, as the Node authorizer requires.
     #[must_use]
     pub fn node(name: &str) -> Self {
         Self::user(format!("system:node:{name}"), ["system:nodes"])
     }
 
-    /// The DER Name: O first, then CN, one attribute per set (the order Go and OpenSSL write).
+    /// Encodes the DER Name: O first, then CN, one attribute per set (the order of Go and OpenSSL).
     pub(crate) fn to_der(&self) -> Vec<u8> {
         // 2.5.4.10 organizationName and 2.5.4.3 commonName.
         let organizations = self.organizations.iter().map(|o| attribute(&[0x55, 0x04, 0x0a], o));

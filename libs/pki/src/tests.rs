@@ -1,4 +1,4 @@
-//! The crate's promises, each against the real libraries a peer would use.
+//! Tests of the crate's promises, against the libraries that real peers use.
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -188,7 +188,7 @@ fn a_signing_request_is_signed_with_its_whole_subject() {
 #[test]
 fn a_tampered_or_malformed_signing_request_is_refused() {
     let good = pem::parse(include_str!("../tests/data/two-groups.csr")).unwrap();
-    // The signed part and the header before it; what follows is the signature itself.
+    // The length of the signed part and the header before it; the rest is the signature itself.
     let signed = good.contents().len() - 10 - 2 - 71 - 4;
     for cut in 0..good.contents().len() {
         let text = pem::encode(&pem::Pem::new("CERTIFICATE REQUEST", &good.contents()[..cut]));
@@ -204,7 +204,7 @@ fn a_tampered_or_malformed_signing_request_is_refused() {
     assert!(parse_csr("").is_err());
 }
 
-/// A figure, not a rule: `cargo test -p oarlock-pki -- --ignored --nocapture`.
+/// Prints a measurement and asserts nothing: `cargo test -p oarlock-pki -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a figure"]
 #[expect(clippy::disallowed_methods, reason = "measures real time")]

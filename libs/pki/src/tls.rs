@@ -1,4 +1,4 @@
-//! TLS configurations: the server asks for a client certificate but takes any, the client trusts the cluster's authority.
+//! TLS configurations. Servers request a client certificate but accept any; clients trust the cluster's authority.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
 use crate::{ClientTrust, Error, Issued, Result, parse_chain, read};
 
-/// What is offered during the handshake, best first.
+/// Application protocols offered in the handshake, best first.
 pub const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// The cryptography everything here uses.
+/// Returns the crypto provider of this project.
 #[must_use]
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The certificate a server shows; it can be exchanged while the server runs, so that renewal needs no restart.
+/// The serving certificate of a server, replaceable while the server runs, so that renewal needs no restart.
 #[derive(Debug)]
 pub struct ServingCertificate {
     current: ArcSwap<CertifiedKey>,
 }
 
 impl ServingCertificate {
-    /// Shows `issued`.
+    /// Uses an issued certificate.
     ///
     /// # Errors
     /// When the key cannot be used for TLS.
@@ -39,7 +39,7 @@ impl ServingCertificate {
         Self::from_chain(vec![issued.certificate.clone()], issued.key.to_rustls())
     }
 
-    /// Shows a chain that came from elsewhere (`--tls-cert-file`), own certificate first.
+    /// Uses a given chain (`--tls-cert-file`), leaf first.
     ///
     /// # Errors
     /// When the key cannot be used for TLS.
@@ -47,10 +47,10 @@ impl ServingCertificate {
         Ok(Arc::new(Self { current: ArcSwap::from_pointee(certified(chain, key)?) }))
     }
 
-    /// Shows what these files hold (PEM): a chain, own certificate first, and its key.
+    /// Reads the chain (leaf first) and its key from PEM files.
     ///
     /// # Errors
-    /// When they cannot be read, or do not hold a certificate and its key.
+    /// When the files cannot be read, or do not hold a certificate and its key.
     pub fn read(certificate: &Path, key: &Path) -> Result<Arc<Self>> {
         let chain = parse_chain(&read(certificate)?).map_err(|error| error.in_file(certificate))?;
         let private = PrivateKeyDer::from_pem_slice(read(key)?.as_bytes())
@@ -58,10 +58,10 @@ impl ServingCertificate {
         Self::from_chain(chain, private).map_err(|error| error.in_file(certificate))
     }
 
-    /// Shows another certificate from the next handshake on.
+    /// Replaces the certificate for all later handshakes.
     ///
     /// # Errors
-    /// When the key cannot be used for TLS; then the old certificate stays.
+    /// When the key cannot be used for TLS; the old certificate then stays.
     pub fn replace(&self, issued: &Issued) -> Result<()> {
         let next = certified(vec![issued.certificate.clone()], issued.key.to_rustls())?;
         self.current.store(Arc::new(next));
@@ -85,9 +85,9 @@ fn certified(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -
     })
 }
 
-/// A server configuration: TLS 1.2 and 1.3, HTTP/2 and 1.1. With `clients` it asks for a client certificate, names the
-/// authorities in `clients`, and takes whatever comes as long as the client holds the key: whether the certificate is *believed* is
-/// authentication's question ([`ClientTrust::verify`]), because the answer to a wrong one is a 401 Status.
+/// Builds a server configuration: TLS 1.2 and 1.3, HTTP/2 and 1.1. With `clients` the server requests a client certificate, sends the names of the authorities in `clients`,
+/// and accepts any certificate whose key the client holds. Whether the certificate is *trusted* is decided by authentication ([`ClientTrust::verify`]), because an untrusted
+/// one must give a 401 Status.
 ///
 /// # Errors
 /// When the provider lacks the protocol versions.
@@ -102,19 +102,19 @@ pub fn server_config(certificate: Arc<ServingCertificate>, clients: Option<&Clie
     Ok(config)
 }
 
-/// Which servers a client believes.
+/// How a client verifies a server's certificate.
 #[derive(Debug, Clone)]
 pub enum ServerTrust {
-    /// Those with a certificate of these authorities for the name that was called.
+    /// By these authorities, and for the name that the client connected to.
     Authorities(Vec<CertificateDer<'static>>),
-    /// Every server (`insecure-skip-tls-verify`): no protection against a middleman.
+    /// Not at all (`insecure-skip-tls-verify`): no protection against a man in the middle.
     Anybody,
 }
 
-/// A client configuration with an optional certificate of its own (chain, own certificate first, and key).
+/// Builds a client configuration with an optional client certificate (chain, leaf first, and key).
 ///
 /// # Errors
-/// When an authority is malformed, there is none, or the key does not belong to the certificate.
+/// When an authority is malformed, the list is empty, or the key does not belong to the certificate.
 pub fn client_config(
     trust: ServerTrust,
     identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
@@ -141,7 +141,7 @@ pub fn client_config(
     Ok(config)
 }
 
-/// How both verifiers see that the peer holds the key of the certificate it shows.
+/// Signature checks of both verifiers: the peer must hold the key of its certificate.
 macro_rules! proof_of_the_key {
     () => {
         fn verify_tls12_signature(
@@ -168,7 +168,7 @@ macro_rules! proof_of_the_key {
     };
 }
 
-/// Takes any client certificate whose key the client proves to hold.
+/// Verifier that accepts any client certificate whose key the client proves to hold.
 #[derive(Debug)]
 struct AnyClient {
     hints: Vec<DistinguishedName>,
@@ -195,7 +195,7 @@ impl ClientCertVerifier for AnyClient {
     proof_of_the_key!();
 }
 
-/// Takes any server that holds the key of the certificate it shows.
+/// Verifier that accepts any server that holds the key of its certificate.
 #[derive(Debug)]
 struct AnyServer;
 

@@ -1,4 +1,4 @@
-//! Whom the apiserver believes: verification of a client's certificate chain at authentication time.
+//! Verification of client certificate chains at authentication time.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 
 use crate::{Error, Presented, Result, tls::provider};
 
-/// A set of authorities whose client certificates are believed.
+/// Certificate authorities trusted for client certificates.
 #[derive(Debug, Clone)]
 pub struct ClientTrust {
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
 impl ClientTrust {
-    /// Trusts what these authorities signed for client use.
+    /// Trusts client certificates of these authorities.
     ///
     /// # Errors
-    /// When there is no authority or one is malformed.
+    /// When the list is empty or an authority is malformed.
     pub fn new<'a>(authorities: impl IntoIterator<Item = &'a CertificateDer<'a>>) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         for authority in authorities {
@@ -32,11 +32,10 @@ impl ClientTrust {
         Ok(Self { verifier })
     }
 
-    /// Verifies the chain a client presented, its own certificate first: signatures up to a trusted authority, dates at `now`, use
-    /// as a client. Returns what the certificate says.
+    /// Verifies the chain that a client sent, leaf first: signatures up to a trusted authority, validity at `now`, client usage. Returns the parsed leaf.
     ///
     /// # Errors
-    /// When the chain is empty, malformed, expired, not yet good, for another use, or signed by somebody else.
+    /// When the chain is empty, malformed, expired, not yet valid, for another usage, or signed by an untrusted authority.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Presented> {
         let Some((own, intermediates)) = chain.split_first() else {
             return Err(Error::Malformed("no certificate presented".to_owned()));
@@ -45,7 +44,7 @@ impl ClientTrust {
         Presented::parse(own)
     }
 
-    /// The authorities' names, which a server tells its clients so that they can choose among their certificates.
+    /// Returns the authorities' names, which a server sends to clients so that they can choose a certificate.
     #[must_use]
     pub fn hints(&self) -> &[DistinguishedName] {
         self.verifier.root_hint_subjects()

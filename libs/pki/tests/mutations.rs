@@ -1,4 +1,4 @@
-//! Damaged certificates, requests and keys are refused or read soundly; never a panic.
+//! Damaged certificates, requests and keys are refused or parsed without a panic.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -24,7 +24,7 @@ fn damaged_pem_is_refused_or_read_soundly() {
             let facts = parse_presented(&one);
             if let Ok(trust) = ClientTrust::new([&one]) {
                 let leaf = authority.issue(&Leaf::client(Subject::named("alice")), now).unwrap();
-                // A damaged authority may still carry the name and the key that signed.
+                // A damaged authority may still have the name and the key of the signer.
                 let _ = trust.verify(&[leaf.certificate], now);
                 assert!(facts.is_ok() || trust.verify(&[one], now).is_err());
             }

@@ -1,4 +1,4 @@
-//! Amounts of resources by name (upstream `ResourceList`), with the arithmetic that limits and quotas need.
+//! Resource amounts by name (upstream `ResourceList`), with the arithmetic that limits and quotas need.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,18 +10,18 @@ use oarlock_schema::views::Map;
 use crate::requests::Accounting;
 use crate::resource_list::ResourceList;
 
-/// Amounts by resource name, in order of names.
+/// Resource amounts by resource name, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amounts(BTreeMap<CompactString, Quantity>);
 
 impl Amounts {
-    /// The amounts of a field. Validation has seen the texts; one that is no quantity counts as nothing.
+    /// Reads the amounts of a field. Validation has checked the texts; an invalid quantity counts as zero.
     #[must_use]
     pub fn of(map: Map<'_, &str>) -> Self {
         Quantities.read(map.iter())
     }
 
-    /// The amount of one resource; `None` when nothing is said about it.
+    /// Returns the amount of one resource; `None` if the list has no entry for the resource.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Quantity> {
         self.0.get(name)
@@ -32,23 +32,23 @@ impl Amounts {
         self.0.insert(name.into(), amount);
     }
 
-    /// Names and amounts, in order of names.
+    /// Returns names and amounts, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Quantity)> {
         self.0.iter().map(|(name, amount)| (name.as_str(), amount))
     }
 
-    /// Names, in order.
+    /// Returns the names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(CompactString::as_str)
     }
 
-    /// Whether nothing is said about any resource.
+    /// Whether the list has no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What of these is above `other`: differences, none below zero.
+    /// Returns by how much these amounts exceed `other`, zero where they do not.
     #[must_use]
     pub fn above(mut self, other: &Self) -> Self {
         for (name, amount) in &mut self.0 {
@@ -60,7 +60,7 @@ impl Amounts {
         self
     }
 
-    /// Only the resources for which `keep` holds.
+    /// Keeps only the resources for which `keep` returns true.
     #[must_use]
     pub fn only(mut self, mut keep: impl FnMut(&str, &Quantity) -> bool) -> Self {
         self.0.retain(|name, amount| keep(name, amount));
@@ -86,7 +86,7 @@ impl ResourceList for Amounts {
     }
 }
 
-/// Sums in exact quantities, by name.
+/// [`Accounting`] in exact quantities by resource name.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantities;
 
@@ -98,7 +98,7 @@ impl Accounting for Quantities {
     }
 }
 
-/// As quota texts list amounts: `cpu=1,pods=2`.
+/// Prints amounts as quota texts do: `cpu=1,pods=2`.
 impl fmt::Display for Amounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (name, amount)) in self.0.iter().enumerate() {

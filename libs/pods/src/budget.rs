@@ -1,4 +1,4 @@
-//! Which pods a PodDisruptionBudget covers, and whether it allows an eviction (upstream's `pods/eviction` storage).
+//! Decides which pods a PodDisruptionBudget covers and whether the budget allows an eviction (upstream's `pods/eviction` storage).
 
 use oarlock_meta::selector::By;
 use oarlock_schema::views::Map;
@@ -7,35 +7,35 @@ use oarlock_schema::views::policy_v1::PodDisruptionBudget;
 
 use crate::{conditions, selector, termination};
 
-/// Whether a budget covers a pod of its namespace with these labels. An absent selector, or one that makes no sense, covers none; an empty one
-/// covers all. The scheduler's preemption is more lenient: it also disregards budgets with an empty selector, as upstream's does.
+/// Whether a budget covers a pod of its namespace with these labels. An absent or invalid selector covers no pod, an empty one covers all. The scheduler's
+/// preemption is more lenient: it also disregards budgets with an empty selector, as upstream's does.
 #[must_use]
 pub fn covers(budget: PodDisruptionBudget<'_>, labels: Map<'_, &str>) -> bool {
     selector::read(budget.spec().selector())
         .is_some_and(|selector| selector.matches(&By::new(|key: &str| labels.get(key))))
 }
 
-/// Whether an eviction of the pod is a disruption that budgets decide on: pods that never ran, have ended or are being deleted are none.
+/// Whether the pod's eviction is a disruption that budgets decide on. Evicting a pod that never ran, has ended or is being deleted is no disruption.
 #[must_use]
 pub fn is_disruption(pod: Pod<'_>) -> bool {
     let (status, deleted) = (pod.status(), pod.metadata().deletion_timestamp());
     status.phase() != "Pending" && !termination::has_ended(status) && deleted.is_none_or(str::is_empty)
 }
 
-/// What a budget says to an eviction.
+/// The decision of a budget about an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Allowed, and it costs the budget nothing: the pod is not ready, so it is no part of what the budget protects.
+    /// Allowed without using up a disruption: the pod is not ready, so the budget does not protect the pod.
     Free,
-    /// Allowed, and it costs one of the disruptions that the budget allows.
+    /// Allowed; uses up one of the budget's allowed disruptions.
     Costs,
     /// Refused for now: the disruption controller has not observed the budget's specification yet.
     Unobserved,
-    /// Refused: no disruption is allowed.
+    /// Refused: the budget allows no disruption.
     Refused,
 }
 
-/// What a budget that covers the pod says to its eviction (KEP-3017).
+/// Returns the decision of a budget that covers the pod about the pod's eviction (KEP-3017).
 #[must_use]
 pub fn verdict(budget: PodDisruptionBudget<'_>, pod: PodStatus<'_>) -> Verdict {
     let (status, spec) = (budget.status(), budget.spec());

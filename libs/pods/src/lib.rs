@@ -1,7 +1,7 @@
-//! Rules about pods that several parts of the crew and the API server share (upstream's counterpart is `k8s.io/component-helpers`).
+//! Rules about pods that several components and the API server share (upstream's counterpart is `k8s.io/component-helpers`).
 //!
-//! The rules read the schema's views, which every part has while it projects or checks an object. What a part keeps afterwards is its own:
-//! sums are generic over how amounts are stored ([`Accounting`]), tolerations and node selectors over how texts are ([`Toleration`],
+//! The rules read the schema's views, which every component has while projecting or checking an object. How a component stores the results is its own choice:
+//! sums are generic over the storage of amounts ([`Accounting`]), tolerations and node selectors over the storage of texts ([`Toleration`],
 //! [`node_affinity::Op`]), so a scheduler that works on symbols and an admission stage that works on exact quantities follow the same rule.
 
 pub mod amounts;

@@ -1,20 +1,20 @@
-//! Which nodes a pod's node selector and required node affinity allow (upstream `component-helpers/scheduling/corev1/nodeaffinity`).
+//! Decides which nodes a pod's node selector and required node affinity allow (upstream `component-helpers/scheduling/corev1/nodeaffinity`).
 //!
-//! A term with a requirement that cannot be parsed matches no node; neither does an empty term. Keys and values are not checked again: the API
-//! has validated them as labels.
+//! A term with a requirement that cannot be parsed matches no node; neither does an empty term. Keys and values are not checked again, because the API has
+//! validated the labels.
 
 use oarlock_schema::Str;
 use oarlock_schema::views::List;
 use oarlock_schema::views::core_v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 
-/// What a requirement asks of the value of its label. `V` is how the values are kept.
+/// The operator of a requirement with its values. `V` is the storage of the values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Op<V> {
-    /// The label is there with one of these values.
+    /// The label is present with one of these values.
     In(V),
     /// The label is absent, or has none of these values.
     NotIn(V),
-    /// The label is there.
+    /// The label is present.
     Exists,
     /// The label is absent.
     DoesNotExist,
@@ -25,7 +25,7 @@ pub enum Op<V> {
 }
 
 impl<V> Op<V> {
-    /// The same operator over values that are kept otherwise.
+    /// Returns the same operator over another storage of the values.
     pub fn map<W>(self, values: impl FnOnce(V) -> W) -> Op<W> {
         match self {
             Self::In(all) => Op::In(values(all)),
@@ -37,7 +37,7 @@ impl<V> Op<V> {
         }
     }
 
-    /// Whether a label's value, or its absence, is accepted. `listed` finds the value among others, `number` is the number that it spells.
+    /// Whether the operator accepts a label's value, or its absence. `listed` searches the values for the label's value, `number` parses the label's value.
     pub fn accepts<T>(
         &self,
         value: Option<T>,
@@ -55,7 +55,7 @@ impl<V> Op<V> {
     }
 }
 
-/// The operator of a requirement of `matchExpressions`; `None` when it cannot be parsed.
+/// Returns the operator of a requirement of `matchExpressions`; `None` when the requirement cannot be parsed.
 #[must_use]
 pub fn op<'a>(requirement: NodeSelectorRequirement<'a>) -> Option<Op<List<'a, &'a str>>> {
     let values = requirement.values();
@@ -71,23 +71,23 @@ pub fn op<'a>(requirement: NodeSelectorRequirement<'a>) -> Option<Op<List<'a, &'
     }
 }
 
-/// What a requirement of `matchFields` asks of a node.
+/// A parsed requirement of `matchFields`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field<'a> {
-    /// The node's name is this one, or is another one.
+    /// The node's name equals, or does not equal, `name`.
     Name {
-        /// Whether it is this one.
+        /// Whether the name must be equal.
         wanted: bool,
-        /// The name.
+        /// The name to compare with.
         name: &'a str,
     },
-    /// Every node meets it: nodes have no such field, so it has no value that is excluded.
+    /// Every node matches: nodes lack the field, so no excluded value can occur.
     Always,
-    /// No node meets it.
+    /// No node matches.
     Never,
 }
 
-/// Reads a requirement of `matchFields`: nodes have the one field `metadata.name`, and it is compared with one value.
+/// Reads a requirement of `matchFields`. Nodes have the single field `metadata.name`, which is compared with one value.
 #[must_use]
 pub fn field(requirement: NodeSelectorRequirement<'_>) -> Field<'_> {
     let values = requirement.values();
@@ -102,33 +102,33 @@ pub fn field(requirement: NodeSelectorRequirement<'_>) -> Field<'_> {
     }
 }
 
-/// Whether a term has no requirement at all, so that it matches no node.
+/// Whether a term has no requirement, so that the term matches no node.
 #[must_use]
 pub fn is_empty(term: NodeSelectorTerm<'_>) -> bool {
     term.match_expressions().is_empty() && term.match_fields().is_empty()
 }
 
-/// Node selector and required node affinity of a pod, for parts that keep texts (upstream `GetRequiredNodeAffinity`).
+/// The node selector and required node affinity of a pod, for components that store texts (upstream `GetRequiredNodeAffinity`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RequiredNodes {
     selector: Box<[(Str, Str)]>,
-    /// One of these must match; `None` when there is no required affinity.
+    /// The alternatives, one of which must match; `None` without a required affinity.
     terms: Option<Box<[Term]>>,
 }
 
 /// A requirement on one label.
 type Label = (Str, Op<Box<[Str]>>);
 
-/// A term that some node can match.
+/// A term that can match some node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Term {
     labels: Box<[Label]>,
-    /// Names of nodes, and whether the node is to have them.
+    /// Names of nodes, each with whether the node's name must be equal.
     names: Box<[(Str, bool)]>,
 }
 
 impl RequiredNodes {
-    /// Reads what a pod requires of its node.
+    /// Reads the node selector and required node affinity of a pod.
     #[must_use]
     pub fn read(spec: PodSpec<'_>) -> Self {
         let affinity = spec.affinity().and_then(|affinity| affinity.node_affinity());
@@ -147,7 +147,7 @@ impl RequiredNodes {
 }
 
 impl Term {
-    /// `None` for a term that no node matches.
+    /// Reads a term; `None` for a term that no node matches.
     fn read(term: NodeSelectorTerm<'_>) -> Option<Self> {
         if is_empty(term) {
             return None;

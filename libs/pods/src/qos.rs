@@ -1,23 +1,23 @@
-//! Quality of service of pods (upstream `ComputePodQOS`, `GetPodQOS`).
+//! The quality of service class of pods (upstream `ComputePodQOS`, `GetPodQOS`).
 
 use std::collections::BTreeMap;
 
 use oarlock_meta::Quantity;
 use oarlock_schema::views::core_v1::{Pod, PodSpec, ResourceRequirements};
 
-/// The class that decides who is starved and killed first where a node runs short.
+/// The class that decides which pods lose resources and are evicted first on a node under pressure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QosClass {
-    /// CPU and memory are limited in every container, and requested in full.
+    /// Every container has cpu and memory limits, with equal requests.
     Guaranteed,
-    /// Anything between the two others.
+    /// Neither guaranteed nor best effort.
     Burstable,
-    /// Nothing is requested or limited.
+    /// No container has a cpu or memory request or limit.
     BestEffort,
 }
 
 impl QosClass {
-    /// The class as `status.qosClass` has it.
+    /// Returns the class as `status.qosClass` names the class.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl QosClass {
     }
 }
 
-/// The class that the API server gave the pod when it was created; of a pod without one, as static pods are, that of its resources.
+/// Returns the class that the API server gave the pod at creation; for a pod without one, such as a static pod, the class computed from its resources.
 #[must_use]
 pub fn of(pod: Pod<'_>) -> QosClass {
     let given = pod.status().qos_class();
@@ -36,8 +36,8 @@ pub fn of(pod: Pod<'_>) -> QosClass {
     known.into_iter().find(|class| class.as_str() == given).unwrap_or_else(|| computed(pod.spec()))
 }
 
-/// The class of a pod's resources. Those at pod level, where the field is there, count instead of the containers' (KEP-2837). Requests must have been
-/// defaulted from limits.
+/// Computes the class from a pod's resources. Pod-level resources, where present, replace those of the containers (KEP-2837). Defaulting must have set requests
+/// from limits before.
 #[must_use]
 pub fn computed(spec: PodSpec<'_>) -> QosClass {
     let (mut requests, mut limits, mut all_limited) = (Compute::default(), Compute::default(), true);
@@ -59,7 +59,7 @@ pub fn computed(spec: PodSpec<'_>) -> QosClass {
 /// Amounts of cpu and memory.
 type Compute = BTreeMap<&'static str, Quantity>;
 
-/// Adds the amounts that are more than nothing; returns how many there are.
+/// Adds the amounts above zero to `sum`; returns how many there are.
 fn add<'a>(sum: &mut Compute, amounts: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
     let mut count = 0;
     for (name, text) in amounts {

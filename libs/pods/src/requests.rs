@@ -1,8 +1,8 @@
-//! What a pod as a whole requests and may use at most (upstream `k8s.io/component-helpers/resource`; KEP-753 sidecars, KEP-1287 resize,
+//! Computes the requests and limits of a whole pod (upstream `k8s.io/component-helpers/resource`; KEP-753 sidecars, KEP-1287 resize,
 //! KEP-2837 pod-level resources).
 //!
-//! Containers run at once and are summed. Init containers run one by one, each beside the sidecars started before it, so of them the largest
-//! moment counts; sidecars count beside the containers too. What the pod says at pod level replaces that sum, and overhead is added.
+//! Containers run at once and are summed. Init containers run one by one, each beside the sidecars started before it, so the largest of these moments
+//! counts; sidecars are also added to the containers. Pod-level resources replace the result, and overhead is added.
 
 use std::collections::HashMap;
 
@@ -15,17 +15,17 @@ use crate::pod_level;
 use crate::resource_list::ResourceList;
 use crate::sidecar::is_sidecar;
 
-/// Which half of the requirements is meant.
+/// Requests or limits: one of the two halves of resource requirements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// What is set aside for a container or pod.
+    /// The amounts reserved for a container or pod.
     Requests,
-    /// What it may use at most.
+    /// The most that a container or pod may use.
     Limits,
 }
 
 impl Side {
-    /// The field of requirements that holds this half.
+    /// Returns the field of resource requirements that holds this half.
     #[must_use]
     pub fn of(self, requirements: ResourceRequirements<'_>) -> Map<'_, &str> {
         match self {
@@ -35,19 +35,19 @@ impl Side {
     }
 }
 
-/// How a caller reads and keeps amounts.
+/// The parsing and storage of a caller's amounts.
 pub trait Accounting {
-    /// What the caller keeps amounts in.
+    /// The caller's list of amounts.
     type List: ResourceList;
 
-    /// Reads names and quantities of one field. The API has validated the quantities; a text that is none counts as nothing.
+    /// Reads names and quantities of one field. The API has validated the quantities; an invalid text counts as zero.
     fn read<'a>(&self, amounts: impl Iterator<Item = (&'a str, &'a str)>) -> Self::List;
 
-    /// Completes the amounts of one container with what it counts with where it says nothing (upstream `NonMissingContainerRequests`).
+    /// Adds a caller's defaults to the amounts of one container where the container has none (upstream `NonMissingContainerRequests`).
     fn fill_in(&self, _container: &mut Self::List) {}
 }
 
-/// A sum over the containers of one pod.
+/// The sum of requests or limits over the containers of one pod.
 #[derive(Clone, Copy, Debug)]
 pub struct Sum<'a> {
     spec: PodSpec<'a>,
@@ -56,20 +56,20 @@ pub struct Sum<'a> {
 }
 
 impl<'a> Sum<'a> {
-    /// The sum of one half over what the specification says.
+    /// Makes the sum of one half over the pod's specification.
     #[must_use]
     pub fn new(spec: PodSpec<'a>, side: Side) -> Self {
         Self { spec, status: None, side }
     }
 
-    /// Lets containers and sidecars count with what their kubelet has allocated and actuated, if that is more than the specification; of a
-    /// pod whose resize is infeasible the specification does not count at all (upstream `UseStatusResources`).
+    /// Counts containers and sidecars with the amounts that the kubelet has allocated and actuated, if larger than the specification. If the pod's resize is
+    /// infeasible, the specification does not count at all (upstream `UseStatusResources`).
     #[must_use]
     pub fn with_status(self, status: PodStatus<'a>) -> Self {
         Self { status: Some(status), ..self }
     }
 
-    /// The whole pod, with overhead (upstream `PodRequests`, `PodLimits`). Overhead is no limit by itself: it raises limits above zero.
+    /// Returns the total of the pod with overhead (upstream `PodRequests`, `PodLimits`). Overhead is no limit by itself and only raises limits above zero.
     pub fn total<A: Accounting>(self, by: &A) -> A::List {
         let mut sum = self.without_overhead(by);
         let overhead = by.read(self.spec.overhead().iter());
@@ -80,7 +80,7 @@ impl<'a> Sum<'a> {
         sum
     }
 
-    /// The whole pod without overhead; what it says at pod level comes before what its containers add up to.
+    /// Returns the total of the pod without overhead: pod-level amounts take precedence over the sum of the containers.
     pub fn without_overhead<A: Accounting>(self, by: &A) -> A::List {
         let mut sum = self.of_containers(by);
         if let Some(own) = self.spec.resources() {
@@ -89,7 +89,7 @@ impl<'a> Sum<'a> {
         sum
     }
 
-    /// What the containers add up to (upstream `AggregateContainerRequests`, `AggregateContainerLimits`).
+    /// Returns the sum of the containers (upstream `AggregateContainerRequests`, `AggregateContainerLimits`).
     pub fn of_containers<A: Accounting>(self, by: &A) -> A::List {
         let infeasible = self.status.is_some_and(resize_is_infeasible);
         let statuses = Statuses::of(self.status.map(PodStatus::container_statuses));
@@ -106,8 +106,8 @@ impl<'a> Sum<'a> {
                 sidecars.add(&own);
                 continue;
             }
-            // Init containers that are no sidecars cannot be resized, so their statuses add nothing. Sidecars are added only in resources that
-            // the container asks for, which bounds the work: in all others no moment exceeds the sum, of which every sidecar is a part.
+            // Init containers that are no sidecars cannot be resized, so their statuses add nothing. Sidecars are added only for resources that
+            // the container requests, which bounds the work: for all others no moment exceeds the sum, of which every sidecar is a part.
             let mut moment = self.effective(container, None, infeasible, by);
             moment.add_where_some(&sidecars);
             peak.raise(&moment);
@@ -140,7 +140,7 @@ impl<'a> Sum<'a> {
     }
 }
 
-/// Whether the kubelet reported that the node can never grant the resize that is asked for, so that nothing is reserved for it (upstream
+/// Whether the kubelet reported that the node can never grant the requested resize, so that nothing is reserved for the resize (upstream
 /// `IsPodResizeInfeasible`).
 fn resize_is_infeasible(status: PodStatus<'_>) -> bool {
     let pending = conditions::find(status, "PodResizePending");
@@ -154,12 +154,12 @@ enum Statuses<'a> {
 }
 
 impl<'a> Statuses<'a> {
-    /// The length up to which a list is searched, which allocates nothing; beyond it names are hashed, so that long lists cost linear time.
-    const SEARCHED: usize = 16;
+    /// The longest list that is searched linearly, which allocates nothing; the names of longer lists are hashed, so that a lookup stays constant.
+    const MAX_SEARCHED: usize = 16;
 
     fn of(list: Option<List<'a, ContainerStatus<'a>>>) -> Self {
         match list {
-            Some(list) if list.len() > Self::SEARCHED => {
+            Some(list) if list.len() > Self::MAX_SEARCHED => {
                 Self::Many(list.iter().map(|status| (status.name(), status)).collect())
             }
             Some(list) => Self::Few(list),

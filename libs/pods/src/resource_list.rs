@@ -1,10 +1,10 @@
-//! Lists of amounts by resource (upstream `v1.ResourceList`) with the arithmetic that sums over containers need.
+//! Traits of lists of resource amounts (upstream `v1.ResourceList`) with the arithmetic for sums over containers.
 
 use std::collections::BTreeMap;
 
 use oarlock_meta::Quantity;
 
-/// An amount of one resource. Amounts of pods are never negative: validation refuses those.
+/// An amount of one resource. Amounts of pods are never negative, which validation ensures.
 pub trait Amount: Clone + Ord + Default {
     /// Adds another amount.
     fn add(&mut self, more: &Self);
@@ -16,22 +16,22 @@ impl Amount for Quantity {
     }
 }
 
-/// Whole units. A sum that does not fit is the largest amount there is, which no node has.
+/// Whole units. A sum beyond the range becomes the largest `i64`, which no node offers.
 impl Amount for i64 {
     fn add(&mut self, more: &Self) {
         *self = self.saturating_add(*more);
     }
 }
 
-/// Amounts by resource. A resource that is not listed is another thing than one listed with zero.
+/// Amounts by resource. An absent resource differs from a resource with the amount zero.
 pub trait ResourceList: Default {
-    /// Adds amounts, also of resources that are not listed yet.
+    /// Adds amounts, including those of resources that are not yet in the list.
     fn add(&mut self, more: &Self);
-    /// Adds to the amounts above zero, and to no others.
+    /// Adds only to amounts above zero.
     fn add_where_some(&mut self, more: &Self);
-    /// Raises each amount to the larger of both.
+    /// Raises each amount to at least that of `least`.
     fn raise(&mut self, least: &Self);
-    /// Takes amounts over in place of those listed.
+    /// Replaces the amounts of the resources in `with`.
     fn replace(&mut self, with: Self);
 }
 

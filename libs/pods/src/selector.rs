@@ -1,11 +1,11 @@
-//! Label selectors of the API, such as those that choose pods, as selectors that match.
+//! Converts label selectors of the API, such as those that choose pods, into selectors that can match.
 
 use oarlock_meta::selector::{LabelRequirement, Operator};
 use oarlock_meta::{LabelSelector, Path};
 use oarlock_schema::views::meta_v1;
 
-/// The selector of a view (upstream `metav1.LabelSelectorAsSelector`): `None`, an absent one and one that makes no sense, selects nothing;
-/// an empty one selects everything.
+/// Reads a selector (upstream `metav1.LabelSelectorAsSelector`). An absent or invalid selector gives `None` and selects nothing; an empty one selects
+/// everything.
 #[must_use]
 pub fn read(view: Option<meta_v1::LabelSelector<'_>>) -> Option<LabelSelector> {
     let view = view?;

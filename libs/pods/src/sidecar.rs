@@ -1,4 +1,4 @@
-//! Sidecars: init containers that run as long as the pod does (KEP-753).
+//! Sidecars: init containers that run as long as the pod (KEP-753).
 
 use oarlock_schema::views::core_v1::{Container, PodSpec};
 
@@ -8,7 +8,7 @@ pub fn is_sidecar(container: Container<'_>) -> bool {
     container.restart_policy() == Some("Always")
 }
 
-/// The sidecars of a pod, in their order.
+/// Returns the sidecars of a pod, in order.
 pub fn sidecars(spec: PodSpec<'_>) -> impl Iterator<Item = Container<'_>> {
     spec.init_containers().iter().filter(|container| is_sidecar(*container))
 }
@@ -19,7 +19,7 @@ pub fn has_sidecar(spec: PodSpec<'_>, name: &str) -> bool {
     sidecars(spec).any(|sidecar| sidecar.name() == name)
 }
 
-/// What runs as long as the pod does: its containers, then its sidecars. Ports of these, and of no others, can be reached.
+/// Returns the containers that run as long as the pod: its containers, then its sidecars. Only the ports of these can be reached.
 pub fn long_running(spec: PodSpec<'_>) -> impl Iterator<Item = Container<'_>> {
     spec.containers().iter().chain(sidecars(spec))
 }

@@ -1,21 +1,21 @@
-//! Which taints a pod tolerates (upstream `Toleration.ToleratesTaint`). Generic over texts, so that a scheduler can compare symbols.
+//! Decides which taints a pod tolerates (upstream `Toleration.ToleratesTaint`). Generic over the type of texts, so that a scheduler can compare symbols.
 
 use oarlock_schema::views::core_v1;
 use oarlock_seeded_bug::seeded_bug;
 
-/// What a taint does to pods that do not tolerate it.
+/// The effect of a taint on pods that do not tolerate the taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Effect {
-    /// Keeps new pods away.
+    /// New pods are not scheduled.
     NoSchedule,
-    /// Makes the node less wanted for new pods.
+    /// The node is less preferred for new pods.
     PreferNoSchedule,
-    /// Keeps new pods away and evicts those that are there.
+    /// New pods are not scheduled, and running pods are evicted.
     NoExecute,
 }
 
 impl Effect {
-    /// The effect of this name; `None` for a text that names none.
+    /// Returns the effect of this name; `None` for an unknown name.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         match text {
@@ -39,7 +39,7 @@ pub struct Taint<T> {
 }
 
 impl<T> Taint<T> {
-    /// Reads a taint; `None` for one without an effect, which does nothing.
+    /// Reads a taint; `None` for a taint without an effect, which does nothing.
     pub fn read<'a>(taint: core_v1::Taint<'a>, text: impl Fn(&'a str) -> T) -> Option<Self> {
         let effect = Effect::read(taint.effect())?;
         Some(Self { key: text(taint.key()), value: text(taint.value()), effect })
@@ -49,18 +49,18 @@ impl<T> Taint<T> {
 /// A toleration of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Toleration<T> {
-    /// Key of the taints; the empty one is every key.
+    /// Key of the taints; an empty key matches every key.
     pub key: T,
-    /// Compared with the taint's value unless `exists`.
+    /// The value to compare with the taint's value unless `exists`.
     pub value: T,
-    /// Operator `Exists`, else `Equal`.
+    /// Whether the operator is `Exists`; `Equal` otherwise.
     pub exists: bool,
-    /// Effect of the taints; `None` is every effect.
+    /// Effect of the taints; `None` matches every effect.
     pub effect: Option<Effect>,
 }
 
 impl<T> Toleration<T> {
-    /// Reads a toleration; `None` for one that tolerates nothing: its operator or effect is unknown. `Lt` and `Gt` are so while upstream's gate
+    /// Reads a toleration; `None` for a toleration with an unknown operator or effect, which tolerates nothing. `Lt` and `Gt` count as unknown while upstream's gate
     /// `TaintTolerationComparisonOperators` is off, which is the default.
     pub fn read<'a>(toleration: core_v1::Toleration<'a>, text: impl Fn(&'a str) -> T) -> Option<Self> {
         let exists = match toleration.operator() {
@@ -77,7 +77,7 @@ impl<T> Toleration<T> {
 }
 
 impl<T: PartialEq + Default> Toleration<T> {
-    /// Whether a taint with this key, value and effect is tolerated.
+    /// Whether the toleration tolerates a taint with this key, value and effect.
     pub fn tolerates(&self, key: &T, value: &T, effect: Effect) -> bool {
         self.effect.is_none_or(|own| own == effect || seeded_bug!("effect_is_not_compared"))
             && (self.key == *key || self.key == T::default())

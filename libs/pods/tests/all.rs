@@ -1,4 +1,4 @@
-//! The rules over tables of cases.
+//! Tests of the pod rules, mostly tables of cases.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! Classes of service.
+//! The quality of service class of pods.
 
 use oarlock_pods::QosClass::{self, BestEffort, Burstable, Guaranteed};
 use oarlock_pods::qos;
@@ -11,7 +11,7 @@ fn computed(spec: &Value) -> QosClass {
     qos::computed(common::of_spec(spec).view::<Pod<'_>>().unwrap().spec())
 }
 
-/// Each row was asked of upstream.
+/// Each row is an answer of upstream.
 #[test]
 fn the_class_follows_what_the_pod_says_as_a_whole_before_its_containers() {
     let both = json!({"cpu": "1", "memory": "1Gi"});

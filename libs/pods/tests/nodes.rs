@@ -49,7 +49,7 @@ fn requirements_on_labels_and_on_the_name() {
         (name("In", &["m"]), false),
         (name("NotIn", &["m"]), true),
         (name("NotIn", &["n"]), false),
-        // What cannot be parsed matches no node.
+        // A requirement that cannot be parsed matches no node.
         (labels("zone", "In", &[]), false),
         (labels("rack", "NotIn", &[]), false),
         (labels("zone", "Exists", &["a"]), false),

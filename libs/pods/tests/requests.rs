@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::common;
 
-/// A container whose requests and limits are the same.
+/// Makes a container with equal requests and limits.
 fn container(name: &str, amounts: &Value) -> Value {
     json!({"name": name, "resources": {"requests": amounts, "limits": amounts}})
 }
@@ -24,7 +24,7 @@ fn cpu(amount: &str) -> Value {
     json!({"cpu": amount})
 }
 
-/// Requests and limits of a pod, as quota texts list them.
+/// Returns the requests and limits of a pod, in the form of quota texts.
 fn sums(pod: &Value) -> (String, String) {
     let object = common::pod(pod);
     let pod = object.view::<Pod<'_>>().unwrap();
@@ -40,13 +40,13 @@ fn of_spec(spec: &Value) -> (String, String) {
 fn containers_run_at_once_and_init_containers_one_by_one_beside_the_sidecars_before_them() {
     let rows = [
         (json!({"containers": [container("a", &cpu("1")), container("b", &cpu("500m"))]}), "cpu=1500m"),
-        // The largest moment of initialization counts where it exceeds what runs later.
+        // The largest moment of initialization counts where it exceeds the sum of the long-running containers.
         (
             json!({"containers": [container("a", &cpu("1"))], "initContainers": [container("i", &cpu("3")), container("j", &cpu("2"))]}),
             "cpu=3",
         ),
         (json!({"containers": [container("a", &cpu("4"))], "initContainers": [container("i", &cpu("3"))]}), "cpu=4"),
-        // A sidecar runs beside everything that starts after it.
+        // A sidecar runs beside everything that starts after the sidecar.
         (
             json!({"containers": [container("a", &cpu("1"))], "initContainers": [sidecar("s", &cpu("2")), container("i", &cpu("3"))]}),
             "cpu=5",
@@ -59,7 +59,7 @@ fn containers_run_at_once_and_init_containers_one_by_one_beside_the_sidecars_bef
             json!({"containers": [container("a", &cpu("4"))], "initContainers": [sidecar("s", &cpu("2")), sidecar("t", &cpu("2"))]}),
             "cpu=8",
         ),
-        // Resources that only one of them names.
+        // Resources that only one of the containers names.
         (
             json!({"containers": [container("a", &cpu("1"))], "initContainers": [
                 sidecar("s", &json!({"memory": "2"})), container("i", &json!({"x/gpu": "1"})), container("j", &json!({"memory": "1"}))]}),
@@ -75,7 +75,7 @@ fn containers_run_at_once_and_init_containers_one_by_one_beside_the_sidecars_bef
     }
 }
 
-/// A pod with these init containers beside nothing, each of which has the same status.
+/// Makes a pod with only these init containers, each with the same status.
 fn resized(init: &[Value], conditions: &Value) -> Value {
     let status = |container: &Value| json!({"name": container["name"], "allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "4"}}});
     let statuses: Vec<Value> = init.iter().map(status).collect();
@@ -161,7 +161,7 @@ fn pods_as_a_whole_ask_for_compute_alone() {
     assert_eq!(of_spec(&spec).0, "x/gpu=1");
 }
 
-/// Whole units of memory; a container that says nothing counts with 10.
+/// Whole units of memory; a container without an amount counts with 10.
 struct Memory;
 
 impl Accounting for Memory {

@@ -1,4 +1,4 @@
-//! The data file's form, and the statics made of it.
+//! The format of the data file, and the Rust statics generated from the file.
 
 use super::*;
 
@@ -14,7 +14,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Adds those of another file.
+    /// Adds the types and resources of another file.
     pub(crate) fn extend(&mut self, more: Self) {
         self.types.extend(more.types);
         self.groups.extend(more.groups);
@@ -174,13 +174,13 @@ pub(crate) struct ColumnRow {
     pub(crate) priority: i32,
 }
 
-/// `core/v1.Pod` → `CORE_V1_POD`.
+/// Returns the name of a type's static: `core/v1.Pod` → `CORE_V1_POD`.
 pub(crate) fn ident(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
 }
 
 impl Field {
-    /// Go's `omitempty` never leaves out struct values; the rule stands in `canonical::always`, here it becomes a table.
+    /// Whether Go always writes the field: `omitempty` never leaves out struct values. The rule is in `canonical::always`; the build script turns the rule into a table.
     pub(crate) fn always(&self) -> bool {
         let go_struct = !self.ty.starts_with("[]")
             && !self.ty.starts_with("map[")
@@ -201,7 +201,7 @@ impl Field {
     }
 }
 
-/// The Rust expression of a shape.
+/// Returns the Rust expression of a shape.
 pub(crate) fn shape(ty: &str) -> String {
     if let Some(inner) = ty.strip_prefix("[]") {
         return format!("Shape::List(&{})", shape(inner));

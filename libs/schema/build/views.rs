@@ -1,15 +1,15 @@
-//! Typed views: per schema type a reading view `X` and a changing view `XMut`.
+//! Generates typed views: per schema type a reading view `X` and a changing view `XMut`.
 
 use super::*;
 use facts::ident;
 
-/// `core/v1.Pod` → (`core_v1`, `Pod`).
+/// Returns module and name of a type's view: `core/v1.Pod` → (`core_v1`, `Pod`).
 fn place(name: &str) -> (String, String) {
     let (module, ty) = name.rsplit_once('.').unwrap_or(("misc", name));
     (module.replace(['/', '.', '-'], "_"), ty.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
 }
 
-/// `hostIPs` → `host_ips`, `type` → `type_`.
+/// Returns the name of a field's method: `hostIPs` → `host_ips`, `type` → `type_`.
 fn method(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
     let mut out = String::new();
@@ -23,7 +23,7 @@ fn method(name: &str) -> String {
         if c.is_ascii_uppercase() {
             let after_lower = i > 0 && (chars[i - 1].is_ascii_lowercase() || chars[i - 1].is_ascii_digit());
             let next = chars.get(i + 1);
-            // The plural s of an acronym (`podIPs`) belongs to it.
+            // The plural s belongs to its acronym (`podIPs`).
             let plural = next == Some(&'s') && chars.get(i + 2).is_none_or(|c| !c.is_ascii_lowercase());
             let ends_acronym =
                 i > 0 && chars[i - 1].is_ascii_uppercase() && next.is_some_and(char::is_ascii_lowercase) && !plural;
@@ -67,7 +67,7 @@ fn is_struct(ty: &str) -> bool {
     ty.contains('.')
 }
 
-/// All views, one module per group and version.
+/// Writes all views, one module per group and version.
 pub(crate) fn write(facts: &Facts) -> Result<String, std::fmt::Error> {
     let mut modules: BTreeMap<String, String> = BTreeMap::new();
     for ty in &facts.types {

@@ -1,16 +1,15 @@
-//! Canonical form: what Go's typed round trip through JSON and protobuf would keep of an object.
+//! The canonical form of objects: what Go's typed round trip through JSON and protobuf keeps of an object.
 //!
-//! Per field: an empty list or map of an `omitempty` field vanishes, so do zero scalars that are no pointers; pointers stay
-//! whatever they point to; struct values always appear, as do fields without `omitempty`; empty lists and maps that always
-//! appear become `null`, because protobuf cannot tell them from absent ones. Texts (quantities, times) are made canonical
-//! where they are decoded.
+//! Per field: an empty list or map of an `omitempty` field is removed, as are zero scalars that are no pointers; pointers stay whatever their value;
+//! struct values always appear, as do fields without `omitempty`; empty lists and maps that always appear become `null`, because protobuf cannot distinguish
+//! them from absent ones. Texts (quantities, times) become canonical during decoding.
 
 use oarlock_seeded_bug::seeded_bug;
 
 use crate::types::{FieldDef, Presence, Shape, TypeDef};
 use crate::value::{Struct, Value};
 
-/// Whether a canonical struct holds this field even when nobody set it. `build.rs` precomputes the answers as
+/// Whether a canonical struct contains this field even if unset. `build.rs` precomputes the answers as
 /// [`TypeDef::always`](crate::TypeDef).
 #[must_use]
 pub fn always(def: &FieldDef) -> bool {
@@ -21,7 +20,7 @@ pub fn always(def: &FieldDef) -> bool {
     }
 }
 
-/// Adds the fields that a canonical struct always holds; children that are present stay as they are.
+/// Adds the fields that a canonical struct always contains; children that are present are unchanged.
 pub fn fill_always(node: &mut Struct) {
     let ty = node.ty();
     for index in ty.always {
@@ -33,7 +32,7 @@ pub fn fill_always(node: &mut Struct) {
     }
 }
 
-/// Makes one struct canonical whose children already are.
+/// Makes one struct canonical. Its children must be canonical already.
 pub fn settle(node: &mut Struct) {
     node.retain(|def, value| {
         mend(def, value);
@@ -42,8 +41,8 @@ pub fn settle(node: &mut Struct) {
     fill_always(node);
 }
 
-/// Like [`settle`], but an empty list or map that always appears stays as it was written: who writes `[]` comes to own the field, who leaves
-/// it out does not. The stored form has `null` for both.
+/// Makes a struct canonical like [`settle`], but keeps an empty list or map that always appears as written: a client that writes `[]` comes to own the
+/// field, a client that omits the field does not. The stored form has `null` for both.
 pub fn settle_written(node: &mut Struct) {
     node.retain(|def, value| {
         zero_for_null(def, value);
@@ -52,7 +51,7 @@ pub fn settle_written(node: &mut Struct) {
     fill_always(node);
 }
 
-/// Whether two values mean the same: absent, `null`, and an empty list or map are one (upstream `equality.Semantic`).
+/// Whether two values are semantically equal: absent, `null`, and an empty list or map are the same (upstream `equality.Semantic`).
 #[must_use]
 pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     let nothing = |value: &Value| value.is_null() || is_empty(value);
@@ -90,7 +89,7 @@ fn descend(value: &mut Value) {
     }
 }
 
-/// `null` in a field that is no pointer means its zero value; an empty list or map that always appears is `null`.
+/// Replaces `null` in a field that is no pointer by the zero value; an empty list or map that always appears becomes `null`.
 fn mend(def: &FieldDef, value: &mut Value) {
     zero_for_null(def, value);
     if def.presence == Presence::Always && !def.pointer && is_empty(value) {

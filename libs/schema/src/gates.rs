@@ -1,4 +1,4 @@
-//! Feature gates: upstream's list with its defaults, and which of them one server has on. A set of gates is a value that a server holds, so that
+//! Feature gates: upstream's list with its defaults, and the gates that one server has enabled. Each server holds its own set of gates, so that
 //! servers of one process may differ.
 
 use std::fmt;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 pub use crate::resources::GATES;
 
-/// A gate as upstream declares it.
+/// A feature gate as upstream declares the gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gate {
-    /// Name, as `--feature-gates` has it.
+    /// Name, as used in `--feature-gates`.
     pub name: &'static str,
     /// Whether the gate is on by default.
     pub default: bool,
@@ -22,18 +22,18 @@ pub struct Gate {
 /// Maturity of a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// May change or go.
+    /// May change or be removed.
     Alpha,
-    /// Complete, and may still change.
+    /// Complete, but may still change.
     Beta,
-    /// Here to stay.
+    /// Stable.
     Ga,
-    /// About to go.
+    /// To be removed.
     Deprecated,
 }
 
 impl Stage {
-    /// As metrics name it.
+    /// Returns the stage's name in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -45,10 +45,10 @@ impl Stage {
     }
 }
 
-/// Gates that set all gates of a stage.
-const ALL: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
+/// The names that set all gates of a stage.
+const STAGE_GATES: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
 
-/// Which gates are on.
+/// The feature gates of one server, each enabled or disabled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FeatureGates {
     /// One value for each of [`GATES`], in the same order.
@@ -62,18 +62,18 @@ impl Default for FeatureGates {
 }
 
 impl FeatureGates {
-    /// Whether a gate is on. A gate that upstream has removed counts as on: its feature has become permanent.
+    /// Whether a gate is enabled. A gate that upstream has removed counts as enabled: its feature has become permanent.
     #[must_use]
     pub fn enabled(&self, name: &str) -> bool {
         position(name).and_then(|at| self.on.get(at).copied()).unwrap_or(true)
     }
 
-    /// All gates, and whether each is on.
+    /// Returns all gates, each with whether the gate is enabled.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Gate, bool)> {
         GATES.iter().zip(self.on.iter().copied())
     }
 
-    /// Gates that differ from upstream's default, with their value.
+    /// Returns the gates that differ from upstream's default, with their value.
     pub fn changed(&self) -> impl Iterator<Item = (&'static Gate, bool)> {
         self.iter().filter(|(gate, on)| gate.default != *on)
     }
@@ -83,10 +83,10 @@ fn position(name: &str) -> Option<usize> {
     GATES.binary_search_by(|gate| gate.name.cmp(name)).ok()
 }
 
-/// Why a text is no list of gates, in upstream's words.
+/// The error for a text that is no list of gates, in upstream's words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GateError {
-    /// There is no such gate.
+    /// The gate does not exist.
     Unknown(String),
     /// The gate is locked to its default, and the text asks for the other value.
     Locked(&'static str, bool),
@@ -118,7 +118,7 @@ impl FromStr for FeatureGates {
     type Err = GateError;
 
     fn from_str(text: &str) -> Result<Self, GateError> {
-        let mut said: Vec<Option<bool>> = vec![None; GATES.len()];
+        let mut requested: Vec<Option<bool>> = vec![None; GATES.len()];
         for one in text.split(',').filter(|one| !one.is_empty()) {
             // Upstream's flag accepts a prefix that names the component; here `kube` is the only one.
             let (name, value) = one.split_once('=').map_or((one, None), |(name, value)| (name, Some(value.trim())));
@@ -130,27 +130,27 @@ impl FromStr for FeatureGates {
             if let Some(gate) = GATES.get(at).filter(|gate| gate.locked && gate.default != on) {
                 return Err(GateError::Locked(gate.name, gate.default));
             }
-            if let Some(slot) = said.get_mut(at) {
+            if let Some(slot) = requested.get_mut(at) {
                 *slot = Some(on);
             }
         }
-        let whole: Vec<(Stage, bool)> = ALL
+        let whole: Vec<(Stage, bool)> = STAGE_GATES
             .iter()
-            .filter_map(|(name, stage)| Some((*stage, said.get(position(name)?).copied().flatten()?)))
+            .filter_map(|(name, stage)| Some((*stage, requested.get(position(name)?).copied().flatten()?)))
             .collect();
-        let on = |(gate, said): (&Gate, &Option<bool>)| {
+        let on = |(gate, requested): (&Gate, &Option<bool>)| {
             let stage = || whole.iter().find(|(stage, _)| *stage == gate.stage && !is_whole(gate)).map(|(_, on)| *on);
-            said.or_else(stage).unwrap_or(gate.default)
+            requested.or_else(stage).unwrap_or(gate.default)
         };
-        Ok(Self { on: GATES.iter().zip(&said).map(on).collect() })
+        Ok(Self { on: GATES.iter().zip(&requested).map(on).collect() })
     }
 }
 
 fn is_whole(gate: &Gate) -> bool {
-    ALL.iter().any(|(name, _)| *name == gate.name)
+    STAGE_GATES.iter().any(|(name, _)| *name == gate.name)
 }
 
-/// As Go's `strconv.ParseBool`.
+/// Parses a boolean as Go's `strconv.ParseBool` does.
 fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),

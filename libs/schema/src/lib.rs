@@ -1,13 +1,13 @@
-//! The schema facts of Kubernetes 1.35, and the value type that follows them.
+//! The schema of Kubernetes 1.35 as data, and the value type whose trees follow the schema.
 //!
 //! * [`types`]: the graph of struct types, fields and shapes; built-ins are statics made from `data/v1.35.json`.
-//! * [`value`]: the tree that decoders build and encoders walk; [`Obj`] is a whole object.
-//! * [`canonical`]: the form in which every write ends before comparison, admission and storage.
-//! * [`gates`]: upstream's feature gates, and which of them a server has on.
+//! * [`value`]: the value tree that decoders build and encoders walk; [`Obj`] is a whole object.
+//! * [`canonical`]: the normal form that every write takes before comparison, admission and storage.
+//! * [`gates`]: upstream's feature gates, and the gates that a server has enabled.
 //! * [`views`]: zero-copy typed access, one type per schema type.
-//! * [`resources`]: upstream's 66 resources and our own (group `oarlock.dev`), with their verbs, columns and storage facts.
+//! * [`resources`]: upstream's 66 resources and Oarlock's own (group `oarlock.dev`), with their verbs, columns and storage facts.
 //!
-//! See `docs/adr/0002-owned-value-tree.md` for why the tree is made this way.
+//! `docs/adr/0002-owned-value-tree.md` explains the design of the tree.
 
 pub mod canonical;
 pub mod gates;

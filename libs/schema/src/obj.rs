@@ -11,7 +11,7 @@ pub struct Obj {
 }
 
 impl Obj {
-    /// An empty object of a top-level type, with `kind` and `apiVersion` set.
+    /// Makes an empty object of a top-level type, with `kind` and `apiVersion` set.
     #[must_use]
     pub fn new(ty: TypeRef) -> Self {
         let mut root = Struct::zero(ty);
@@ -21,31 +21,31 @@ impl Obj {
         Self { root }
     }
 
-    /// Takes a root node as it is.
+    /// Makes an object of a root node, unchanged.
     #[must_use]
     pub fn from_root(root: Struct) -> Self {
         Self { root }
     }
 
-    /// The root node.
+    /// Returns the root node.
     #[must_use]
     pub fn into_root(self) -> Struct {
         self.root
     }
 
-    /// Typed view of the object, if it is of the view's type.
+    /// Returns a typed view of the object, if the view's type is that of the object.
     #[must_use]
     pub fn view<'a, V: View<'a>>(&'a self) -> Option<V> {
         V::of(&self.root)
     }
 
-    /// Kind as the object states it.
+    /// Returns the kind that the object states.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.text("kind")
     }
 
-    /// `apiVersion` as the object states it.
+    /// Returns the `apiVersion` that the object states.
     #[must_use]
     pub fn api_version(&self) -> &str {
         self.text("apiVersion")
@@ -56,26 +56,26 @@ impl Obj {
         stamp(&mut self.root, gvk);
     }
 
-    /// The metadata; reads as empty for types that have none.
+    /// Returns the metadata; empty for types without metadata.
     #[must_use]
     pub fn meta(&self) -> meta_v1::ObjectMeta<'_> {
         meta_v1::ObjectMeta::from_option(self.root.get("metadata").and_then(Value::as_struct))
     }
 
-    /// The metadata, made if need be; `None` for types that have none.
+    /// Returns the metadata, created if absent; `None` for types without metadata.
     pub fn meta_mut(&mut self) -> Option<meta_v1::ObjectMetaMut<'_>> {
         let (id, _) = self.root.ty().field("metadata")?;
         let node = self.root.struct_entry(id)?;
         std::ptr::eq(node.ty(), <meta_v1::ObjectMeta<'_> as View<'_>>::TYPE).then(|| meta_v1::ObjectMetaMut::new(node))
     }
 
-    /// `metadata.name`.
+    /// Returns `metadata.name`.
     #[must_use]
     pub fn name(&self) -> &str {
         self.meta().name()
     }
 
-    /// `metadata.namespace`, empty for cluster-scoped objects.
+    /// Returns `metadata.namespace`, empty for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.meta().namespace()

@@ -1,34 +1,34 @@
-//! The graph of types: what upstream's Go declarations say about each struct and field, as data.
+//! The graph of types: upstream's Go declarations of each struct and field, as data.
 //!
 //! Built-in types are statics that the build script writes from `data/v1.35.json`; custom resources compile into
-//! the same graph at run time. Everything that walks an object (decoders, encoders, defaults, patches, tables)
+//! the same graph at run time. All code that walks an object (decoders, encoders, defaults, patches, tables)
 //! walks this graph.
 
-/// A type of the graph. Types live as long as the process, so a reference is an identity.
+/// A type of the graph. Types live as long as the process, so the address of a type identifies the type.
 pub type TypeRef = &'static TypeDef;
 
-/// Position of a field in its type's declaration order. Struct nodes are sorted by it, so objects encode in Go order.
+/// Position of a field in its type's declaration order. Struct nodes are sorted by this position, so objects encode in Go order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FieldId(pub u16);
 
 /// One struct type.
 #[derive(Debug)]
 pub struct TypeDef {
-    /// Short name, as `core/v1.Pod`.
+    /// Short name, such as `core/v1.Pod`.
     pub name: &'static str,
-    /// Name of the OpenAPI definition, as `io.k8s.api.core.v1.Pod`.
+    /// Name of the OpenAPI definition, such as `io.k8s.api.core.v1.Pod`.
     pub openapi: &'static str,
-    /// Group, version and kind under which the type is served at top level, if it is.
+    /// Group, version and kind of a top-level type; `None` for other types.
     pub gvk: Option<Gvk>,
-    /// Server-side apply owns and replaces values of this type as a whole, wherever they stand.
+    /// Whether server-side apply owns and replaces values of this type as a whole, in every field.
     pub atomic: bool,
     /// Fields in Go order, embedded structs flattened in place.
     pub fields: &'static [FieldDef],
     /// Indexes into `fields`, sorted by JSON name.
     pub by_name: &'static [u16],
-    /// The same, sorted by the name's length first: few names need be compared as texts to find one.
+    /// Indexes into `fields`, sorted by the length of the JSON name and then by name, so that a lookup compares few names as texts.
     pub by_length: &'static [u16],
-    /// Fields that a canonical struct always holds (Go writes them even when zero).
+    /// Fields that a canonical struct always contains (Go writes them even when zero).
     pub always: &'static [u16],
 }
 
@@ -48,45 +48,45 @@ pub struct Gvk {
 pub struct FieldDef {
     /// JSON name.
     pub name: &'static str,
-    /// `"name":`, ready to be written.
+    /// `"name":`, ready for the encoder.
     pub prefix: &'static str,
     /// Protobuf field number; 0 when protobuf does not carry the field (TypeMeta).
     pub number: u32,
     /// Numbers of the protobuf messages that wrap the field where JSON inlines it, outermost first.
     pub via: &'static [u32],
-    /// What the field holds.
+    /// The kind of value in the field.
     pub shape: Shape,
-    /// The Go field is a pointer: absent and zero differ.
+    /// Whether the Go field is a pointer, so that absent and zero differ.
     pub pointer: bool,
-    /// When the JSON encoding leaves the field out.
+    /// The condition under which the JSON encoding omits the field.
     pub presence: Presence,
-    /// Protobuf wraps the (inner) list in a message of one `items` field.
+    /// Whether protobuf wraps the (inner) list in a message of one `items` field.
     pub wrapped: bool,
-    /// How server-side apply treats a list.
+    /// The list type for server-side apply.
     pub list: ListType,
     /// Keys of a `ListType::Map`.
     pub keys: &'static [&'static str],
-    /// A map or struct that is owned and replaced as a whole.
+    /// Whether a map or struct is owned and replaced as a whole.
     pub atomic: bool,
-    /// A map or struct that is owned by its parts here, even where its type is atomic.
+    /// Whether a map or struct in this field is owned by its parts, even if its type is atomic.
     pub granular: bool,
-    /// How strategic merge patch treats the field.
+    /// The strategy of strategic merge patch.
     pub patch: PatchStrategy,
     /// Key by which strategic merge patch matches list items.
     pub merge_key: Option<&'static str>,
     /// Constant default as JSON text.
     pub default: Option<&'static str>,
-    /// Allowed values of an enumeration; empty when open.
+    /// Allowed values of an enumeration; empty for an open set.
     pub allowed: &'static [&'static str],
-    /// Required by the OpenAPI definition.
+    /// Whether the OpenAPI definition requires the field.
     pub required: bool,
     /// Feature gate that guards the field.
     pub gate: Option<&'static str>,
-    /// Using the field deserves a warning.
+    /// Whether use of the field is answered with a warning.
     pub deprecated: bool,
 }
 
-/// What a field, list item or map value holds.
+/// The kind of value that a field, list item or map value has.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// `true` or `false`.
@@ -113,7 +113,7 @@ pub enum Shape {
     Duration,
     /// `runtime.RawExtension`: any object.
     RawExtension,
-    /// `metav1.FieldsV1`: a field set, kept as its compact JSON text in a `Value::Str`, because nothing but apply looks inside.
+    /// `metav1.FieldsV1`: a field set, kept as its compact JSON text in a `Value::Str`, because only server-side apply parses field sets.
     FieldsV1,
     /// `apiextensions.JSON`: any JSON value.
     Json,
@@ -132,7 +132,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The struct type of this shape or of its items or values.
+    /// Returns the struct type of this shape or of its items or values.
     #[must_use]
     pub fn element_type(&self) -> Option<TypeRef> {
         match self {
@@ -142,7 +142,7 @@ impl Shape {
         }
     }
 
-    /// Go's `omitempty` never leaves out a struct value; these shapes are structs in Go.
+    /// Whether the shape is a struct in Go, which `omitempty` never leaves out.
     #[must_use]
     pub fn is_go_struct(&self) -> bool {
         use Shape::{
@@ -167,7 +167,7 @@ impl Shape {
     }
 }
 
-/// When Go's JSON encoding leaves a field out.
+/// The condition under which Go's JSON encoding omits a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Presence {
     /// Never.
@@ -183,7 +183,7 @@ pub enum Presence {
 pub enum ListType {
     /// Replaced as a whole.
     Atomic,
-    /// Items are their own keys.
+    /// Each item is its own key.
     Set,
     /// Items are matched by `FieldDef::keys`.
     Map,
@@ -196,12 +196,12 @@ pub struct PatchStrategy {
     pub merge: bool,
     /// `replace`: the value is replaced even if it is an object.
     pub replace: bool,
-    /// `retainKeys`: keys that the patch does not name go away.
+    /// `retainKeys`: keys that the patch does not name are removed.
     pub retain_keys: bool,
 }
 
 impl TypeDef {
-    /// The field with this JSON name.
+    /// Returns the field with this JSON name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<(FieldId, &'static FieldDef)> {
         let known = |at: &u16| self.fields.get(usize::from(*at)).map_or("", |field| field.name);
@@ -211,7 +211,7 @@ impl TypeDef {
         Some((id, self.def(id)?))
     }
 
-    /// The field with this name, looked for first right behind `after`: clients send fields in declaration order.
+    /// Returns the field with this name. The search starts right after `after`, because clients send fields in declaration order.
     #[must_use]
     pub fn field_near(&self, after: Option<FieldId>, name: &str) -> Option<(FieldId, &'static FieldDef)> {
         let start = after.map_or(0, |id| usize::from(id.0) + 1);
@@ -223,19 +223,19 @@ impl TypeDef {
         self.field(name)
     }
 
-    /// The definition at an id.
+    /// Returns the definition of a field id.
     #[must_use]
     pub fn def(&self, id: FieldId) -> Option<&'static FieldDef> {
         self.fields.get(usize::from(id.0))
     }
 
-    /// Fields with their ids, in declaration order.
+    /// Returns the fields with their ids, in declaration order.
     pub fn iter(&self) -> impl Iterator<Item = (FieldId, &'static FieldDef)> + use<> {
         let fields = self.fields;
         (0u16..).map(FieldId).zip(fields.iter())
     }
 
-    /// Last segment of the name: `Pod` of `core/v1.Pod`.
+    /// Returns the last segment of the name: `Pod` of `core/v1.Pod`.
     #[must_use]
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)

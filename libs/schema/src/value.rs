@@ -1,7 +1,7 @@
-//! The value tree: what a decoded object is made of.
+//! The value tree of a decoded object.
 //!
-//! A node is 24 bytes; texts up to 24 bytes live inside it. Struct nodes are slices sorted by [`FieldId`] of a known
-//! [`TypeDef`](crate::TypeDef), so looking a field up is a short search and encoding is one pass.
+//! A node is 24 bytes; texts up to 24 bytes are stored inline. Struct nodes are slices sorted by [`FieldId`] of a known [`TypeDef`](crate::TypeDef), so a field
+//! lookup is a short search and encoding is one pass.
 
 use compact_str::CompactString;
 use thin_vec::ThinVec;
@@ -14,7 +14,7 @@ pub type Str = CompactString;
 /// One node of an object.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Value {
-    /// JSON `null`, also Go's zero time.
+    /// JSON `null`; also Go's zero time.
     #[default]
     Null,
     /// A boolean.
@@ -47,7 +47,7 @@ pub struct Map {
 }
 
 impl Value {
-    /// The text, if it is text.
+    /// Returns the text; `None` for any other node.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
@@ -56,7 +56,7 @@ impl Value {
         }
     }
 
-    /// The whole number, if it is one.
+    /// Returns the whole number; `None` for any other node.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         match self {
@@ -65,7 +65,7 @@ impl Value {
         }
     }
 
-    /// The boolean, if it is one.
+    /// Returns the boolean; `None` for any other node.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         match self {
@@ -74,7 +74,7 @@ impl Value {
         }
     }
 
-    /// The struct, if it is one.
+    /// Returns the struct; `None` for any other node.
     #[must_use]
     pub fn as_struct(&self) -> Option<&Struct> {
         match self {
@@ -83,7 +83,7 @@ impl Value {
         }
     }
 
-    /// The struct, if it is one.
+    /// Returns the struct; `None` for any other node.
     pub fn as_struct_mut(&mut self) -> Option<&mut Struct> {
         match self {
             Self::Struct(s) => Some(s),
@@ -91,7 +91,7 @@ impl Value {
         }
     }
 
-    /// The items of a list; empty for anything else.
+    /// Returns the items of a list; empty for any other node.
     #[must_use]
     pub fn items(&self) -> &[Value] {
         match self {
@@ -100,7 +100,7 @@ impl Value {
         }
     }
 
-    /// The map, if it is one.
+    /// Returns the map; `None` for any other node.
     #[must_use]
     pub fn as_map(&self) -> Option<&Map> {
         match self {
@@ -109,13 +109,13 @@ impl Value {
         }
     }
 
-    /// Whether it is `null`.
+    /// Whether the node is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// The value that Go gives a field of this shape that nobody set.
+    /// Returns Go's zero value of a shape.
     #[must_use]
     pub fn zero(shape: &Shape) -> Self {
         match shape {
@@ -129,7 +129,7 @@ impl Value {
         }
     }
 
-    /// Child of a struct or map by name.
+    /// Returns the child of a struct or map by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         match self {
@@ -139,7 +139,7 @@ impl Value {
         }
     }
 
-    /// Node at a path of names; list positions are not addressed.
+    /// Returns the node at a path of names; a path cannot address list items.
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(self, |node, name| node.get(name))
@@ -193,19 +193,19 @@ impl<V: Into<Value>> FromIterator<V> for Value {
 }
 
 impl Struct {
-    /// A struct without fields.
+    /// Makes a struct without fields.
     #[must_use]
     pub fn new(ty: TypeRef) -> Self {
         Self { ty, fields: ThinVec::new() }
     }
 
-    /// A struct without fields, with room for some.
+    /// Makes a struct without fields, with room for `capacity` fields.
     #[must_use]
     pub fn with_capacity(ty: TypeRef, capacity: usize) -> Self {
         Self { ty, fields: ThinVec::with_capacity(capacity) }
     }
 
-    /// The canonical struct that holds nothing: only fields that Go always writes.
+    /// Makes the canonical zero struct: only the fields that Go always writes.
     #[must_use]
     pub fn zero(ty: TypeRef) -> Self {
         let mut zero = Self::new(ty);
@@ -213,36 +213,36 @@ impl Struct {
         zero
     }
 
-    /// The type.
+    /// Returns the type.
     #[must_use]
     pub fn ty(&self) -> TypeRef {
         self.ty
     }
 
-    /// The value of a field, if set.
+    /// Returns the value of a field, if set.
     #[must_use]
     pub fn field(&self, id: FieldId) -> Option<&Value> {
         self.position(id).ok().and_then(|at| self.fields.get(at)).map(|(_, v)| v)
     }
 
-    /// The value of a field, if set.
+    /// Returns the value of a field, if set.
     pub fn field_mut(&mut self, id: FieldId) -> Option<&mut Value> {
         let at = self.position(id).ok()?;
         self.fields.get_mut(at).map(|(_, v)| v)
     }
 
-    /// The value of the field with this JSON name, if set.
+    /// Returns the value of the field with this JSON name, if set.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.field(self.ty.field(name)?.0)
     }
 
-    /// The value of the field with this JSON name, if set.
+    /// Returns the value of the field with this JSON name, if set.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
         self.field_mut(self.ty.field(name)?.0)
     }
 
-    /// Sets a field and returns what it held.
+    /// Sets a field and returns its previous value.
     pub fn set(&mut self, id: FieldId, value: Value) -> Option<Value> {
         match self.position(id) {
             Ok(at) => self.fields.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
@@ -253,28 +253,28 @@ impl Struct {
         }
     }
 
-    /// Sets the field with this JSON name; `false` when the type has none.
+    /// Sets the field with this JSON name; returns `false` when the type has no such field.
     pub fn set_name(&mut self, name: &str, value: impl Into<Value>) -> bool {
         let Some((id, _)) = self.ty.field(name) else { return false };
         self.set(id, value.into());
         true
     }
 
-    /// Removes a field and returns what it held.
+    /// Removes a field and returns its value.
     pub fn remove(&mut self, id: FieldId) -> Option<Value> {
         let at = self.position(id).ok()?;
         Some(self.fields.remove(at).1)
     }
 
-    /// Removes the field with this JSON name and returns what it held.
+    /// Removes the field with this JSON name and returns its value.
     pub fn remove_name(&mut self, name: &str) -> Option<Value> {
         self.remove(self.ty.field(name)?.0)
     }
 
-    /// The field's value, made by `make` if it is not set.
+    /// Returns the field's value, created by `make` if unset.
     pub fn entry(&mut self, id: FieldId, make: impl FnOnce() -> Value) -> &mut Value {
         let at = match self.fields.last() {
-            // Decoders mostly come in order.
+            // Decoders mostly push fields in order.
             Some((last, _)) if *last >= id => self.position(id),
             _ => Err(self.fields.len()),
         };
@@ -293,7 +293,7 @@ impl Struct {
         &mut self.fields[at].1
     }
 
-    /// The struct in a field, made empty if it is not set or not a struct; `None` when the field holds no struct type.
+    /// Returns the struct in a field, created if the field is unset or no struct; `None` when the field's type is no struct.
     pub fn struct_entry(&mut self, id: FieldId) -> Option<&mut Struct> {
         let Shape::Struct(ty) = self.ty.def(id)?.shape else { return None };
         let slot = self.entry(id, || Value::Null);
@@ -303,7 +303,7 @@ impl Struct {
         slot.as_struct_mut()
     }
 
-    /// Appends a field that sorts behind all present ones; decoders use it. Falls back to [`Struct::set`].
+    /// Appends a field that sorts after all present ones, for decoders. Falls back to [`Struct::set`].
     pub fn push(&mut self, id: FieldId, value: Value) {
         match self.fields.last() {
             Some((last, _)) if *last >= id => {
@@ -313,25 +313,25 @@ impl Struct {
         }
     }
 
-    /// Fields that are set, in declaration order.
+    /// Returns the set fields, in declaration order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static FieldDef, &Value)> {
         let ty = self.ty;
         self.fields.iter().filter_map(move |(id, v)| Some((ty.def(*id)?, v)))
     }
 
-    /// Fields that are set with their ids, in declaration order.
+    /// Returns the set fields with their ids, in declaration order.
     #[must_use]
     pub fn entries(&self) -> &[(FieldId, Value)] {
         &self.fields
     }
 
-    /// Fields that are set, for changing values in place.
+    /// Returns the set fields, for changing values in place.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&'static FieldDef, &mut Value)> {
         let ty = self.ty;
         self.fields.iter_mut().filter_map(move |(id, v)| Some((ty.def(*id)?, v)))
     }
 
-    /// Keeps the fields for which `keep` holds.
+    /// Keeps only the fields for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&'static FieldDef, &mut Value) -> bool) {
         let ty = self.ty;
         self.fields.retain_mut(|(id, v)| ty.def(*id).is_some_and(|def| keep(def, v)));
@@ -343,14 +343,14 @@ impl Struct {
         self.fields.is_empty()
     }
 
-    /// Node at a path of names.
+    /// Returns the node at a path of names.
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&Value> {
         let (first, rest) = path.split_first()?;
         self.get(first)?.at(rest)
     }
 
-    /// Sets the node at a path of struct fields (the last name may also be a map key), making structs and maps on the way; `false` when the
+    /// Sets the node at a path of struct fields (the last name may also be a map key) and creates structs and maps on the way; returns `false` when the
     /// types have no such path.
     pub fn set_at(&mut self, path: &[&str], value: impl Into<Value>) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
@@ -375,7 +375,7 @@ impl Struct {
     }
 
     fn position(&self, id: FieldId) -> Result<usize, usize> {
-        // Few fields are set in most structs: a scan beats a binary search there.
+        // Most structs have few set fields: a scan beats a binary search then.
         if self.fields.len() <= 8 {
             for (at, (have, _)) in self.fields.iter().enumerate() {
                 if *have >= id {
@@ -396,20 +396,20 @@ impl std::fmt::Debug for Struct {
 }
 
 impl Map {
-    /// The value at a key.
+    /// Returns the value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         let at = self.position(key).ok()?;
         self.entries.get(at).map(|(_, v)| v)
     }
 
-    /// The value at a key.
+    /// Returns the value of a key.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let at = self.position(key).ok()?;
         self.entries.get_mut(at).map(|(_, v)| v)
     }
 
-    /// Sets a key and returns what it held.
+    /// Sets a key and returns its previous value.
     pub fn insert(&mut self, key: impl Into<Str>, value: impl Into<Value>) -> Option<Value> {
         let key = key.into();
         match self.position(&key) {
@@ -421,7 +421,7 @@ impl Map {
         }
     }
 
-    /// A map of entries in any order; of equal keys the last one stays. Sorts once, so a hostile order costs nothing.
+    /// Makes a map of entries in any order; of equal keys the last one stays. Sorts once, so a hostile order costs nothing.
     #[must_use]
     pub fn from_entries(mut entries: ThinVec<(Str, Value)>) -> Self {
         let sorted = entries.iter().zip(entries.iter().skip(1)).all(|((a, _), (b, _))| a < b);
@@ -438,7 +438,7 @@ impl Map {
         Self { entries }
     }
 
-    /// The map with more entries, in any order; of equal keys the last one stays.
+    /// Returns the map with more entries, in any order; of equal keys the last one stays.
     #[must_use]
     pub fn with(self, more: ThinVec<(Str, Value)>) -> Self {
         if more.is_empty() {
@@ -473,45 +473,45 @@ impl Map {
         Ok(())
     }
 
-    /// Removes a key and returns what it held.
+    /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.position(key).ok()?;
         Some(self.entries.remove(at).1)
     }
 
-    /// Entries sorted by key.
+    /// Returns the entries sorted by key.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Value)> + ExactSizeIterator {
         self.entries.iter().map(|(k, v)| (k.as_str(), v))
     }
 
-    /// Entries sorted by key.
+    /// Returns the entries sorted by key.
     #[must_use]
     pub fn entries(&self) -> &[(Str, Value)] {
         &self.entries
     }
 
-    /// Entries sorted by key, without their map.
+    /// Returns the entries sorted by key, consuming the map.
     pub fn into_entries(self) -> impl ExactSizeIterator<Item = (Str, Value)> {
         self.entries.into_iter()
     }
 
-    /// Entries, for changing values in place.
+    /// Returns the entries, for changing values in place.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut Value)> {
         self.entries.iter_mut().map(|(k, v)| (k.as_str(), v))
     }
 
-    /// Keeps the entries for which `keep` holds.
+    /// Keeps only the entries for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
         self.entries.retain_mut(|(k, v)| keep(k, v));
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether the map has no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -1,4 +1,4 @@
-//! The facts are complete: what a default 1.35 serves, every field with what walks need, every reference resolved.
+//! The schema data is complete: every resource of a default 1.35, every field with the facts that walks need, every reference resolved.
 
 #![cfg(test)]
 

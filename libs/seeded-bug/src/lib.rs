@@ -1,14 +1,14 @@
-//! Bugs on purpose, which show that the tests of a rule can fail.
+//! Seeded bugs: deliberate bugs that prove that the tests of a rule can fail.
 //!
-//! Beside a rule stands the bug that it forbids, behind [`seeded_bug!`] and its name. `cargo xtask seeded-bugs` has a row for each, with the test that
-//! must turn red.
+//! Next to a rule's code is the bug that the rule forbids, inside [`seeded_bug!`] with the bug's name. `cargo xtask seeded-bugs` has a row for each bug, with the
+//! test that must fail.
 //!
-//! - Debug builds hold all of them, asleep: a process wakes the one that its environment names as `OARLOCK_SEEDED_BUG`. So one build serves ordinary
-//!   tests and every row.
-//! - Builds without debug assertions (`release`, `dist`) hold none: the macro is `false`, and the compiler knows.
-//! - `--cfg seeded_bug="its_name"` builds with one bug for good; `--cfg seeded_bug="none"` makes a debug build without any.
+//! - Debug builds contain all seeded bugs, disabled: a process enables the one named by the environment variable `OARLOCK_SEEDED_BUG`. So one build serves
+//!   ordinary tests and every row.
+//! - Builds without debug assertions (`release`, `dist`) contain none: the macro expands to a constant `false`, so the compiler removes the bug's code.
+//! - `--cfg seeded_bug="its_name"` builds with one bug always enabled; `--cfg seeded_bug="none"` makes a debug build without any.
 
-/// Whether the bug of this name is there.
+/// Whether the seeded bug of this name is enabled.
 #[macro_export]
 macro_rules! seeded_bug {
     ($name:literal) => {
@@ -16,14 +16,14 @@ macro_rules! seeded_bug {
     };
 }
 
-/// Whether this process has been asked for a bug of the build.
+/// Whether the environment of this process enables the seeded bug of this name.
 #[cfg(any(not(debug_assertions), seeded_bug = "none"))]
 #[must_use]
 pub const fn awake(_name: &str) -> bool {
     false
 }
 
-/// Whether this process has been asked for a bug of the build.
+/// Whether the environment of this process enables the seeded bug of this name.
 #[cfg(not(any(not(debug_assertions), seeded_bug = "none")))]
 #[must_use]
 pub fn awake(name: &str) -> bool {

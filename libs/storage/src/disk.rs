@@ -1,4 +1,4 @@
-//! Disks: what the embedded log needs of the place it lives in, so that a simulated one can be put under it.
+//! The [`Disk`] trait: the operations that the embedded log needs of its file, so that tests can run the log on a simulated disk.
 
 mod file;
 
@@ -12,16 +12,16 @@ pub use file::FileDisk;
 /// Writes since the last sync may survive a crash in any subset, and one of them in part. An error of kind
 /// [`io::ErrorKind::StorageFull`] or [`io::ErrorKind::QuotaExceeded`] says that the disk is full; any other is fatal.
 pub trait Disk: Debug + Send + Sync + 'static {
-    /// How long the array is, in bytes.
+    /// Length of the array in bytes.
     ///
     /// # Errors
-    /// The device's.
+    /// Any error of the device.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether nothing has been written yet.
+    /// Whether the array is empty.
     ///
     /// # Errors
-    /// The device's.
+    /// Any error of the device.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -29,43 +29,43 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// Fills `out` from `offset`.
     ///
     /// # Errors
-    /// The device's; also when the array ends too early.
+    /// Any error of the device, or an array that ends before `out` is full.
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 
-    /// Writes `data` at `offset`; not durable before [`Disk::sync`].
+    /// Writes `data` at `offset`. The data is durable only after [`Disk::sync`].
     ///
     /// # Errors
-    /// The device's.
+    /// Any error of the device.
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
-    /// Cuts the array or fills it up with zeros.
+    /// Truncates the array or extends it with zeros.
     ///
     /// # Errors
-    /// The device's.
+    /// Any error of the device.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Makes everything written so far durable.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
-    /// The device's. What was written before may then be lost, whatever a later sync says.
+    /// Any error of the device. Writes before a failed sync may be lost, even if a later sync succeeds.
     fn sync(&self) -> io::Result<()>;
 
-    /// Bytes that can still be written before the disk is full, the reserve not counted.
+    /// Bytes that can still be written before the disk is full, without the reserve.
     ///
     /// # Errors
-    /// The device's.
+    /// Any error of the device.
     fn available(&self) -> io::Result<u64>;
 
-    /// Gives the reserve back to the disk, so that deletes and trims find room on a full one.
+    /// Releases the reserved space, so that deletes and trims still find room on a full disk.
     ///
     /// # Errors
-    /// The device's.
+    /// Any error of the device.
     fn release_reserve(&self) -> io::Result<()>;
 
-    /// Sets the reserve aside (again).
+    /// Reserves the space again.
     ///
     /// # Errors
-    /// The device's; a full disk among them.
+    /// Any error of the device, a full disk included.
     fn take_reserve(&self) -> io::Result<()>;
 }
 

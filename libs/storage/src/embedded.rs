@@ -1,8 +1,7 @@
-//! The embedded log: durable, in one file, for one process.
+//! The embedded log: a durable log in one file, for one process.
 //!
-//! A commit is one engine transaction and one sync, however many writes it holds. A failed sync is never retried and
-//! never answered: the fatal hook ends the process. A full disk turns the log read-only; deletes and trims go on from a
-//! reserve until there is room again.
+//! A commit is one engine transaction and one sync, however many writes the commit holds. After a failed sync the log neither retries nor answers: the fatal hook ends the
+//! process. On a full disk the log turns read-only; deletes and trims continue from a reserve until space is free again.
 
 mod engine;
 mod probe;
@@ -17,31 +16,31 @@ use oarlock_meta::Revision;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use self::engine::{Engine, Trouble};
+use self::engine::{Engine, EngineError};
 use self::probe::Probe;
 use crate::disk::{Disk, FileDisk};
 use crate::follow::{Follower, Past};
 use crate::heads::{Heads, Plan};
 use crate::{Append, Error, FatalHook, GroupOutcome, Health, Key, Loaded, Log, Piece, Record, Sharing, Tail, Value};
 
-/// Versions forgotten in one transaction, at about 15 µs each, so that a trim never holds up writes for long.
+/// Versions deleted in one transaction, at about 15 µs each. The bound keeps a trim from delaying writes.
 const TRIM_STEP: usize = 256;
-/// Below this many free bytes (and four times a batch's own) creates and updates are refused.
+/// Creates and updates are refused while free space is below this many bytes or below four times the size of the batch.
 const LOW_WATER_BYTES: u64 = 8 << 20;
-/// With this many free bytes beside the reserve, they are taken again.
+/// Creates and updates are accepted again once this many bytes are free beside the reserve.
 const HIGH_WATER_BYTES: u64 = 16 << 20;
 
-/// How an embedded log is opened.
+/// Settings of an embedded log.
 #[derive(Clone)]
 pub struct Options {
-    /// Called on a fault after which nothing may be answered; in production it ends the process.
+    /// Called on a fault after which the log must not answer; in production the hook ends the process.
     pub fatal: FatalHook,
-    /// Bytes of pages the engine keeps in memory. Reads are rare (the View answers them), so little is enough.
+    /// Bytes of pages that the engine caches in memory. Reads are rare (the View answers most of them), so a small cache is enough.
     pub cache_bytes: usize,
     /// Bytes set aside for deletes and trims on a full disk.
     pub reserve_bytes: u64,
     #[cfg(feature = "testing")]
-    /// Commits that are not synced, to show that the power-loss tests notice. Only tests have this.
+    /// Leaves commits unsynced, to prove that the power-loss tests notice. Compiled for tests only.
     pub undurable: bool,
 }
 
@@ -69,17 +68,18 @@ impl Options {
     }
 }
 
-/// A [`Log`] in one file. Clones are one log. Its calls block the thread on the disk.
+/// A [`Log`] in one file. Clones share the log. Calls block the calling thread on the disk.
 #[derive(Clone, Debug)]
 pub struct EmbeddedLog {
     shared: Arc<Shared>,
 }
 
+/// State shared by all clones of an [`EmbeddedLog`].
 #[derive(Debug)]
 struct Shared {
     probe: Arc<Probe>,
     engine: Engine,
-    /// The one writer's state; held over the sync.
+    /// State of the single writer; locked until the sync has finished.
     writer: Mutex<Writer>,
     tip: watch::Sender<Revision>,
     floor: AtomicU64,
@@ -87,18 +87,19 @@ struct Shared {
     read_only: AtomicBool,
 }
 
+/// State of the log's single writer.
 #[derive(Debug, Default)]
 struct Writer {
-    /// Known once every record has been read.
+    /// Last revision of every key; `None` until all records have been read.
     heads: Option<Heads>,
     reserve_released: bool,
 }
 
 impl EmbeddedLog {
-    /// Opens or makes the log in the file at `path`.
+    /// Opens the log in the file at `path`, or creates the file.
     ///
     /// # Errors
-    /// The file cannot be opened, is in use by another process, or is not such a log.
+    /// The file cannot be opened, is in use by another process, or is not an embedded log.
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         if !path.try_exists()? {
             Self::make(path, options)?;
@@ -106,8 +107,7 @@ impl EmbeddedLog {
         Self::open_on(Arc::new(FileDisk::open(path, options.reserve_bytes)?), options)
     }
 
-    /// Makes an empty log beside its place and moves it there. The engine cannot tell a making that was cut short from
-    /// a damaged file, and neither must we guess.
+    /// Creates an empty log under a temporary name and renames the file. The engine cannot tell a half-created file from a damaged one.
     fn make(path: &Path, options: &Options) -> Result<(), Error> {
         let mut new = path.as_os_str().to_owned();
         new.push(".new");
@@ -120,7 +120,7 @@ impl EmbeddedLog {
         Ok(())
     }
 
-    /// Opens or makes the log on a disk of the caller's.
+    /// Opens or creates the log on the given disk.
     ///
     /// # Errors
     /// As [`EmbeddedLog::open`].
@@ -151,7 +151,7 @@ impl Shared {
         if self.probe.dead() { Err(Error::Dead) } else { Ok(()) }
     }
 
-    /// Reads every record: into the heads, and to `each`.
+    /// Reads every record, passes each to `each` and returns the heads.
     fn scan(&self, each: &mut dyn FnMut(Record)) -> Result<Heads, Error> {
         let mut heads = Heads::default();
         heads.raise_floor(self.floor());
@@ -186,14 +186,13 @@ impl Shared {
         let plan = heads.plan(groups, read_only);
         match self.make_durable(heads, plan) {
             Ok(answers) => return Ok(answers),
-            Err((Trouble::Dead, _)) => return Err(Error::Dead),
-            Err((Trouble::Full, plan)) => {
+            Err((EngineError::Dead, _)) => return Err(Error::Dead),
+            Err((EngineError::Full, plan)) => {
                 self.read_only.store(true, Ordering::Release);
                 tracing::warn!("the disk is full: the store is read-only until there is room");
                 self.give_up_reserve(reserve);
                 self.engine.reopen()?;
-                // The engine may have failed after its last write: then the commit is there, and durable since the
-                // repair of the reopening.
+                // The engine may have failed after its last write: then the commit is on the disk, and durable since the repair at reopening.
                 if plan
                     .records
                     .last()
@@ -206,8 +205,8 @@ impl Shared {
         let plan = heads.plan(groups, true);
         match self.make_durable(heads, plan) {
             Ok(answers) => Ok(answers),
-            Err((Trouble::Dead, _)) => Err(Error::Dead),
-            Err((Trouble::Full, _)) => self.engine.reopen().and(Err(Error::ReadOnly)),
+            Err((EngineError::Dead, _)) => Err(Error::Dead),
+            Err((EngineError::Full, _)) => self.engine.reopen().and(Err(Error::ReadOnly)),
         }
     }
 
@@ -219,7 +218,11 @@ impl Shared {
         Ok((writer.heads.insert(heads), &mut writer.reserve_released))
     }
 
-    fn make_durable(&self, heads: &mut Heads, plan: Plan) -> Result<Vec<Result<GroupOutcome, Error>>, (Trouble, Plan)> {
+    fn make_durable(
+        &self,
+        heads: &mut Heads,
+        plan: Plan,
+    ) -> Result<Vec<Result<GroupOutcome, Error>>, (EngineError, Plan)> {
         if plan.records.is_empty() {
             return Ok(plan.answers);
         }
@@ -238,7 +241,7 @@ impl Shared {
         plan.answers
     }
 
-    /// Turns read-only before the disk is really full, and back when there is room.
+    /// Turns the log read-only before the disk is really full, and writable again when space is free.
     fn look_at_space(&self, writer: &mut Writer, groups: &[Vec<Append>]) {
         let values = groups.iter().flatten().filter_map(|append| append.value.as_ref());
         let bytes: u64 = values.map(|value| value.len() as u64).sum();
@@ -276,13 +279,13 @@ impl Shared {
         self.forget(revision)
     }
 
-    /// The revision of the last write.
+    /// Revision of the last write.
     fn last(&self) -> Result<Revision, Error> {
         self.check_alive()?;
         Ok(self.parts(&mut self.writer.lock())?.0.last())
     }
 
-    /// Raises the floor, and with it what comes next, and lets go of what nothing above it needs.
+    /// Raises the floor, and with it the lowest next revision, and deletes versions that no state above the floor needs.
     fn forget(&self, revision: Revision) -> Result<(), Error> {
         loop {
             self.check_alive()?;
@@ -295,7 +298,7 @@ impl Shared {
             if versions.is_empty() && !rises {
                 return Ok(());
             }
-            // Raised before the versions go: a reader between the two finds "compacted", never a hole.
+            // The floor rises before versions are deleted: a reader in between gets "compacted", never a hole.
             self.floor.store(floor.get(), Ordering::Release);
             match self.engine.forget(&versions, floor) {
                 Ok(()) => {
@@ -305,11 +308,11 @@ impl Shared {
                     // Hands the lock to a waiting commit instead of racing it for the next step.
                     MutexGuard::unlock_fair(writer);
                 }
-                Err(Trouble::Dead) => return Err(Error::Dead),
-                Err(Trouble::Full) => {
+                Err(EngineError::Dead) => return Err(Error::Dead),
+                Err(EngineError::Full) => {
                     self.read_only.store(true, Ordering::Release);
                     self.give_up_reserve(reserve);
-                    // The list of what to forget was already cut; the next load makes it anew.
+                    // The list of versions to delete was already shortened; the next load builds a new one.
                     writer.heads = None;
                     self.engine.reopen()?;
                     return Err(Error::ReadOnly);
@@ -324,7 +327,7 @@ impl Past for Shared {
         self.check_alive()?;
         let mut records = Vec::new();
         self.engine.scan(after, max, &mut |record| records.push(record))?;
-        // Checked after the read: a trim during it may have taken records from under it.
+        // Checked after the read: a concurrent trim may have removed records while they were read.
         let floor = self.floor();
         if after < floor { Err(Error::Compacted { floor }) } else { Ok(records) }
     }

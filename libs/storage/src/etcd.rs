@@ -1,8 +1,7 @@
-//! The log over etcd: durable in a quorum, shared by any number of processes.
+//! The etcd log: a log in an etcd cluster, durable in a quorum and shared by any number of processes.
 //!
-//! A write is one transaction, its revision etcd's. What others write is known from one watch of everything; the revisions of one atomic
-//! group are equal, which is why it never holds two objects of a resource. Keys, and the record of compactions, are upstream's. Revisions are
-//! etcd's too until something was restored (`history`).
+//! A write is one etcd transaction. Writes of other processes arrive through one watch over all keys. All writes of an atomic group get the same revision, so a group never
+//! holds two objects of one resource. Key layout and compaction record are upstream's. Revisions equal etcd's until a snapshot was restored (see `history`).
 
 mod client;
 mod heads;
@@ -40,18 +39,17 @@ use self::tail::EtcdTail;
 use crate::heads::check_shape;
 use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Outcome, Piece, Sharing, Tail, Value};
 
-/// A [`Log`] in an etcd cluster. Clones are one log.
+/// A [`Log`] in an etcd cluster. Clones share the log.
 #[derive(Clone, Debug)]
 pub struct EtcdLog {
     shared: Arc<Shared>,
 }
 
 impl EtcdLog {
-    /// Reaches the cluster and looks whether it can be trusted.
+    /// Connects to the cluster and checks that its members are usable.
     ///
     /// # Errors
-    /// [`Error::Config`] for options that make no sense, members of different clusters, and a member that is too old;
-    /// [`Error::Unavailable`] when none answers.
+    /// [`Error::Config`] for contradictory options, for members of different clusters and for a member that is too old; [`Error::Unavailable`] when no member answers.
     pub async fn open(options: &Options) -> Result<Self, Error> {
         let members = Members::new(options)?;
         let mut cluster = None;
@@ -98,12 +96,12 @@ impl EtcdLog {
             Ok(answer) => {
                 let header = answer.header.unwrap_or_default();
                 if shared.check(&history, &header, before).is_err() {
-                    // It was compared with another history than the caller's.
+                    // etcd compared the write with another history than the caller's.
                     return Ok(GroupOutcome::Unknown);
                 }
-                shared.see(history.revision(header.revision));
+                shared.note_revision(history.revision(header.revision));
                 if answer.succeeded {
-                    group.iter().for_each(|append| shared.met(append.value.as_ref()));
+                    group.iter().for_each(|append| shared.count_value(append.value.as_ref()));
                     if group.iter().any(|append| append.value.is_some()) {
                         shared.full.store(false, Ordering::Release);
                     }
@@ -120,14 +118,14 @@ impl EtcdLog {
         }
     }
 
-    /// The record of the last compaction: its version, and the revision it names.
+    /// Returns the last compaction record: its etcd version and the revision it names.
     async fn last_compaction(&self) -> Result<(i64, Revision), Error> {
         let range = RangeRequest { key: Bytes::from_static(COMPACT_REV_KEY.as_bytes()), ..RangeRequest::default() };
         let found = self.shared.range(range).await?;
         Ok(found.kvs.first().map_or((0, Revision::ZERO), |kv| recorded(&found.history, kv)))
     }
 
-    /// Records a compaction to be made, as upstream's API servers do: who loses the compare leaves it to the winner.
+    /// Records the compaction at `at` before it is made, as upstream's API servers do. A server that loses the compare leaves the compaction to the winner.
     async fn claim_compaction(&self, version: i64, at: Revision) -> Result<bool, Error> {
         let history = self.shared.history();
         let key = Bytes::from_static(COMPACT_REV_KEY.as_bytes());
@@ -155,7 +153,7 @@ impl EtcdLog {
                 Ok(false)
             }
             Err(Failure::Refused(status)) => match self.shared.refused(&status, at) {
-                // A full store takes no record, and needs the compaction all the more.
+                // A full store cannot write the record but needs the compaction most.
                 Error::ReadOnly => Ok(true),
                 error => Err(error),
             },
@@ -166,7 +164,7 @@ impl EtcdLog {
     async fn note_size(&self) {
         match self.shared.members.read(Maintenance::STATUS, StatusRequest {}).await {
             Ok(status) => self.shared.stored_bytes.store(u64::try_from(status.db_size).unwrap_or(0), Ordering::Relaxed),
-            Err(failure) => tracing::debug!(?failure, "etcd does not say its size; the last one known stands"),
+            Err(failure) => tracing::debug!(?failure, "etcd does not report its size; the last known size is kept"),
         }
     }
 }
@@ -182,7 +180,7 @@ impl Log for EtcdLog {
         let mut answers = Vec::with_capacity(groups.len());
         let mut rest = groups.as_slice();
         while !rest.is_empty() {
-            // Those that touch different keys cannot see one another, and go together.
+            // Groups on different keys cannot affect one another, so they are sent concurrently.
             let mut touched = HashSet::new();
             let together = rest
                 .iter()
@@ -232,7 +230,7 @@ impl Log for EtcdLog {
             self.shared.range(RangeRequest { key, revision, ..RangeRequest::default() })
         };
         let found = match read(at).await {
-            // What was not written since is still readable at the floor.
+            // A version that no later write replaced is still readable at the floor.
             Err(Error::Compacted { .. }) => read(self.shared.raise_floor(tail::compacted(&self.shared).await?)).await?,
             Err(Error::Future { .. }) => return Ok(None),
             found => found?,
@@ -244,7 +242,7 @@ impl Log for EtcdLog {
     async fn barrier(&self) -> Result<Revision, Error> {
         let range = RangeRequest { key: self.shared.layout.range().0, count_only: true, ..RangeRequest::default() };
         let now = self.shared.range(range).await?.at;
-        self.shared.want(now);
+        self.shared.request_progress(now);
         Ok(now)
     }
 

@@ -1,4 +1,4 @@
-//! Tails over a backend that can be asked for the records after a revision.
+//! A tail for backends that can be queried for the records after a revision.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use tokio::sync::watch;
 
 use crate::{Error, Record, Tail, TailBatch};
 
-/// A backend's past.
+/// History of a backend, readable from any revision above the floor.
 pub(crate) trait Past: Send + Sync + 'static {
-    /// Records above `after`, oldest first, at most `max`.
+    /// Returns the records above `after`, oldest first, at most `max`.
     ///
     /// # Errors
     /// [`Error::Compacted`] when `after` is below the floor.
     fn after(&self, after: Revision, max: usize) -> Result<Vec<Record>, Error>;
 }
 
-/// A tail that looks again whenever the backend's tip moves.
+/// A tail that queries the backend whenever the backend's last revision moves.
 pub(crate) struct Follower<P> {
     past: Arc<P>,
     tip: watch::Receiver<Revision>,
@@ -25,7 +25,7 @@ pub(crate) struct Follower<P> {
 }
 
 impl<P: Past> Follower<P> {
-    /// Follows `past` from `after`; `tip` tells the last durable revision.
+    /// Follows `past` from `after`; `tip` carries the last durable revision.
     pub(crate) fn new(past: Arc<P>, tip: watch::Receiver<Revision>, after: Revision) -> Self {
         Self { past, tip, after }
     }
@@ -37,7 +37,7 @@ impl<P: Past> Tail for Follower<P> {
         let after = self.after;
         let tip = *self.tip.wait_for(|tip| *tip > after).await.map_err(|_| Error::Dead)?;
         let records = self.past.after(after, max.max(1))?;
-        // A trim can leave nothing between a tail's start and the tip; then the tip itself is the progress.
+        // After a trim there may be no record between the tail's start and the tip; then the tip is the progress.
         self.after = records.last().map_or(tip, |record| record.revision);
         Ok(TailBatch { records, progress: self.after })
     }

@@ -1,7 +1,7 @@
-//! Heads: the last revision of every key, against which writes are compared, and what history can be forgotten.
+//! The heads: the last revision of every key, used for the compares of writes and to find versions that can be deleted.
 //!
-//! Pure bookkeeping, shared by the backends of which this process is the only writer. A batch is first *planned*
-//! against the heads and the earlier groups of the same batch; the heads move only when the plan is durable.
+//! This module does no I/O. It serves the backends that have one writing process. A batch is first *planned* against the heads and the earlier groups of the same batch; the
+//! heads move only when the plan is durable.
 
 use std::collections::VecDeque;
 
@@ -10,18 +10,19 @@ use oarlock_meta::Revision;
 
 use crate::{Append, Cause, Error, Expect, GroupOutcome, Key, Record};
 
-/// The longest value a log takes, in bytes; the API's body limit is 3 MiB.
+/// The longest value that a log accepts, in bytes; the API's body limit is 3 MiB.
 pub const MAX_VALUE_BYTES: usize = 8 << 20;
 
 type Map<V> = HashMap<Key, V, foldhash::fast::FixedState>;
 
+/// Last write of a key: its revision and the length of its value.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     revision: Revision,
     bytes: u32,
 }
 
-/// A version that only history needs since the write at `by`.
+/// A version that no current state needs since the write at `by`; only history still reads it.
 #[derive(Clone, Copy, Debug)]
 struct Stale {
     by: Revision,
@@ -29,12 +30,12 @@ struct Stale {
     bytes: u32,
 }
 
-/// What a batch would do.
+/// Result of planning a batch: the answers to give and the records to write.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// One answer per group, true once the records are durable.
+    /// One answer per group; valid once the records are durable.
     pub(crate) answers: Vec<Result<GroupOutcome, Error>>,
-    /// What must be written, in order.
+    /// Records to write, in order.
     pub(crate) records: Vec<Record>,
 }
 
@@ -49,22 +50,22 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    /// The revision of the last write.
+    /// Returns the revision of the last write.
     pub(crate) fn last(&self) -> Revision {
         self.last
     }
 
-    /// The oldest revision from which history is complete.
+    /// Returns the oldest revision from which history is complete.
     pub(crate) fn floor(&self) -> Revision {
         self.floor
     }
 
-    /// Bytes of versions that only history needs.
+    /// Returns the bytes of versions that only history needs.
     pub(crate) fn stale_bytes(&self) -> u64 {
         self.stale_bytes
     }
 
-    /// Notes a durable record; records come in order.
+    /// Adds a durable record; records arrive in revision order.
     pub(crate) fn note(&mut self, record: &Record) {
         let bytes = record.value.as_ref().map_or(0, |value| u32::try_from(value.len()).unwrap_or(u32::MAX));
         self.last = self.last.max(record.revision);
@@ -78,7 +79,7 @@ impl Heads {
             self.add_stale(Stale { by: revision, version: head.revision, bytes: head.bytes });
         }
         if record.value.is_none() {
-            // A tombstone is history from the start: nobody's state needs it.
+            // No current state needs a tombstone, so it counts as history at once.
             self.add_stale(Stale { by: revision, version: revision, bytes: 0 });
         }
     }
@@ -88,13 +89,13 @@ impl Heads {
         self.stale.push_back(stale);
     }
 
-    /// Raises the floor; revisions never fall below it, even when nothing above it is left.
+    /// Raises the floor. Revisions never fall below the floor, even when no record above it exists.
     pub(crate) fn raise_floor(&mut self, floor: Revision) {
         self.floor = self.floor.max(floor);
         self.last = self.last.max(floor);
     }
 
-    /// Up to `max` versions that nothing above the floor needs; they are taken off the list.
+    /// Removes up to `max` versions from the list of stale ones that nothing above the floor needs, and returns their revisions.
     pub(crate) fn take_stale(&mut self, max: usize) -> Vec<Revision> {
         let mut versions = Vec::new();
         while versions.len() < max {
@@ -105,7 +106,7 @@ impl Heads {
         versions
     }
 
-    /// Decides a batch. With `read_only`, groups that hold a create or an update are refused.
+    /// Plans a batch. With `read_only`, groups that hold a create or an update are refused.
     pub(crate) fn plan(&self, groups: &[Vec<Append>], read_only: bool) -> Plan {
         let mut planner = Planner { heads: self, next: self.last.next(), ahead: Map::default(), records: Vec::new() };
         let answers = groups.iter().map(|group| planner.group(group, read_only)).collect();
@@ -113,10 +114,11 @@ impl Heads {
     }
 }
 
+/// Plans the groups of one batch, each on top of the accepted groups before it.
 struct Planner<'a> {
     heads: &'a Heads,
     next: Revision,
-    /// Heads as the planned records leave them.
+    /// Changes that the planned records make to the heads.
     ahead: Map<Option<Revision>>,
     records: Vec<Record>,
 }
@@ -154,7 +156,7 @@ impl Planner<'_> {
     }
 }
 
-/// Why a write is refused where its key is at `current` and its fence's at `claim`, if it is.
+/// Returns why a write is refused when its key was last written at `current` and its fence at `claim`; `None` when the write is accepted.
 pub(crate) fn refusal(
     append: &Append,
     current: Option<Revision>,
@@ -171,7 +173,7 @@ pub(crate) fn refusal(
     (!holds).then_some((current, Cause::Head))
 }
 
-/// Refuses groups that no state could take.
+/// Refuses groups that are invalid in any state of the log.
 pub(crate) fn check_shape(group: &[Append]) -> Result<(), Error> {
     if group.is_empty() {
         return Err(Error::EmptyGroup);

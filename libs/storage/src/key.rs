@@ -1,8 +1,7 @@
-//! Keys: where an object lives in the store, in upstream's own layout.
+//! Store keys: where an object is stored, in upstream's layout.
 //!
 //! A key is `<resource prefix><namespace>/<name>` or `<resource prefix><name>`, for example `/registry/pods/` +
-//! `default/web-1`. The prefix cannot be read off the text (`/registry/services/specs/…`, `/registry/<group>/<plural>/…`),
-//! so the key remembers how long it is.
+//! The text alone does not show where the prefix ends (`/registry/services/specs/…`, `/registry/<group>/<plural>/…`), so a key stores the length of its prefix.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -10,7 +9,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// A cheaply cloned store key. Ordering, equality and hash are those of its text.
+/// A store key, cheap to clone. Ordering, equality and hash use the key's text.
 #[derive(Clone)]
 pub struct Key {
     text: Arc<str>,
@@ -18,7 +17,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Joins a resource prefix (`/registry/pods/`; a missing last slash is added) and the rest (`default/web-1`).
+    /// Joins a resource prefix (`/registry/pods/`; a missing last slash is added) and the part after it (`default/web-1`).
     ///
     /// Prefixes longer than 65,534 bytes do not occur (names are at most 253 bytes); they are cut to that length.
     #[must_use]
@@ -29,7 +28,7 @@ impl Key {
         Self { text, resource }
     }
 
-    /// The key of a namespaced object.
+    /// Builds the key of a namespaced object.
     #[must_use]
     pub fn namespaced(resource: &str, namespace: &str, name: &str) -> Self {
         let slash = if resource.ends_with('/') { "" } else { "/" };
@@ -38,13 +37,13 @@ impl Key {
         Self { text, resource }
     }
 
-    /// The key of a cluster-scoped object.
+    /// Builds the key of a cluster-scoped object.
     #[must_use]
     pub fn cluster(resource: &str, name: &str) -> Self {
         Self::new(resource, name)
     }
 
-    /// Rebuilds a key from its text and the length of its resource prefix; `None` when that is no prefix of it.
+    /// Builds a key from its text and the length of its resource prefix; `None` when no prefix of that length is valid.
     #[must_use]
     pub fn from_parts(text: &str, resource: usize) -> Option<Self> {
         let prefix = text.get(..resource)?;
@@ -54,7 +53,7 @@ impl Key {
         Some(Self { text: text.into(), resource: u16::try_from(resource).ok()? })
     }
 
-    /// The whole key.
+    /// The full text of the key.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -66,13 +65,13 @@ impl Key {
         self.text.get(..usize::from(self.resource)).unwrap_or(&self.text)
     }
 
-    /// What follows the resource prefix: `default/web-1`.
+    /// The part after the resource prefix: `default/web-1`.
     #[must_use]
     pub fn rest(&self) -> &str {
         self.text.get(usize::from(self.resource)..).unwrap_or("")
     }
 
-    /// The namespace; empty for a cluster-scoped object.
+    /// The object's namespace; empty for a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.rest().split_once('/').map_or("", |(namespace, _)| namespace)

@@ -1,7 +1,7 @@
-//! The [`Log`] trait, its backends and the contract suite that every backend passes.
+//! The [`Log`] trait, its backends, and the contract suite that every backend passes.
 //!
-//! A log is one total order of compare-and-swap writes; the View above it (`oarlock-store`) answers every read. The
-//! log knows keys, revisions and opaque values and nothing of Kubernetes.
+//! A log is one total order of compare-and-swap writes. The View of `oarlock-store` answers reads from memory. A log stores keys, revisions and opaque values and knows
+//! nothing of Kubernetes.
 //!
 //! | backend | durable | for |
 //! |---|---|---|

@@ -1,12 +1,12 @@
-//! The `Log`: one total order of compare-and-swap writes, which every backend offers with the same behaviour.
+//! The [`Log`] trait: one total order of compare-and-swap writes, with the same behaviour on every backend.
 //!
-//! The contract, checked by one suite on all backends:
-//! 1. Revisions strictly rise and never repeat, over restarts too. Gaps are legal.
-//! 2. [`Outcome::Committed`] means durable in the backend's class.
-//! 3. A tail after `r` yields every record above `r` once and in order, or fails with [`Error::Compacted`].
-//! 4. Each record names its predecessor, so that a hole can be seen.
-//! 5. An unknown outcome is a value, never an error, and never retried here.
-//! 6. A group is written whole or not at all. Where the log is shared its writes may have one revision in common.
+//! One test suite checks the contract on all backends:
+//! 1. Revisions strictly rise and never repeat, also across restarts. Gaps are allowed.
+//! 2. [`Outcome::Committed`] means durable as the backend defines it.
+//! 3. A tail after revision `r` yields every record above `r` once and in order, or fails with [`Error::Compacted`].
+//! 4. Each record names the revision it replaced, so that a reader can detect a missing record.
+//! 5. An unknown outcome is a value, never an error, and the log never retries such a write.
+//! 6. A group is written completely or not at all. In a shared log all writes of a group may have one revision.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -14,26 +14,26 @@ use oarlock_meta::Revision;
 
 use crate::{Error, Key};
 
-/// An object as stored: canonical JSON without `resourceVersion`. The log never looks inside.
+/// An object as stored: canonical JSON without `resourceVersion`. The log never parses a value.
 pub type Value = Bytes;
 
-/// What a write demands of the key's current state.
+/// The state that a write requires of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// The key does not exist.
     Absent,
     /// The key exists and was last written at this revision.
     At(Revision),
-    /// Anything; a delete still needs something to delete.
+    /// Any state; a delete still requires that the key exists.
     Any,
 }
 
-/// A second compare in the same commit: the writer's claim is still the one it knows.
+/// A second compare in the same commit: the write succeeds only while the writer's claim is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The object that records the claim (an `Assignment`).
     pub key: Key,
-    /// The revision at which the writer saw it; its epoch.
+    /// The revision at which the writer read the claim: the writer's epoch.
     pub at: Revision,
 }
 
@@ -42,34 +42,34 @@ pub struct Fence {
 pub struct Append {
     /// The key written.
     pub key: Key,
-    /// What its current state must be.
+    /// Required current state of the key.
     pub expect: Expect,
     /// The new value; `None` deletes.
     pub value: Option<Value>,
-    /// The claim under which it is written, if any.
+    /// The claim that must be unchanged, if any.
     pub fence: Option<Fence>,
 }
 
 impl Append {
-    /// A write that creates the key.
+    /// Builds a write that creates the key.
     #[must_use]
     pub fn create(key: Key, value: Value) -> Self {
         Self { key, expect: Expect::Absent, value: Some(value), fence: None }
     }
 
-    /// A write that replaces the value last written at `at`.
+    /// Builds a write that replaces the value last written at `at`.
     #[must_use]
     pub fn update(key: Key, at: Revision, value: Value) -> Self {
         Self { key, expect: Expect::At(at), value: Some(value), fence: None }
     }
 
-    /// A write that deletes the value last written at `at`.
+    /// Builds a write that deletes the value last written at `at`.
     #[must_use]
     pub fn delete(key: Key, at: Revision) -> Self {
         Self { key, expect: Expect::At(at), value: None, fence: None }
     }
 
-    /// The same write under a claim.
+    /// Adds a fence to the write.
     #[must_use]
     pub fn fenced(mut self, fence: Fence) -> Self {
         self.fence = Some(fence);
@@ -80,29 +80,29 @@ impl Append {
 /// Which of a write's two compares failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The key is not in the state the write expected.
+    /// The key is not in the state that the write expected.
     Head,
-    /// The claim of the write's [`Fence`] is not the current one.
+    /// The claim of the write's [`Fence`] was changed or deleted.
     Fence,
 }
 
-/// How a write ended.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Durable, at this revision.
     Committed(Revision),
     /// Not written.
     Rejected {
-        /// The revision of the key that failed the compare (the fence's for [`Cause::Fence`]); `None`: it does not exist.
+        /// Last revision of the key that failed the compare (the fence's key for [`Cause::Fence`]); `None` when that key does not exist.
         current: Option<Revision>,
         /// Which compare failed.
         cause: Cause,
     },
-    /// Written or not; only the tail can tell.
+    /// The write may or may not have been made; only the tail shows which.
     Unknown,
 }
 
-/// How an atomic group ended.
+/// Result of an atomic group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupOutcome {
     /// Durable; one revision per write, in the group's order.
@@ -116,12 +116,12 @@ pub enum GroupOutcome {
         /// Which compare failed.
         cause: Cause,
     },
-    /// Written whole or not at all; only the tail can tell.
+    /// The whole group was written, or nothing; only the tail shows which.
     Unknown,
 }
 
 impl GroupOutcome {
-    /// The outcome of a group of one.
+    /// Converts the result of a group of one write.
     #[must_use]
     pub fn single(&self) -> Outcome {
         match self {
@@ -132,32 +132,32 @@ impl GroupOutcome {
     }
 }
 
-/// One committed write, as the log remembers it.
+/// One committed write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its place in the total order.
+    /// Position of the write in the total order.
     pub revision: Revision,
     /// The key written.
     pub key: Key,
-    /// The revision it replaced; `None` when the key did not exist.
+    /// The revision that this write replaced; `None` when the key did not exist.
     pub prev: Option<Revision>,
     /// The value; `None` for a delete.
     pub value: Option<Value>,
 }
 
-/// A part of what a load reads.
+/// One piece of the data that [`Log::load`] reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Part of a state: of several for one key the last counts. Their predecessors mean nothing.
+    /// A record of the state. When several have the same key, the last counts. Their `prev` is meaningless.
     State(Record),
-    /// The state is complete, and of this revision; history follows.
+    /// Marks the end of the state and names its revision; history follows.
     Floor(Revision),
-    /// The next write, in the log's order: a warm watch window.
+    /// The next write in the log's order. These records fill the watch window at start.
     History(Record),
 }
 
 impl Piece {
-    /// The record in it.
+    /// The record of this piece, if any.
     #[must_use]
     pub fn record(self) -> Option<Record> {
         match self {
@@ -166,7 +166,7 @@ impl Piece {
         }
     }
 
-    /// Bytes of the value in it.
+    /// Length in bytes of the piece's value.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
@@ -175,7 +175,7 @@ impl Piece {
         }
     }
 
-    /// Tells records that come in the log's order apart by its floor.
+    /// Splits records that arrive in the log's order into state and history at the given floor.
     pub(crate) fn of(floor: Revision, each: &mut dyn FnMut(Self)) -> impl FnMut(Record) {
         let mut below = true;
         move |record| {
@@ -190,21 +190,21 @@ impl Piece {
     }
 }
 
-/// What a load ended with.
+/// Result of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// The revision the pieces lead to.
+    /// The revision reached after all pieces.
     pub revision: Revision,
     /// The revision of the state, before any history.
     pub floor: Revision,
 }
 
-/// Records that follow one another in the total order.
+/// Consecutive records of the total order.
 #[derive(Clone, Debug, Default)]
 pub struct TailBatch {
-    /// The records, in order; empty for a mere progress notice.
+    /// The records, in order; empty when the batch only reports progress.
     pub records: Vec<Record>,
-    /// Every record up to here has been delivered.
+    /// The revision up to which all records have been delivered.
     pub progress: Revision,
 }
 
@@ -214,25 +214,25 @@ pub trait Tail: Send {
     /// Waits for the next records, at most `max` of them. Cancel safe.
     ///
     /// # Errors
-    /// [`Error::Compacted`] when a trim passed this reader; the reader is of no use after any error.
+    /// [`Error::Compacted`] when a trim passed this reader. After any error the reader must be dropped.
     async fn next(&mut self, max: usize) -> Result<TailBatch, Error>;
 }
 
-/// Who else may write to the log.
+/// Which processes may write to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Only this process, through this value: outcomes are exact and complete, so they may feed a View directly.
+    /// Only this process, through this value. Outcomes are exact and complete, so they may update a View directly.
     Exclusive,
-    /// Others too, or outcomes may be unknown: only the tail tells what happened.
+    /// Other processes too, or outcomes may be unknown: only the tail shows all writes.
     Shared,
 }
 
-/// How a log feels.
+/// Condition of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Whether creates and updates are taken.
+    /// Whether the log accepts creates and updates.
     pub writable: bool,
-    /// Whether a fatal fault happened; nothing is answered any more.
+    /// Whether a fatal fault happened; the log no longer answers.
     pub dead: bool,
     /// The revision of the last committed write.
     pub revision: Revision,
@@ -240,85 +240,83 @@ pub struct Health {
     pub floor: Revision,
     /// Bytes of values that only history needs (superseded values and tombstones above the floor).
     pub history_bytes: u64,
-    /// Bytes the log occupies where it lives.
+    /// Bytes that the log occupies on its storage.
     pub stored_bytes: u64,
 }
 
 /// A durable, totally ordered log of compare-and-swap writes.
 #[async_trait]
 pub trait Log: Send + Sync + 'static {
-    /// Commits groups, each answered on its own; a group of several writes is atomic. Later groups see the effects of
-    /// earlier ones on their keys. An exclusive log makes all of them in one durable step, in order.
+    /// Commits groups and returns one answer per group. A group of several writes is atomic. Later groups see the effects of earlier groups on their keys. An exclusive log
+    /// makes all groups in one durable step, in order.
     async fn commit(&self, groups: Vec<Vec<Append>>) -> Vec<Result<GroupOutcome, Error>>;
 
-    /// A reader of everything above `after`.
+    /// Opens a reader of all records above `after`.
     ///
     /// # Errors
     /// [`Error::Compacted`] when `after` is below the floor.
     async fn tail(&self, after: Revision) -> Result<Box<dyn Tail>, Error>;
 
-    /// Hands a state and the history since to `each`; applied in that order they give the present.
+    /// Passes a state and the history since to `each`; applied in that order, they give the current state.
     ///
     /// # Errors
-    /// Any failure to read; `each` may have seen some pieces by then.
+    /// Any read failure; `each` may already have been called.
     async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error>;
 
-    /// The value a key was given at exactly this revision; `None` when it was not written there, was deleted there, or
-    /// that version is trimmed away.
+    /// Returns the value that a key was given at exactly this revision; `None` when the key was not written there, was deleted there, or the version was trimmed.
     ///
     /// # Errors
-    /// Any failure to read.
+    /// Any read failure.
     async fn body(&self, key: &Key, revision: Revision) -> Result<Option<Value>, Error>;
 
-    /// A revision at or above every write acknowledged before the call began, by anyone.
+    /// Returns a revision at or above every write that any process had acknowledged before the call began.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] or [`Error::Dead`]: freshness cannot be proven.
+    /// [`Error::Unavailable`] or [`Error::Dead`] when freshness cannot be proven.
     async fn barrier(&self) -> Result<Revision, Error>;
 
-    /// Forgets versions superseded at or below `revision` and raises the floor to it; a lower one than the floor does
-    /// nothing.
+    /// Deletes versions superseded at or below `revision` and raises the floor to it. A revision below the floor has no effect.
     ///
     /// # Errors
     /// [`Error::Future`] for a revision above the current one.
     async fn trim(&self, revision: Revision) -> Result<(), Error>;
 
-    /// Lets every later revision be above `to`, and everything up to the present count as forgotten: for a state that is restored beside
-    /// clients who know another one. What is there stays, but may have other revisions: it must be read anew.
+    /// Makes every later revision greater than `to` and declares all history up to now compacted. Used to restore a snapshot while clients hold revisions of another history.
+    /// Stored objects stay but may get other revisions, so readers must load again.
     ///
     /// # Errors
-    /// As a write's.
+    /// As for a write.
     async fn raise(&self, to: Revision) -> Result<(), Error>;
 
-    /// How the log feels; answers at once.
+    /// Returns the condition of the log without I/O.
     fn health(&self) -> Health;
 
-    /// Who else may write.
+    /// Returns which processes may write.
     fn sharing(&self) -> Sharing;
 
-    /// Whether calls block the calling thread on the disk, so that an async caller must use a blocking thread.
+    /// Whether calls block the calling thread on the disk, so that async code must call from a blocking thread.
     fn blocks(&self) -> bool {
         false
     }
 
-    /// One write in a commit of its own.
+    /// Commits one write alone.
     ///
     /// # Errors
-    /// See [`Error`]; none leaves doubt about the write.
+    /// See [`Error`]; every error means that the write was not made.
     async fn append(&self, append: Append) -> Result<Outcome, Error> {
         self.commit(vec![vec![append]]).await.pop().map_or(Err(Error::Dead), |r| r.map(|group| group.single()))
     }
 
-    /// Independent writes in one durable step, each answered on its own.
+    /// Commits independent writes in one durable step, with one answer each.
     async fn append_batch(&self, appends: Vec<Append>) -> Vec<Result<Outcome, Error>> {
         let groups = appends.into_iter().map(|append| vec![append]).collect();
         self.commit(groups).await.into_iter().map(|r| r.map(|group| group.single())).collect()
     }
 
-    /// Writes of different resources that are made whole or not at all.
+    /// Commits writes of different resources atomically.
     ///
     /// # Errors
-    /// [`Error::SameResource`] for two keys of one resource; else as [`Log::append`].
+    /// [`Error::SameResource`] for two keys of one resource; otherwise as for [`Log::append`].
     async fn append_atomic(&self, appends: Vec<Append>) -> Result<GroupOutcome, Error> {
         self.commit(vec![appends]).await.pop().unwrap_or(Err(Error::Dead))
     }

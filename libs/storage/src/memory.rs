@@ -1,4 +1,4 @@
-//! The log in memory: for `--ephemeral` and for tests. Durable as long as the process lives.
+//! The in-memory log, for `--ephemeral` and tests. Data lives as long as the process.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,12 +13,13 @@ use crate::follow::{Follower, Past};
 use crate::heads::Heads;
 use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Record, Sharing, Tail, Value};
 
-/// A [`Log`] that keeps everything in memory. Clones are one log.
+/// A [`Log`] that keeps all data in memory. Clones share the log.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryLog {
     shared: Arc<Shared>,
 }
 
+/// State shared by all clones of a [`MemoryLog`].
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
@@ -33,7 +34,7 @@ struct State {
 }
 
 impl MemoryLog {
-    /// An empty log at revision 0.
+    /// Creates an empty log at revision 0.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -41,7 +42,7 @@ impl MemoryLog {
 }
 
 impl State {
-    /// Raises the floor, and lets go of what nothing above it needs.
+    /// Raises the floor and deletes versions that nothing above it needs.
     fn forget(&mut self, floor: Revision) {
         self.heads.raise_floor(floor);
         for version in self.heads.take_stale(usize::MAX) {

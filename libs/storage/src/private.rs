@@ -1,4 +1,4 @@
-//! Folders and files that hold objects, Secrets among them: only the user who runs the process may read them.
+//! Folders and files for objects (among them Secrets) that only the user of this process may read.
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io;
@@ -7,43 +7,45 @@ use std::path::Path;
 
 use oarlock_seeded_bug::seeded_bug;
 
-const FOLDER: u32 = 0o700;
-const FILE: u32 = 0o600;
+/// Mode of folders: access for the owner only.
+const FOLDER_MODE: u32 = 0o700;
+/// Mode of files: access for the owner only.
+const FILE_MODE: u32 = 0o600;
 
-/// Makes a folder, with its parents, that only its owner can open. An existing folder is closed to everybody else.
+/// Creates a folder and its parents with access for the owner only. An existing folder gets the same mode.
 ///
 /// # Errors
-/// The folder cannot be made.
+/// The folder cannot be created.
 pub fn folder(path: &Path) -> io::Result<()> {
     if seeded_bug!("store_open_to_all") {
         return std::fs::create_dir_all(path);
     }
-    DirBuilder::new().recursive(true).mode(FOLDER).create(path)?;
-    close(path, FOLDER)
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)?;
+    close(path, FOLDER_MODE)
 }
 
-/// Options to create a file that only its owner can open. An existing file keeps its mode; [`file()`] changes that.
+/// Returns options that create a file which only its owner can open. An existing file keeps its mode; [`file()`] changes it.
 #[must_use]
 pub fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     if !seeded_bug!("store_open_to_all") {
-        options.mode(FILE);
+        options.mode(FILE_MODE);
     }
     options
 }
 
-/// Closes a file to everybody but its owner.
+/// Removes access to a file for everyone but its owner.
 ///
 /// # Errors
-/// The file cannot be looked at.
+/// The file cannot be inspected.
 pub fn file(path: &Path) -> io::Result<()> {
     if seeded_bug!("store_open_to_all") {
         return Ok(());
     }
-    close(path, FILE)
+    close(path, FILE_MODE)
 }
 
-/// Closes all files of a folder to everybody but their owner: other programs make them with the process's default mode.
+/// Removes access to all files of a folder for everyone but their owner. Other programs create files there with the process's default mode.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -62,7 +64,7 @@ fn close(path: &Path, mode: u32) -> io::Result<()> {
         return Ok(());
     }
     match std::fs::set_permissions(path, Permissions::from_mode(mode)) {
-        // The folder may be a mount that belongs to another user, who decides about its mode.
+        // The folder may be a mount of another user; then that user decides about its mode.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         other => other,
     }

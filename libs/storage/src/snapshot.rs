@@ -1,7 +1,7 @@
-//! Snapshots: all objects at one revision in one file, in a form that no backend owns. `docs/operations/snapshots.md` has the format.
+//! Snapshots: all objects at one revision in one file, in a format independent of the backend. `docs/operations/snapshots.md` describes the format.
 //!
-//! Writing ([`Encoder`]) and reading ([`Reader`]) know nothing of files; [`restore()`] fills any [`Log`](crate::Log). The [`Digest`] is over what is
-//! kept, and the same for the same state wherever it is.
+//! [`Encoder`] and [`Reader`] do not open files themselves; [`restore()`] fills any [`Log`](crate::Log). The [`Digest`] covers keys and values, so equal states have equal
+//! digests on every backend.
 
 mod digest;
 mod read;
@@ -17,40 +17,40 @@ pub use write::Encoder;
 
 use crate::{Key, Value};
 
-/// How far above a snapshot revisions go on unless told otherwise: the server that was snapshotted may have handed out more since.
+/// Default gap between a snapshot's revision and the first revision after its restore: the original server may have handed out more revisions since.
 pub const BUMP: u64 = 1_000_000_000;
 
 /// The first bytes of every snapshot.
 const MAGIC: &[u8; 8] = b"oarlsnap";
-/// The version of the format, which follows them.
+/// Version of the format, stored after the magic bytes.
 const FORMAT: u32 = 1;
-/// A frame: kind (1), length of its body (4, little endian), the body, CRC-32 of all that (4).
+/// Length of a frame's head. A frame is: kind (1), length of its body (4, little endian), the body, CRC-32 of all of these (4).
 const FRAME_HEAD: usize = 5;
 const HEADER: u8 = b'H';
 const OBJECT: u8 = b'O';
 const END: u8 = b'E';
-/// The longest body of a frame, in bytes: a value, its key, and the little else.
+/// The longest body of a frame, in bytes: a value, its key, and a few fixed fields.
 const MAX_BODY: usize = crate::MAX_VALUE_BYTES + (128 << 10);
 
-/// What a snapshot says of itself.
+/// Header of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which cluster it is of: the uid of its namespace `kube-system`, empty when there is none.
+    /// Uid of the cluster's namespace `kube-system`; empty when that namespace does not exist.
     pub cluster: String,
-    /// The revision whose state it is.
+    /// Revision of the snapshot's state.
     pub revision: Revision,
-    /// How many objects it holds.
+    /// Number of objects in the snapshot.
     pub count: u64,
 }
 
-/// One object.
+/// One object of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Where it is kept.
+    /// The object's store key.
     pub key: Key,
-    /// When it was last written, where that is known.
+    /// Revision of the object's last write, where known.
     pub revision: Option<Revision>,
-    /// What is kept: canonical JSON without `resourceVersion`.
+    /// The object's stored value: canonical JSON without `resourceVersion`.
     pub value: Value,
 }
 

@@ -1,4 +1,4 @@
-//! Instruments for tests of logs and of what stands on them: the contract suite, a simulated disk, a faulty log.
+//! Test tools for logs and their users: the contract suite, a simulated disk, a faulty log.
 
 pub mod contract;
 pub mod driver;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::{Fatal, FatalHook};
 
-/// A fatal hook that keeps what it is told instead of ending the process.
+/// Returns a fatal hook that records the fault instead of ending the process.
 #[must_use]
 pub fn recording_hook() -> (FatalHook, Arc<Mutex<Vec<Fatal>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));

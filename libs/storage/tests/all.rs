@@ -1,4 +1,4 @@
-//! Every log: the contract, faulty disks and power losses, etcd, snapshots.
+//! Tests of every log: the contract, faulty disks and power losses, etcd, snapshots.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! The contract suite over every backend, and over every backend behind a faulty log.
+//! Runs the contract suite over every backend, bare and behind a faulty log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +51,7 @@ impl Backend for Embedded {
     }
 }
 
-/// An etcd cluster of its own for each log.
+/// Backend that starts an etcd cluster for each log.
 struct Cluster {
     program: &'static str,
     members: usize,
@@ -59,11 +59,11 @@ struct Cluster {
     running: Mutex<Option<Etcd>>,
 }
 
-/// What etcd's own authentication is told.
+/// User name and password of etcd's root user.
 const USER: (&str, &str) = ("root", "secret");
 
 impl Cluster {
-    /// `None`, and a loud word, where etcd cannot be built.
+    /// Creates the backend; `None`, with a loud message, where etcd cannot be built.
     fn new(program: &'static str, members: usize, secured: bool) -> Option<Arc<Self>> {
         match oarlock_testkit::programs(&[program, "etcdctl"]) {
             Ok(_) => Some(Arc::new(Self { program, members, secured, running: Mutex::default() })),
@@ -97,7 +97,7 @@ impl Backend for Cluster {
     async fn fresh(&self) -> Arc<dyn Log> {
         tokio::task::block_in_place(|| {
             let mut running = self.running.lock();
-            // The one before ends before the next begins.
+            // The previous cluster must stop before the next one starts.
             *running = None;
             let quick = ["--heartbeat-interval", "20", "--election-timeout", "200"];
             let cluster = Etcd::of(self.program, self.members, self.secured, &quick).unwrap();

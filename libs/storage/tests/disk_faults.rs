@@ -1,4 +1,4 @@
-//! A failed sync and a full disk.
+//! Tests of a failed sync and of a full disk.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ async fn a_full_disk_is_read_only_until_there_is_room() {
     let mut wanted: Vec<Key> = kept.iter().map(|(key, _)| key.clone()).collect();
     wanted.sort();
     assert_eq!(there, wanted, "everything acknowledged is there");
-    // Deletes and a trim go on, and make room.
+    // Deletes and a trim still work and free space.
     for (key, revision) in kept.drain(..kept.len() - 4) {
         let outcome = log.append(Append::delete(key.clone(), revision)).await;
         assert!(matches!(outcome, Ok(Outcome::Committed(_))), "{key}: {outcome:?}");
@@ -94,7 +94,7 @@ async fn a_full_disk_is_read_only_until_there_is_room() {
 
 #[tokio::test]
 async fn a_disk_that_fills_in_the_middle_of_a_commit_keeps_what_it_acknowledged() {
-    // The engine cannot see this one coming: the disk shrinks under it.
+    // The engine cannot foresee this case: free space shrinks during the write.
     for spare in 0..24 {
         let disk = SimDisk::new();
         let (fatal, seen) = recording_hook();

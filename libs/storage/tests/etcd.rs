@@ -1,4 +1,4 @@
-//! What only etcd does: large values, keys of others, a quota, old servers.
+//! Tests of etcd's own behaviour: large values, foreign keys, a quota, old servers.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use oarlock_testkit::{Etcd, Signal};
 
 const QUICK: [&str; 4] = ["--heartbeat-interval", "20", "--election-timeout", "200"];
 
-/// A cluster, or a loud word where there is none. Listed in docs/operations/tests.md.
+/// Starts a cluster; `None`, with a loud message, where etcd is missing. Listed in docs/operations/tests.md.
 fn cluster(count: usize, flags: &[&str]) -> Option<Etcd> {
     let flags = [&QUICK, flags].concat();
     Etcd::of("etcd", count, false, &flags).map_err(|why| oarlock_testkit::skipped!("{why}: etcd was not tried")).ok()
@@ -42,7 +42,7 @@ async fn what_is_written_together_has_revisions_of_its_own() {
             other => panic!("{other:?}"),
         }
     }
-    // A watch that is resumed between two objects of one revision would lose the second.
+    // A watch that resumes between two objects of one revision would lose the second.
     revisions.sort_unstable();
     revisions.dedup();
     assert_eq!(revisions.len(), 20);
@@ -74,7 +74,7 @@ async fn a_tail_that_paused_takes_more_than_a_message_usually_holds() {
         seen.extend(tail.next(64).await.unwrap().records.iter().map(|record| record.revision));
     }
     assert_eq!(seen, wanted);
-    // And one that begins behind all of it, whose first message holds everything.
+    // A watch that begins before all of them gets everything in its first message.
     assert_eq!(follow(&log, before, *wanted.last().unwrap()).await.unwrap(), wanted);
     let mut bytes = 0;
     log.load(&mut |piece| bytes += piece.record().and_then(|record| record.value).map_or(0, |value| value.len()))
@@ -96,7 +96,7 @@ async fn keys_of_others_move_the_tail_on_and_nothing_else() {
     });
     let now = log.barrier().await.unwrap();
     assert!(now.get() >= ours.get() + 4, "{now} after {ours}");
-    // Only progress brings the tail this far: no event of ours does.
+    // Only a progress answer brings the tail this far: no object of ours was written at these revisions.
     assert_eq!(follow(&log, before, now).await.unwrap(), [ours]);
     let mut keys = Vec::new();
     log.load(&mut |piece| keys.extend(piece.record().map(|record| record.key))).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_load_among_writes_and_compactions_says_how_far_it_has_come() {
     let loaded = async {
         let mut beyond = 0;
         for round in 0..20 {
-            // The state may lie beyond what was the present when the load began, and the history may end beyond it.
+            // State and history may both end after the revision that was current when the load began.
             let now = log.barrier().await.unwrap();
             if round % 2 == 0 {
                 let _said = tokio::task::block_in_place(|| cluster.ctl(0, &["compaction", &now.to_string()]));
@@ -155,8 +155,8 @@ async fn a_full_etcd_refuses_clearly_and_still_deletes() {
         let Outcome::Committed(revision) = log.append(Append::delete(pod(name), *at)).await.unwrap() else { panic!() };
         gone = revision;
     }
-    // Recovery as docs/operations/etcd.md has it: what was deleted is compacted, the file shrinks, the alarm goes. etcd compacts in the
-    // background, so the file may have to be shrunk again.
+    // Recovery as docs/operations/etcd.md describes: compact deleted objects, defragment the file, clear the alarm. etcd compacts in the background, so defragmentation may
+    // have to be repeated.
     log.trim(gone).await.unwrap();
     let mut tries = 0;
     while let Err(error) = create(&log, "again", 1_000_000).await {
@@ -182,7 +182,7 @@ async fn a_write_that_is_not_answered_is_unknown_and_not_made_twice() {
     cluster.signal(stopped, Signal::STOP);
     let outcome = log.append(Append::create(pod("doubtful"), Bytes::from_static(b"1"))).await.unwrap();
     assert_eq!(outcome, Outcome::Unknown, "the member that was asked said nothing");
-    // The next one asks another member, and finds that it was not made there.
+    // The next write asks another member, where the first write does not exist.
     let after = create(&log, "after", 10).await.unwrap();
     cluster.signal(stopped, Signal::CONT);
     let mut names = Vec::new();
@@ -191,7 +191,7 @@ async fn a_write_that_is_not_answered_is_unknown_and_not_made_twice() {
         let batch = tail.next(64).await;
         let batch = match batch {
             Ok(batch) => batch,
-            // The member it followed was the one that stopped.
+            // The tail followed the member that stopped.
             Err(_) => {
                 tail = log.tail(at).await.unwrap();
                 continue;
@@ -200,7 +200,7 @@ async fn a_write_that_is_not_answered_is_unknown_and_not_made_twice() {
         names.extend(batch.records.iter().map(|record| record.key.name().to_owned()));
         at = batch.progress;
     }
-    // The member that was asked first may make it yet, behind the other.
+    // The first member may still execute the write after the second member's.
     let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
     assert!(count("doubtful") <= 1 && count("after") == 1, "{names:?}");
 }

@@ -1,5 +1,5 @@
-//! Power loss: whatever an embedded log acknowledged is there after a boot from what a disk kept, revisions only rise,
-//! and a commit is there whole or not at all. The disk drops any subset of what was not synced and tears one write.
+//! Power-loss tests: after a boot from what the disk kept, every acknowledged write is present, revisions have only risen, and each commit is present as a whole or not at
+//! all. The disk drops any subset of unsynced operations and tears one write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use oarlock_storage::{Append, EmbeddedLog, Error, Expect, GroupOutcome, Key, Log
 
 type State = BTreeMap<Key, Bytes>;
 
-/// How the disk, or the log, is broken on purpose.
+/// The way in which the disk or the log is deliberately broken.
 #[derive(Clone, Copy, PartialEq)]
 enum Broken {
     Not,
     /// Commits are not synced.
     Undurable,
-    /// The disk says it synced.
+    /// The disk reports syncs that it did not make.
     LyingDisk,
 }
 
-/// What a caller knows: what was acknowledged, and what was on its way.
+/// The caller's knowledge: acknowledged writes, and the batch in flight.
 #[derive(Default)]
 struct Known {
     acknowledged: State,
     revisions: BTreeMap<Key, Revision>,
     last: Revision,
-    /// The state if the commit in flight landed.
+    /// The state if the batch in flight was committed.
     in_flight: Option<State>,
 }
 
@@ -52,7 +52,7 @@ fn keys() -> Vec<Key> {
     pods.chain((0..3).map(|n| Key::cluster("/registry/minions/", &n.to_string()))).collect()
 }
 
-/// A batch of groups that all fit the state, and the state after them.
+/// Draws a batch of groups that all fit the state; returns the state after them too.
 fn batch(rng: &mut Rng, state: &State) -> (Vec<Vec<Append>>, State) {
     let (keys, mut state) = (keys(), state.clone());
     let mut groups = Vec::new();
@@ -76,7 +76,7 @@ fn batch(rng: &mut Rng, state: &State) -> (Vec<Vec<Append>>, State) {
     (groups, state)
 }
 
-/// Works until the power fails or enough is done.
+/// Commits batches until the power fails or the limit is reached.
 async fn work(log: &EmbeddedLog, rng: &mut Rng, known: &mut Known) -> Result<(), String> {
     for _ in 0..40 {
         if rng.percent(15) {
@@ -109,7 +109,7 @@ async fn work(log: &EmbeddedLog, rng: &mut Rng, known: &mut Known) -> Result<(),
     Ok(())
 }
 
-/// Compares what a boot found with what was known.
+/// Compares the log after a boot with the caller's knowledge.
 async fn verify(log: &EmbeddedLog, known: &mut Known) -> Result<(), String> {
     let (mut found, mut at, mut last) = (State::new(), BTreeMap::new(), Revision::ZERO);
     let mut problems = Vec::new();
@@ -149,11 +149,11 @@ async fn verify(log: &EmbeddedLog, known: &mut Known) -> Result<(), String> {
     Ok(())
 }
 
-/// Three boots in a row, each cut short somewhere, also while it repairs what the last one left.
+/// Runs three boots in a row, each cut short at some operation, also during the repair of the previous loss.
 async fn trial(seed: u64, broken: Broken) -> Result<Loss, String> {
     let mut rng = Rng::new(seed);
     let (mut known, mut disk, mut sum) = (Known::default(), SimDisk::new(), Loss::default());
-    // An empty log is made beside its place and moved there (`EmbeddedLog::open`), so power fails only afterwards.
+    // `EmbeddedLog::open` creates an empty log under a temporary name, so power fails only afterwards.
     drop(open(&disk, Broken::Not).map_err(|error| error.to_string())?);
     for _ in 0..3 {
         if broken == Broken::LyingDisk {
@@ -179,7 +179,7 @@ async fn trial(seed: u64, broken: Broken) -> Result<Loss, String> {
     Ok(sum)
 }
 
-/// Runs seeds on a few threads; tells which failed how, and how many lost unsynced writes.
+/// Runs seeds on a few threads; returns the failures by seed, and the number of seeds that lost unsynced writes.
 fn trials(seeds: u64, broken: Broken) -> (Vec<(u64, String)>, usize) {
     const THREADS: u64 = 4;
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! A snapshot goes from any backend into any other, and revisions only rise.
+//! Tests that a snapshot moves between any two backends, and that revisions only rise.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ async fn write(log: &dyn Log, append: Append) -> Revision {
     }
 }
 
-/// Writes, changes and deletes; returns the state and the last revision.
+/// Creates, changes and deletes objects; returns the state and the last revision.
 async fn lived(log: &dyn Log) -> (Vec<Object>, Revision) {
     let mut last = Revision::ZERO;
     for n in 0..600 {
@@ -61,7 +61,7 @@ fn all(objects: &[Object]) -> impl Stream<Item = Result<Object, ReadError>> {
     futures::stream::iter(objects.iter().cloned().map(Ok))
 }
 
-/// Restores into an empty log, and again over what is there; each time nothing of before is handed out again.
+/// Restores into an empty log, and again over existing objects; each time no earlier revision is handed out again.
 async fn takes(name: &str, target: Arc<dyn Log>, objects: &[Object], revision: Revision) {
     let above = Revision(revision.get() + BUMP);
     let now = restore(&*target, above, false, all(objects)).await.unwrap();
@@ -69,7 +69,7 @@ async fn takes(name: &str, target: Arc<dyn Log>, objects: &[Object], revision: R
     let there = state(&*target).await;
     assert_eq!(summary(&there), summary(objects), "{name}");
     assert!(there.iter().all(|object| object.revision > Some(above)), "{name}: an object is as old as before");
-    // Also who saw it half restored. From its end on nothing is missed.
+    // A client that read during the restore must also be refused. From the end of the restore on no event is missed.
     let first = there.iter().filter_map(|object| object.revision).min().unwrap();
     for old in [Revision(1), revision, above, first] {
         let refused = target.tail(old).await.map(|_| ());
@@ -78,7 +78,7 @@ async fn takes(name: &str, target: Arc<dyn Log>, objects: &[Object], revision: R
     let refused = restore(&*target, above, false, all(objects)).await;
     let Err(RestoreError::NotEmpty { count, .. }) = refused else { panic!("{name}: {refused:?}") };
     assert_eq!(count, objects.len());
-    // An older snapshot over a newer state: what is not in it goes, and revisions still rise.
+    // An older snapshot over a newer state: objects outside the snapshot are deleted, and revisions still rise.
     let newer = write(&*target, Append::create(pod("newer"), Bytes::from_static(b"{}"))).await;
     assert!(newer > now, "{name}: {newer} after {now}");
     let again = restore(&*target, above, true, all(objects)).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_snapshot_goes_into_etcd_and_back() {
     let folder = tempfile::tempdir().unwrap();
     let (objects, revision) = lived(&*embedded(&folder, "source")).await;
     takes("etcd", over(cluster.endpoints(), "").await, &objects, revision).await;
-    // Who opens it later goes on above it.
+    // A log opened later continues above the restored revisions.
     let late = over(cluster.endpoints(), "").await;
     assert!(late.barrier().await.unwrap() > Revision(revision.get() + BUMP));
     let (back, now) = (state(&*late).await, late.barrier().await.unwrap());
@@ -147,7 +147,7 @@ async fn another_servers_restore_ends_the_tails_of_this_one() {
         }
     };
     assert!(matches!(ended, Error::Corrupt(_)), "{ended:?}");
-    // Until it has read everything anew, it says nothing.
+    // The log fails every call until everything has been loaded again.
     assert!(here.tail(made).await.is_err());
     assert!(here.barrier().await.is_err());
     let objects = state(&*here).await;
@@ -177,7 +177,7 @@ async fn after_an_older_state_of_etcd_revisions_go_on_above_the_newer() {
         last = write(&*log, Append::create(pod(n), Bytes::from_static(b"1"))).await;
     }
     tokio::task::block_in_place(|| cluster.restore(&file, &[]));
-    // The first answers come from the older state. None is taken for the newer one's, however far writes bring it meanwhile.
+    // The first answers come from the older state. None may count as an answer of the newer state, however far writes move the revision meanwhile.
     let mut refused = 0;
     for n in 0..10 {
         match log.append(Append::create(pod(format!("late-{n}")), Bytes::from_static(b"1"))).await {

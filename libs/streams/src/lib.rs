@@ -1,13 +1,13 @@
-//! Streams of users to containers, as Kubernetes carries them.
+//! User streams to containers (exec, attach, port-forward, logs) over the protocols that Kubernetes uses.
 //!
-//! * [`spdy`]: SPDY/3.1 as far as its one remaining user needs it: many byte streams over one upgraded HTTP connection.
-//! * [`upgrade`]: upgraded HTTP/1.1 connections: who asks for one, how one is asked for, how two are joined.
-//! * [`websocket`]: the server's side of WebSocket, a tunnel of bytes through it (KEP-4006, port-forward), and streams for clients that only
-//!   listen (logs).
+//! * [`spdy`]: the part of SPDY/3.1 that Kubernetes uses: many byte streams over one upgraded HTTP connection.
+//! * [`upgrade`]: upgraded HTTP/1.1 connections: recognizing and sending upgrade requests, and joining two upgraded connections.
+//! * [`websocket`]: the server side of WebSocket, a tunnel of bytes through a WebSocket (KEP-4006, port-forward), and streams for clients that only
+//!   receive (logs).
 //! * [`remote_command`]: the protocols of exec and attach, and the translation of WebSocket `v5.channel.k8s.io` to SPDY (KEP-4006).
 //!
-//! Everything here is a future that its caller runs and drops: nothing is spawned, nothing outlives it, and no buffer grows with what a
-//! peer sends or another is slow to take.
+//! Every function is a future that its caller runs and drops: the crate spawns nothing, nothing outlives the future, and no buffer grows with the data that a
+//! peer sends or with the slowness of a receiver.
 
 pub mod remote_command;
 pub mod spdy;
@@ -16,7 +16,7 @@ pub mod websocket;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A connection, whatever carries it.
+/// A byte connection over any transport.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
@@ -24,9 +24,9 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
 /// A boxed [`Io`].
 pub type BoxIo = Box<dyn Io>;
 
-/// When one direction of a connection is over, what still comes in the other one is carried for so long. Who hangs up over unread bytes resets
-/// the connection, and what it said last is lost: a command that leaves its input unread would end without its exit code.
+/// The time for which the open direction of a connection is carried after the other direction has ended. Closing a socket with unread bytes resets the connection
+/// and loses the data last sent: a command that leaves its input unread would end without its exit code.
 pub(crate) const LINGER: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// At most so many bytes are carried in one piece.
-pub(crate) const CHUNK: usize = 32 << 10;
+/// The most bytes that are carried in one piece.
+pub(crate) const MAX_CHUNK: usize = 32 << 10;

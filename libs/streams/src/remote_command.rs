@@ -1,7 +1,7 @@
 //! The protocols of exec and attach (upstream `k8s.io/apimachinery/pkg/util/remotecommand`).
 //!
-//! Over SPDY every stream is a stream of the connection, named by its header `streamtype`; over WebSocket it is a channel, named by the first
-//! byte of each message. Protocols differ in what they can say:
+//! Over SPDY every stream of a command is a stream of the connection, named by its header `streamtype`; over WebSocket every stream is a channel, named by the
+//! first byte of each message. The protocol versions differ in the information that they carry:
 //!
 //! | protocol | end of stdin | size of the terminal | the command's end |
 //! |---|---|---|---|
@@ -16,43 +16,43 @@ mod translate;
 pub use outcome::{exit, failure};
 pub use translate::{Protocol, refuse, translate};
 
-/// The header of a SPDY upgrade in which both sides name the protocol.
+/// The header of a SPDY upgrade with which both sides name the protocol.
 pub const PROTOCOL_HEADER: &str = "x-stream-protocol-version";
-/// The header of a SPDY stream that names it.
+/// The header that names the type of a SPDY stream.
 pub const STREAM_TYPE: &str = "streamtype";
 
-/// Protocols, best first.
+/// Names of the protocols, most preferred first.
 pub const PROTOCOLS: [&str; 5] =
     ["v5.channel.k8s.io", "v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 
-/// The first of them: the only one that says the end of stdin over WebSocket.
+/// The most preferred protocol, and the only one that signals the end of stdin over WebSocket.
 pub const V5: &str = "v5.channel.k8s.io";
 
-/// Channels of WebSocket messages.
+/// Channel numbers of WebSocket messages.
 pub mod channel {
-    /// To the command.
+    /// The command's standard input.
     pub const STDIN: u8 = 0;
-    /// From it.
+    /// The command's standard output.
     pub const STDOUT: u8 = 1;
-    /// From it.
+    /// The command's standard error.
     pub const STDERR: u8 = 2;
-    /// How it ended.
+    /// The command's result: a text or a `Status`.
     pub const ERROR: u8 = 3;
-    /// Sizes of the terminal.
+    /// Changes of the terminal's size.
     pub const RESIZE: u8 = 4;
-    /// The next byte is a channel on which nothing more comes.
+    /// Control channel: the next byte names a channel that carries no further data.
     pub const CLOSE: u8 = 255;
 }
 
-/// Which streams of a command are connected.
+/// The streams of a command that are connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Streams {
-    /// What it reads.
+    /// Whether standard input is connected.
     pub stdin: bool,
-    /// What it writes.
+    /// Whether standard output is connected.
     pub stdout: bool,
-    /// What it writes to the other one; there is none at a terminal.
+    /// Whether standard error is connected. A command at a terminal has none.
     pub stderr: bool,
-    /// It runs at a terminal.
+    /// Whether the command runs at a terminal.
     pub tty: bool,
 }

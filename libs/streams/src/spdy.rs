@@ -1,9 +1,9 @@
-//! SPDY/3.1 (the SPDY draft 3.1; `moby/spdystream` is what the other side runs).
+//! SPDY/3.1 (the SPDY draft 3.1; the peers run `moby/spdystream`).
 //!
-//! Flow control: that peer neither sends nor looks at WINDOW_UPDATE, so whoever waited for a window to open would wait for ever after the
-//! first 64 KiB. What bounds memory here is the connection itself: each stream holds a few pieces of data, and while one is full nothing more
-//! is read ([`start`] says how much that is). Nobody may therefore leave a stream unread and wait for another one; a stream whose receiver is
-//! dropped takes and forgets.
+//! Flow control: `moby/spdystream` neither sends nor reads WINDOW_UPDATE, so a sender that waited for the window to open would wait for ever after the first
+//! 64 KiB. The connection itself bounds memory: each stream queues a few pieces of data, and while one stream's queue is full nothing more is read from the
+//! connection ([`start`] states the bound). A caller must therefore never leave a stream unread while waiting for another one; a stream whose receiver is
+//! dropped discards its data.
 
 mod connection;
 mod dictionary;
@@ -14,22 +14,22 @@ mod stream;
 pub use connection::{Connection, Role, start};
 pub use stream::{Receiver, Sender, Stream};
 
-/// What `Upgrade` says.
+/// The value of the `Upgrade` header.
 pub const UPGRADE: &str = "SPDY/3.1";
 
-/// Headers of a stream: names in lower case, values as they are.
+/// Headers of a stream: names in lower case, values unchanged.
 pub type Headers = Vec<(String, String)>;
 
-/// What ends a connection or a stream.
+/// The error of a connection or a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The bytes are no SPDY/3.1.
+    /// The received bytes violate SPDY/3.1.
     #[error("spdy: {0}")]
     Protocol(&'static str),
-    /// The connection broke.
+    /// Reading from or writing to the connection failed.
     #[error("spdy: {0}")]
     Io(#[from] std::io::Error),
-    /// The connection is over, or the peer refused the stream.
+    /// The connection has ended, or the peer refused the stream.
     #[error("spdy: the connection is closed")]
     Closed,
     /// The peer did not answer in time.

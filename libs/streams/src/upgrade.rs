@@ -1,4 +1,4 @@
-//! Upgraded HTTP/1.1 connections.
+//! Upgraded HTTP/1.1 connections: recognizes, requests and takes over upgrades, and joins two connections.
 
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -8,15 +8,15 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 
-use crate::{CHUNK, Io, LINGER};
+use crate::{Io, LINGER, MAX_CHUNK};
 
-/// Whether a request wants its connection for another protocol (upstream `httpstream.IsUpgradeRequest`).
+/// Whether a request asks to switch its connection to another protocol (upstream `httpstream.IsUpgradeRequest`).
 #[must_use]
 pub fn wanted(headers: &HeaderMap) -> bool {
     contains(headers, CONNECTION, "upgrade")
 }
 
-/// Whether an answer gives the connection away to `protocol`.
+/// Whether an answer switches the connection to `protocol`.
 #[must_use]
 pub fn granted<B>(response: &Response<B>, protocol: &str) -> bool {
     response.status() == StatusCode::SWITCHING_PROTOCOLS
@@ -28,11 +28,11 @@ fn contains(headers: &HeaderMap, name: http::HeaderName, what: &str) -> bool {
     headers.get_all(name).iter().any(|value| String::from_utf8_lossy(value.as_bytes()).to_lowercase().contains(what))
 }
 
-/// Sends one HTTP/1.1 request on a fresh connection. The second future carries the connection; it must run until the answer's body has been
+/// Sends one HTTP/1.1 request on a fresh connection. The second future drives the connection; the caller must run this future until the answer's body has been
 /// read, or until [`hyper::upgrade::on`] has taken the connection out of the answer.
 ///
 /// # Errors
-/// When the connection cannot be used. The future of the answer says what happens to the request.
+/// When the connection cannot be used. Errors of the request itself come from the future of the answer.
 pub async fn send<B>(
     io: impl Io,
     request: Request<B>,
@@ -50,18 +50,18 @@ where
     Ok((answer, carry))
 }
 
-/// The connection of an upgraded request or answer, for bytes.
+/// The byte connection of an upgraded request or answer.
 pub type Connection = TokioIo<Upgraded>;
 
-/// Takes the connection out of a message: a request that is answered with 101, or an answer 101.
+/// Takes the connection out of a message: a request that is answered with 101, or a 101 answer.
 ///
 /// # Errors
-/// When the other side hung up instead.
+/// When the other side closed the connection instead.
 pub async fn take(upgrade: OnUpgrade) -> hyper::Result<Connection> {
     upgrade.await.map(TokioIo::new)
 }
 
-/// Carries bytes both ways until one side is done and the other one had a moment to finish, then ends both.
+/// Carries bytes both ways. After one direction has ended, the other gets 10 s to finish; then both ends are closed.
 pub async fn join(one: impl Io, other: impl Io) {
     let (one_read, mut one_write) = tokio::io::split(one);
     let (other_read, mut other_write) = tokio::io::split(other);
@@ -73,17 +73,17 @@ pub async fn join(one: impl Io, other: impl Io) {
     }
 }
 
-/// Goes on with one direction when the other one is over.
+/// Runs the open direction for at most [`LINGER`] after the other direction has ended.
 pub(crate) async fn after(work: impl Future<Output = ()>) {
-    // Whoever takes longer was told that it is over and does without the rest.
+    // The peer knows from the end of the first direction that the connection is ending; later data is dropped.
     let _ = tokio::time::timeout(LINGER, work).await;
 }
 
-/// Carries bytes one way, and their end.
+/// Carries bytes one way, then the end of the stream.
 async fn copy(read: impl AsyncRead + Unpin, write: &mut (impl AsyncWrite + Unpin)) {
-    if let Err(error) = tokio::io::copy_buf(&mut BufReader::with_capacity(CHUNK, read), write).await {
+    if let Err(error) = tokio::io::copy_buf(&mut BufReader::with_capacity(MAX_CHUNK, read), write).await {
         tracing::debug!(%error, "stream ended");
     }
-    // It may be gone already.
+    // The peer may have disconnected already.
     let _ = write.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! The server's side of WebSocket (RFC 6455).
+//! The server side of WebSocket (RFC 6455).
 
 use std::time::Duration;
 
@@ -18,20 +18,20 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 
 use crate::upgrade::{after, wanted};
-use crate::{CHUNK, Io};
+use crate::{Io, MAX_CHUNK};
 
 pub use tokio_tungstenite::tungstenite::Message;
 
 /// A connection that speaks WebSocket.
 pub type WebSocket<T> = WebSocketStream<T>;
 
-/// What the protocols of tunnelled SPDY begin with, before the name of the protocol inside (`portforward.k8s.io` alone, today).
-const TUNNEL: &str = "SPDY/3.1+";
-const SUFFIX: &str = ".k8s.io";
-/// A message of a client is at most so long (upstream's library: 32 MiB).
+/// The prefix of the names of tunnelled SPDY protocols, before the name of the inner protocol (only `portforward.k8s.io` today).
+const TUNNEL_PREFIX: &str = "SPDY/3.1+";
+const PROTOCOL_SUFFIX: &str = ".k8s.io";
+/// The longest message of a client in bytes (upstream's library: 32 MiB).
 const MAX_MESSAGE: usize = 32 << 20;
-/// How long the last message may take to go out.
-const LAST: Duration = Duration::from_secs(10);
+/// How long sending the close message may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether a request asks for WebSocket.
 #[must_use]
@@ -39,26 +39,26 @@ pub fn asked(headers: &HeaderMap) -> bool {
     wanted(headers) && headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// The subprotocols that a request offers, in its order.
+/// Returns the subprotocols that a request offers, in the request's order.
 pub fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|protocol| !protocol.is_empty())
 }
 
-/// The SPDY protocols that a request wants to tunnel.
+/// Returns the inner names of the SPDY protocols that a request offers to tunnel.
 pub fn tunnelled(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     protocols(headers)
-        .filter(|protocol| protocol.ends_with(SUFFIX))
-        .filter_map(|protocol| protocol.strip_prefix(TUNNEL))
+        .filter(|protocol| protocol.ends_with(PROTOCOL_SUFFIX))
+        .filter_map(|protocol| protocol.strip_prefix(TUNNEL_PREFIX))
 }
 
-/// The name under which a SPDY protocol is tunnelled.
+/// Returns the WebSocket subprotocol of a tunnelled SPDY protocol.
 #[must_use]
 pub fn tunnel_of(protocol: &str) -> String {
-    format!("{TUNNEL}{protocol}")
+    format!("{TUNNEL_PREFIX}{protocol}")
 }
 
-/// The answer to a request for WebSocket.
+/// Makes the answer to a request for WebSocket.
 ///
 /// # Errors
 /// What is wrong with the request, for a 400.
@@ -81,30 +81,30 @@ pub fn accept(headers: &HeaderMap, protocol: Option<&str>) -> Result<Response<()
     Ok(response)
 }
 
-/// Speaks WebSocket as the server on a connection whose upgrade was answered.
+/// Starts WebSocket as the server on a connection whose upgrade was answered.
 pub async fn serve<T: Io>(io: T) -> WebSocket<T> {
     let config = WebSocketConfig::default()
-        .read_buffer_size(CHUNK)
+        .read_buffer_size(MAX_CHUNK)
         .max_message_size(Some(MAX_MESSAGE))
         .max_frame_size(Some(MAX_MESSAGE));
     WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await
 }
 
-/// How a stream of bytes is sent to a client that only reads (upstream: `wsstream.Reader`).
+/// The message form of a byte stream to a client that only reads (upstream: `wsstream.Reader`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// As messages of bytes.
+    /// Binary messages.
     Binary,
-    /// As messages of text, each in Base64.
+    /// Text messages, each in Base64.
     Base64,
 }
 
-/// The subprotocols, and what they stand for.
+/// The subprotocols and the message form that each selects.
 const READERS: [(&str, Reader); 2] = [("binary.k8s.io", Reader::Binary), ("base64.binary.k8s.io", Reader::Base64)];
 
 impl Reader {
-    /// The form for a request, and the subprotocol to answer with: the first one offered that is known. A request that offers none gets bytes; one that
-    /// offers only unknown subprotocols gets `None`.
+    /// Returns the message form for a request and the subprotocol for the answer: the first known one of the offered. A request that offers none gets binary messages;
+    /// a request that offers only unknown subprotocols gets `None`.
     #[must_use]
     pub fn chosen(headers: &HeaderMap) -> Option<(Self, Option<&'static str>)> {
         let mut offered = protocols(headers).peekable();
@@ -122,46 +122,46 @@ impl Reader {
         }
     }
 
-    /// Sends an empty message, since some clients wait for one to know that they are connected, then all parts of the stream, until the stream ends or the
-    /// client closes. Other messages of the client are ignored.
+    /// Sends an empty message, since some clients wait for one before they count as connected, then all parts of the stream, until the stream ends or the client
+    /// closes. Other messages of the client are ignored.
     pub async fn send<T: Io, E>(self, socket: WebSocket<T>, parts: impl Stream<Item = Result<Bytes, E>>) {
         let (mut sink, mut source) = socket.split();
-        let heard = async {
+        let receiving = async {
             while let Some(Ok(message)) = source.next().await {
                 if message.is_close() {
                     break;
                 }
             }
         };
-        let sent = async {
+        let sending = async {
             sink.send(self.message(Bytes::new())).await.ok()?;
             let mut parts = std::pin::pin!(parts);
             while let Some(Ok(mut part)) = parts.next().await {
                 while !part.is_empty() {
-                    let piece = part.split_to(part.len().min(CHUNK));
+                    let piece = part.split_to(part.len().min(MAX_CHUNK));
                     sink.send(self.message(piece)).await.ok()?;
                 }
             }
             let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
             sink.send(Message::Close(Some(frame))).await.ok()
         };
-        let (mut heard, mut sent) = (std::pin::pin!(heard), std::pin::pin!(sent));
+        let (mut receiving, mut sending) = (std::pin::pin!(receiving), std::pin::pin!(sending));
         tokio::select! {
-            () = &mut heard => {}
-            // The client answers the last message.
-            said = &mut sent => if said.is_some() { after(heard).await },
+            () = &mut receiving => {}
+            // The client answers the close message.
+            sent = &mut sending => if sent.is_some() { after(receiving).await },
         }
     }
 }
 
-/// Says goodbye.
+/// Closes the WebSocket with a close message.
 pub async fn close<T: Io>(mut socket: WebSocket<T>) {
     let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
-    // A client that does not listen any more is gone anyway.
-    let _ = tokio::time::timeout(LAST, socket.close(Some(frame))).await;
+    // Fails only when the client has disconnected.
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, socket.close(Some(frame))).await;
 }
 
-/// Carries the bytes of binary messages both ways, as [`crate::upgrade::join`] does.
+/// Carries the bytes of binary messages both ways, like [`crate::upgrade::join`].
 pub async fn tunnel(socket: WebSocket<impl Io>, other: impl Io) {
     let (mut sink, mut source) = socket.split();
     let (mut read, mut write) = tokio::io::split(other);
@@ -176,20 +176,20 @@ pub async fn tunnel(socket: WebSocket<impl Io>, other: impl Io) {
                 break;
             }
         }
-        // It may be gone already.
+        // The peer may have disconnected already.
         let _ = write.shutdown().await;
     };
     let outwards = async {
         let mut buffer = BytesMut::new();
         loop {
-            buffer.reserve(CHUNK);
-            match (&mut read).take(CHUNK as u64).read_buf(&mut buffer).await {
+            buffer.reserve(MAX_CHUNK);
+            match (&mut read).take(MAX_CHUNK as u64).read_buf(&mut buffer).await {
                 Ok(1..) if sink.send(Message::Binary(buffer.split().freeze())).await.is_ok() => {}
                 _ => break,
             }
         }
         let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
-        // A client that does not listen any more is gone anyway.
+        // Fails only when the client has disconnected.
         let _ = sink.send(Message::Close(Some(frame))).await;
     };
     let (mut inwards, mut outwards) = (std::pin::pin!(inwards), std::pin::pin!(outwards));
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(offer("v5.channel.k8s.io"), None);
     }
 
-    async fn heard(reader: Reader, parts: &[&'static str]) -> Vec<Message> {
+    async fn received(reader: Reader, parts: &[&'static str]) -> Vec<Message> {
         let (server, client) = tokio::io::duplex(1 << 16);
         let parts: Vec<_> = parts.iter().map(|part| Ok::<_, ()>(Bytes::from_static(part.as_bytes()))).collect();
         let send = async { reader.send(serve(server).await, futures::stream::iter(parts)).await };
@@ -244,10 +244,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_listener_hears_an_empty_message_all_parts_and_the_end() {
-        let texts = heard(Reader::Base64, &["foo\n", "", "b"]).await;
+        let texts = received(Reader::Base64, &["foo\n", "", "b"]).await;
         assert_eq!(texts[..3], ["", "Zm9vCg==", "Yg=="].map(Message::text));
         assert!(texts.last().unwrap().is_close());
-        let bytes = heard(Reader::Binary, &["foo\n"]).await;
+        let bytes = received(Reader::Binary, &["foo\n"]).await;
         assert_eq!(bytes[..2], [&b""[..], b"foo\n"].map(|bytes| Message::Binary(Bytes::from_static(bytes))));
     }
 

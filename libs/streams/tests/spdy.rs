@@ -1,4 +1,4 @@
-//! Two ends of one connection: streams in both directions, ends, resets, slow readers.
+//! Both ends of one SPDY connection: streams in both directions, ends, resets, slow readers.
 
 #![cfg(test)]
 
@@ -17,7 +17,7 @@ where
     let (server, carry_server) = start(other, Role::Server);
     let carried = async {
         let (client, server) = tokio::join!(carry_client, carry_server);
-        // Who says goodbye first may leave the other one writing.
+        // The side that ends first may leave the other one writing.
         for ended in [client, server] {
             assert!(matches!(ended, Ok(()) | Err(Error::Io(_))), "{ended:?}");
         }
@@ -117,7 +117,7 @@ async fn a_reader_that_does_not_read_stops_the_sender() {
             };
             assert!(tokio::time::timeout(Duration::from_millis(300), flood).await.is_err());
             assert!(sent < 1 << 20, "{sent} bytes went into a stream that nobody reads");
-            // Forgotten data flows again.
+            // Discarded data lets the connection flow again.
             drop(held);
             (receiver, sender)
         };
@@ -156,7 +156,7 @@ async fn a_dropped_stream_is_reset_and_a_dropped_connection_ends_all() {
 #[tokio::test]
 async fn damaged_conversations_end() {
     use tokio::io::AsyncWriteExt;
-    // What a client says that opens a stream and writes to it.
+    // The bytes of a client that opens a stream and writes to the stream.
     let (one, mut other) = tokio::io::duplex(1 << 16);
     let (client, carry) = start(one, Role::Client);
     let said = async {
@@ -189,7 +189,7 @@ async fn what_is_said_last_is_heard_over_unread_data() {
     let (client, carry_client) = start(near.unwrap(), Role::Client);
     let (mut server, carry_server) = start(far.unwrap().0, Role::Server);
     let serve = async {
-        // It ends without reading.
+        // The server ends the stream without reading.
         let (_unread, sender) = server.accept().await.unwrap().split();
         sender.send(Bytes::from_static(b"exit code 3")).await.unwrap();
         drop(server);

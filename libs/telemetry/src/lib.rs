@@ -1,4 +1,4 @@
-//! Logs and metrics of every service: one place that sets them up.
+//! Setup of logs and metrics for every service.
 
 pub mod logs;
 pub mod metrics;

@@ -3,40 +3,40 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-/// Why logs could not be set up.
+/// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The filter does not parse.
+    /// The log filter does not parse.
     #[error("log filter {filter:?}: {source}")]
     Filter {
-        /// What was given.
+        /// The given filter.
         filter: String,
-        /// Why it is none.
+        /// The parser's error.
         source: tracing_subscriber::filter::ParseError,
     },
 }
 
-/// How lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
-    /// For people.
+    /// Text for humans.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Sets the process's log output up. A second call changes nothing.
+/// Sets up the process's log output. A second call changes nothing.
 ///
 /// # Errors
-/// When `filter` is no filter.
+/// When `filter` does not parse.
 pub fn init(filter: &str, format: Format) -> Result<(), Error> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(parse(filter)?)
         .with_span_events(FmtSpan::NONE)
         .with_writer(std::io::stderr)
         .with_target(true);
-    // Err means that a subscriber is set already, as in tests: the first one stays.
+    // `Err` means that a subscriber is already set, as in tests; the first one stays.
     let _ = match format {
         Format::Text => builder.with_ansi(false).try_init(),
         Format::Json => builder.json().try_init(),
@@ -44,14 +44,14 @@ pub fn init(filter: &str, format: Format) -> Result<(), Error> {
     Ok(())
 }
 
-/// What others log unasked, each with what is kept of it: ractor holds a span open around every actor for as long as it lives, and the runtime's own
-/// is about one message; the client of NATS tells of each attempt as an error what the bus tells once.
-const QUIET: [(&str, &str); 2] = [("ractor", "ractor=warn"), ("async_nats", "async_nats=off")];
+/// Targets of noisy libraries, with the level kept of each: ractor holds a span open around every actor for its whole life, beside the runtime's own span per message;
+/// async_nats logs each connection attempt as an error, which the bus logs once per outage.
+const QUIETED_TARGETS: [(&str, &str); 2] = [("ractor", "ractor=warn"), ("async_nats", "async_nats=off")];
 
-/// What `filter` says, without what is [`QUIET`] unless it is named.
+/// Parses `filter`, and limits the targets in [`QUIETED_TARGETS`] that the filter does not name.
 fn parse(filter: &str) -> Result<EnvFilter, Error> {
     let none = |source| Error::Filter { filter: filter.to_owned(), source };
-    let mut unnamed = QUIET.into_iter().filter(|(name, _)| !filter.contains(name));
+    let mut unnamed = QUIETED_TARGETS.into_iter().filter(|(name, _)| !filter.contains(name));
     unnamed.try_fold(EnvFilter::try_new(filter).map_err(none)?, |parsed, (_, directive)| {
         Ok(parsed.add_directive(directive.parse().map_err(none)?))
     })

@@ -1,5 +1,5 @@
-//! The process's metric registry, served as `/metrics` in the Prometheus text format. Each crate declares its metrics once, in one file,
-//! under upstream's names where dashboards rely on them.
+//! The process's metric registry, served at `/metrics` in the Prometheus text format. Each crate declares its metrics in one file, under upstream's names where dashboards
+//! rely on them.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use crate::process::Process;
 
 pub use prometheus_client;
 
-/// The registry of a process.
+/// A registry of metrics.
 #[derive(Debug, Default)]
 pub struct Metrics {
     registry: Mutex<Registry>,
@@ -23,19 +23,19 @@ static PROCESS: LazyLock<Metrics> = LazyLock::new(|| {
     metrics
 });
 
-/// The registry of this process.
+/// Returns the registry of this process.
 #[must_use]
 pub fn registry() -> &'static Metrics {
     &PROCESS
 }
 
 impl Metrics {
-    /// Declares metrics.
+    /// Registers metrics.
     pub fn declare(&self, declare: impl FnOnce(&mut Registry)) {
         declare(&mut self.registry.lock());
     }
 
-    /// All metrics as text, and those of another registry behind them.
+    /// Renders all metrics as text, followed by those of another registry.
     #[must_use]
     pub fn encode_with(&self, more: &Registry) -> String {
         let mut text = String::new();

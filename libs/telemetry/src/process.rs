@@ -1,4 +1,4 @@
-//! What the system tells of this process, under the names that every Prometheus client uses. Where there is no `/proc` there is none of it.
+//! Process metrics under the names that every Prometheus client uses; empty on systems without `/proc`.
 
 use std::fmt;
 use std::fs;
@@ -7,19 +7,19 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// Reads when it is asked.
+/// Collector that reads `/proc` on every scrape.
 #[derive(Debug)]
 pub(crate) struct Process;
 
-/// Figures of one process.
+/// Resource figures of one process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Figures {
-    /// Seconds of all threads, in user and kernel mode.
+    /// CPU seconds of all threads, in user and kernel mode.
     cpu: f64,
-    /// Bytes.
+    /// Virtual memory in bytes.
     virtual_memory: u64,
     resident_memory: u64,
-    /// Seconds since the epoch.
+    /// Start time in seconds since the epoch.
     started: f64,
 }
 
@@ -52,7 +52,7 @@ impl Collector for Process {
     }
 }
 
-/// In what the kernel counts.
+/// Units in which the kernel counts.
 #[derive(Clone, Copy, Debug)]
 struct Units {
     ticks_per_second: f64,
@@ -68,10 +68,10 @@ impl Units {
     }
 }
 
-/// From `/proc/self/stat` and `/proc/stat` (proc(5)). A name may hold anything, so fields are counted from behind it.
+/// Parses `/proc/self/stat` and `/proc/stat` (proc(5)). A process name may contain any character, so fields are counted from its end.
 fn figures(own: &str, system: &str, units: Units) -> Option<Figures> {
     let fields: Vec<&str> = own.rsplit_once(')')?.1.split_whitespace().collect();
-    // The first of them is the third of the manual's.
+    // The first of these fields is number 3 in the manual.
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let seconds = |ticks: u64| ticks as f64 / units.ticks_per_second;
     let boot: u64 = system.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
@@ -83,7 +83,7 @@ fn figures(own: &str, system: &str, units: Units) -> Option<Figures> {
     })
 }
 
-/// From `/proc/self/limits`.
+/// Parses the file limit from `/proc/self/limits`.
 fn max_fds(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()

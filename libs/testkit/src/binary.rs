@@ -1,4 +1,4 @@
-//! Finds the programs that tests run.
+//! Finds and prepares the programs that tests run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,49 +6,52 @@ use std::time::SystemTime;
 
 use parking_lot::RwLock;
 
-/// Names another executable than the built one; it is then taken as it is.
-const OVERRIDE: &str = "OARLOCK_BIN";
-const BUILD: &str = "cargo build -p oarlock";
+/// Environment variable that names another executable than the built one, used without checks.
+const OVERRIDE_VARIABLE: &str = "OARLOCK_BIN";
+const BUILD_COMMAND: &str = "cargo build -p oarlock";
 
 /// The executable that [`replace_oarlock`] has set.
 static REPLACEMENT: RwLock<Option<PathBuf>> = RwLock::new(None);
 
-/// Starts every later `oarlock` of this process from `executable`, or with `None` from the built one again, as an upgrade of a host does. A test that calls
-/// this function has to be the only one in its process.
+/// Makes every later start of `oarlock` in this process use `executable`, or the built one again with `None`, as a host's upgrade does. A test that calls this function must
+/// be alone in its process.
 pub fn replace_oarlock(executable: Option<PathBuf>) {
     *REPLACEMENT.write() = executable;
 }
 
-/// The executable that [`replace_oarlock`] names, else that of `OARLOCK_BIN`, else the built `oarlock`, which lies beside the directory of the running test's executable.
+/// Returns the executable set by [`replace_oarlock`], else that of `OARLOCK_BIN`, else the built `oarlock`, in the parent directory of the running test's executable.
 ///
 /// # Panics
-/// When it is missing or older than a source it was built from (cargo's dep-info beside it lists them): a test must not judge
-/// yesterday's program. The text names the command that builds it.
+/// When the executable is missing or older than one of its sources (cargo's dep-info file lists them): a test must not run an outdated program. The message names the command
+/// that builds it.
 #[must_use]
 pub fn oarlock() -> PathBuf {
-    if let Some(path) = REPLACEMENT.read().clone().or_else(|| std::env::var_os(OVERRIDE).map(PathBuf::from)) {
+    if let Some(path) = REPLACEMENT.read().clone().or_else(|| std::env::var_os(OVERRIDE_VARIABLE).map(PathBuf::from)) {
         return path;
     }
     let own = std::env::current_exe().expect("the test's own path");
     let dir = own.parent().and_then(Path::parent).expect("target/<profile>/deps/<test>");
     let binary = dir.join("oarlock");
     let Some(built) = modified(&binary) else {
-        panic!("{} is not there: run `{BUILD}` first, as `cargo xtask ci` does", binary.display());
+        panic!("{} is not there: run `{BUILD_COMMAND}` first, as `cargo xtask ci` does", binary.display());
     };
     let facts = std::fs::read_to_string(binary.with_extension("d")).unwrap_or_default();
     let sources = facts.split_once(": ").map_or("", |(_, sources)| sources);
     for source in sources.split_whitespace() {
         if modified(Path::new(source)).is_some_and(|changed| changed > built) {
-            panic!("{} is older than {source}: run `{BUILD}`, or name an executable in {OVERRIDE}", binary.display());
+            panic!(
+                "{} is older than {source}: run `{BUILD_COMMAND}`, or name an executable in {OVERRIDE_VARIABLE}",
+                binary.display()
+            );
         }
     }
     binary
 }
 
-/// Parts that have a server of their own, at a port that upstream gives them.
-const CREW: [&str; 4] = ["admission", "cloud-controller-manager", "controller-manager", "scheduler"];
+/// Subcommands with a server of their own, at a port that upstream assigns.
+const PARTS_WITH_SERVER: [&str; 4] = ["admission", "cloud-controller-manager", "controller-manager", "scheduler"];
 
-/// A subcommand, beside others of its kind on this machine: one of the crew has no server of its own then.
+/// Returns a command for a subcommand that can run beside others of its kind on this machine, without a server of its own.
 ///
 /// # Panics
 /// As [`oarlock`].
@@ -56,14 +59,14 @@ const CREW: [&str; 4] = ["admission", "cloud-controller-manager", "controller-ma
 pub fn part(name: &str) -> Command {
     let mut command = Command::new(oarlock());
     command.arg(name);
-    if CREW.contains(&name) {
+    if PARTS_WITH_SERVER.contains(&name) {
         command.args(["--secure-port", "0"]);
     }
     command
 }
 
-/// `cargo`, as a user calls it: without what the one that runs this process tells it of its package. A build script that looks at that would run
-/// again, and everything above it would be built again (ring's does).
+/// Returns a `cargo` command without the environment that the running cargo sets for its package. A build script that reads those variables would run again and rebuild all
+/// dependents (ring's does).
 #[must_use]
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -75,10 +78,10 @@ pub fn cargo() -> Command {
     command
 }
 
-/// A built example of the package whose test is running.
+/// Returns a built example of the package under test.
 ///
 /// # Panics
-/// When it is missing: `cargo test` builds examples unless it is told what to build.
+/// When the example is missing: `cargo test` builds examples unless its targets are restricted.
 #[must_use]
 pub fn example(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("the test's own path");
@@ -92,16 +95,16 @@ fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|facts| facts.modified()).ok()
 }
 
-/// The machine's kubectl.
+/// Returns the machine's kubectl.
 ///
 /// # Panics
-/// When there is none: it is the judge of most of what is tested here, so its absence is no reason to skip.
+/// When kubectl is missing: most tests judge by its answers, so they must not be skipped.
 #[must_use]
 pub fn kubectl() -> PathBuf {
     on_path("kubectl").expect("kubectl is not on the PATH: run tests/install-kubectl")
 }
 
-/// The machine's Go, if it has one.
+/// Returns the machine's Go, if installed.
 #[must_use]
 pub fn go() -> Option<PathBuf> {
     on_path("go")

@@ -1,23 +1,23 @@
-//! Generated request bodies: for each list, map, text and number of the schema, an object in which that field is very large and little else is set.
+//! Generated request bodies: one object for each list, map, text and number of the schema, in which that field is very large and few others are set.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use oarlock_schema::{FieldDef, RESOURCES, Resource, Shape, TypeRef};
 
-/// How deep below a kind fields are looked for. Schemas nest without end.
-const DEPTH: usize = 12;
+/// Levels below a kind that are searched for fields; schemas can be recursive.
+const MAX_DEPTH: usize = 12;
 
-/// A field of a kind that can hold as much as a body has room for.
+/// A field of a kind whose value can fill a whole request body.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The kind's resource.
     pub resource: &'static Resource,
-    /// The fields that lead to it, the field itself last.
+    /// Path of fields from the object, ending with the large field.
     pub path: Vec<&'static FieldDef>,
 }
 
-/// Every list, map, text and number of every type, each once, at the first place where a kind has it.
+/// Returns every list, map, text and number of every type, each once, at its first path in any kind.
 #[must_use]
 pub fn places() -> Vec<Place> {
     let (mut seen, mut out) = (HashSet::new(), Vec::new());
@@ -43,7 +43,7 @@ fn walk(
             out.push(Place { resource, path: path.clone() });
         }
         if let Some(inner) = def.shape.element_type()
-            && path.len() < DEPTH
+            && path.len() < MAX_DEPTH
         {
             walk(resource, inner, path, seen, out);
         }
@@ -52,15 +52,15 @@ fn walk(
 }
 
 impl Place {
-    /// `v1 Pod spec.containers.env`.
+    /// Prints as `v1 Pod spec.containers.env`.
     #[must_use]
     pub fn name(&self) -> String {
         let names: Vec<&str> = self.path.iter().map(|def| def.name).collect();
         format!("{} {} {}", self.resource.group_version(), self.resource.kind, names.join("."))
     }
 
-    /// The JSON text of an object with `n` items, entries, letters or digits at this place. Each item comes twice, so that rules about distinct and about
-    /// repeated items both have work.
+    /// Renders an object as JSON, with `n` items, entries, letters or digits in this field. Each item occurs twice, so that rules about distinct items and about duplicates
+    /// both have work.
     #[must_use]
     pub fn body(&self, n: usize) -> String {
         let resource = self.resource;
@@ -87,7 +87,7 @@ impl Place {
         out
     }
 
-    /// The JSON pointer to the place; items and entries in between are the first.
+    /// Returns the JSON pointer to the field, through the first item or entry of each container.
     #[must_use]
     pub fn pointer(&self) -> String {
         let mut out = String::new();
@@ -144,7 +144,7 @@ fn much(shape: &Shape, n: usize, out: &mut String) {
         Shape::Map(inner) => {
             out.push('{');
             for i in 0..n {
-                // Not in order, as a hostile client would send them.
+                // Unsorted, as a hostile client may send them.
                 let _ = write!(out, "{}\"k-{}\":", if i > 0 { "," } else { "" }, n - i);
                 item(inner, i / 2, 2, out);
             }
@@ -174,7 +174,7 @@ fn much(shape: &Shape, n: usize, out: &mut String) {
     }
 }
 
-/// A small value that differs with `i`; structs have their scalars and what is `depth` levels below.
+/// Renders a small value that differs with `i`; structs get their scalars and `depth` levels of nested structs.
 fn item(shape: &Shape, i: usize, depth: usize, out: &mut String) {
     match shape {
         Shape::Bool => out.push_str("true"),

@@ -1,7 +1,7 @@
-//! A network that tests break: a TCP proxy for each pair of parties, no root needed.
+//! A faulty network for tests: one TCP proxy per pair of parties, without root.
 //!
-//! A party is told the address of its link instead of the other's own; TLS goes through untouched. A link counts what it did to whom: a fault that
-//! left no mark ([`Link::marks`]) has shown nothing.
+//! A party connects to the address of its link instead of the other party; TLS passes through unchanged. Each link counts its effects: a fault without effect
+//! ([`Link::marks`]) has tested nothing.
 
 mod carry;
 mod proxy;
@@ -16,29 +16,30 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// Who sends the bytes of a direction.
+/// Direction of bytes on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From the one who connected.
+    /// From the connecting party to the target.
     There,
-    /// From the one who was connected to.
+    /// From the target to the connecting party.
     Back,
 }
 
-/// What happens to the bytes of one direction.
+/// Treatment of the bytes of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Pass,
-    /// Each byte comes so much later.
+    /// Each byte is delayed by this time.
     Late(Duration),
     /// Bytes wait until the link is healed.
     Held,
-    /// Bytes pass until the first large piece; it and all that follows is held.
+    /// Bytes pass until the first large piece; from that piece on all bytes are held.
     HeldFromLarge,
-    /// Bytes are gone. TCP would send them again for ever, so a connection that has lost some breaks when the link is healed.
+    /// Bytes are dropped. TCP would retransmit them, so a connection that lost bytes is broken when the link is healed.
     Lost,
 }
 
+/// Current faults and target of a link.
 #[derive(Clone, Copy, Debug)]
 struct State {
     target: SocketAddr,
@@ -56,27 +57,28 @@ impl State {
     }
 }
 
-/// What a link has seen and done since it was made.
+/// Counters of a link's effects since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Connections that came about.
+    /// Connections established.
     pub connections: u64,
-    /// Connections refused while it was cut.
+    /// Connections refused while the link was cut.
     pub refused: u64,
-    /// Connections broken by a cut, or because bytes of theirs were lost.
+    /// Connections broken by a cut, or because their bytes were dropped.
     pub cut: u64,
-    /// Connections that one of their ends broke, or for which nobody was there.
+    /// Connections broken by one of their ends, or without a listening target.
     pub broken: u64,
     /// Bytes delivered.
     pub delivered: u64,
-    /// Bytes that were lost.
+    /// Bytes dropped.
     pub lost: u64,
-    /// Bytes that had to wait until the link was healed.
+    /// Bytes held until the link was healed.
     pub held: u64,
-    /// Bytes that were delayed.
+    /// Bytes delayed.
     pub delayed: u64,
 }
 
+/// Counters behind [`Marks`].
 #[derive(Debug, Default)]
 struct Counters {
     connections: AtomicU64,
@@ -89,6 +91,7 @@ struct Counters {
     delayed: AtomicU64,
 }
 
+/// State shared by all clones of a [`Link`].
 #[derive(Debug)]
 struct Inner {
     from: String,
@@ -107,24 +110,24 @@ impl Inner {
     }
 }
 
-/// The way from one party to another. Clones are the same link.
+/// A network link from one party to another. Clones share the link.
 #[derive(Clone, Debug)]
 pub struct Link(Arc<Inner>);
 
 impl Link {
-    /// What the one party connects to in the other's place.
+    /// Returns the address to use in place of the target's.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }
 
-    /// Who connects, and to whom.
+    /// Returns the names of the connecting party and of the target.
     #[must_use]
     pub fn parties(&self) -> (&str, &str) {
         (&self.0.from, &self.0.to)
     }
 
-    /// What it has done so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn marks(&self) -> Marks {
         let Counters { connections, refused, cut, broken, delivered, lost, held, delayed } = &self.0.counters;
@@ -141,46 +144,46 @@ impl Link {
         }
     }
 
-    /// New connections go to this address: the other party has moved.
+    /// Directs new connections to this address, after the target has moved.
     pub fn retarget(&self, target: SocketAddr) {
         self.0.state.send_modify(|state| state.target = target);
     }
 
-    /// Every connection breaks, and new ones are refused.
+    /// Breaks every connection and refuses new ones.
     pub fn cut(&self) {
         self.0.state.send_modify(|state| state.cut = true);
     }
 
-    /// Bytes of one direction are lost, without a word to anybody.
+    /// Drops the bytes of one direction silently.
     pub fn lose(&self, way: Way) {
         self.0.set(way, Flow::Lost);
     }
 
-    /// Bytes of both directions wait until the link is healed.
+    /// Holds the bytes of both directions until the link is healed.
     pub fn hold(&self) {
         self.0.set(Way::There, Flow::Held);
         self.0.set(Way::Back, Flow::Held);
     }
 
-    /// Small pieces of one direction pass; from the first large one on its bytes wait until the link is healed. Who says something large is caught saying it,
-    /// whatever it asked before.
+    /// Lets small pieces of one direction pass and holds all bytes from the first large piece on. This interrupts a party in the middle of a large message after any number of
+    /// small ones.
     pub fn hold_from_large(&self, way: Way) {
         self.0.set(way, Flow::HeldFromLarge);
     }
 
-    /// Bytes of both directions come later, in order.
+    /// Delays the bytes of both directions, in order.
     pub fn delay(&self, by: Duration) {
         self.0.set(Way::There, Flow::Late(by));
         self.0.set(Way::Back, Flow::Late(by));
     }
 
-    /// All is well again.
+    /// Ends all faults of the link.
     pub fn heal(&self) {
         self.0.state.send_modify(|state| *state = State { cut: false, there: Flow::Pass, back: Flow::Pass, ..*state });
     }
 }
 
-/// All links of a test. They end with it.
+/// All links of a test; dropping the value closes them.
 #[derive(Debug)]
 pub struct Chaos {
     runtime: Option<Runtime>,
@@ -194,20 +197,20 @@ impl Default for Chaos {
 }
 
 impl Chaos {
-    /// No links yet.
+    /// Creates a network without links.
     ///
     /// # Panics
-    /// When a thread cannot be had.
+    /// When a thread cannot be started.
     #[must_use]
     pub fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         Self { runtime: Some(runtime.expect("a runtime")), links: Mutex::default() }
     }
 
-    /// Makes a link from one party to another, who is at `target`.
+    /// Creates a link from one party to another, which listens at `target`.
     ///
     /// # Panics
-    /// When no port can be had.
+    /// When no port is available.
     #[must_use]
     pub fn link(&self, from: &str, to: &str, target: SocketAddr) -> Link {
         let (runtime, listener, address) = self.listen();
@@ -220,11 +223,10 @@ impl Chaos {
         link
     }
 
-    /// An HTTP proxy of one party: what it connects to by name goes over its link to who is called so. For parties of whom all others must know the
-    /// same address.
+    /// Starts an HTTP proxy for one party: connections to a name go over the party's link to the party of that name. For programs whose peers must all know the same address.
     ///
     /// # Panics
-    /// When no port can be had.
+    /// When no port is available.
     #[must_use]
     pub fn proxy(&self, links: Vec<Link>) -> SocketAddr {
         let (runtime, listener, address) = self.listen();
@@ -240,7 +242,7 @@ impl Chaos {
         (runtime, listener, address)
     }
 
-    /// The links between two sets of parties, whoever connects: what a partition of them cuts.
+    /// Returns the links between two sets of parties, in both directions: the links to cut for a partition.
     #[must_use]
     pub fn between(&self, some: &[&str], others: &[&str]) -> Vec<Link> {
         let apart = |link: &&Link| {

@@ -1,4 +1,4 @@
-//! A real `oarlock up`.
+//! [`Cluster`]: a running `oarlock up`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,23 +12,23 @@ use crate::http::{Http, Who};
 use crate::wait::eventually;
 use crate::{Kubectl, binary, process};
 
-/// Names the environment variable with flags for every [`Cluster::up`], so that a suite can run under another setting.
+/// Environment variable with flags for every [`Cluster::up`], so that a suite can run with other settings.
 pub const FLAGS: &str = "OARLOCK_TEST_FLAGS";
 
-/// One `oarlock up` over a data directory of its own. Dropping it ends the process and, when the test is failing, shows its log.
+/// One `oarlock up` with a data directory of its own. Dropping the value ends the process and, when the test is failing, prints its log.
 #[derive(Debug)]
 pub struct Cluster {
     dir: TempDir,
     flags: Vec<String>,
-    /// None while it is down.
+    /// `None` while the process is stopped.
     child: Option<Child>,
 }
 
 impl Cluster {
-    /// Starts `oarlock up --data-dir <temporary> <flags>`, with `--port 0` unless a flag says otherwise, and waits until it is ready.
+    /// Starts `oarlock up --data-dir <temporary> <flags>`, with `--port 0` unless a flag sets the port, and waits until the server is ready.
     ///
     /// # Panics
-    /// When the program is missing, ends, or does not become ready.
+    /// When the program is missing, exits, or does not become ready.
     #[must_use]
     pub fn up(flags: &[&str]) -> Self {
         let dir = tempfile::Builder::new().prefix("oarlock-test-").tempdir().expect("a temporary directory");
@@ -39,7 +39,7 @@ impl Cluster {
         cluster
     }
 
-    /// As [`Cluster::up`], over a data directory that holds `file` with `content`, as another process has left it.
+    /// As [`Cluster::up`], with a data directory that already holds `file` with `content`, as left by another process.
     ///
     /// # Panics
     /// As [`Cluster::up`], and when the file cannot be written.
@@ -54,7 +54,7 @@ impl Cluster {
         cluster
     }
 
-    /// Another API server, and nothing else, with the same authorities and token key and `flags`: as an operator adds one.
+    /// Starts another API server with the same authorities and token key and with `flags`, as an operator adds one.
     ///
     /// # Panics
     /// As [`Cluster::up`].
@@ -73,19 +73,19 @@ impl Cluster {
         replica
     }
 
-    /// An API server and nothing else, in memory.
+    /// Starts an API server alone, in memory.
     #[must_use]
     pub fn api_only() -> Self {
         Self::up(&["--ephemeral", "--disable", "scheduler,controller-manager,kubelet"])
     }
 
-    /// Starts it (again) over the same data directory and waits until it is ready.
+    /// Starts the process with the same data directory and waits until the server is ready.
     ///
     /// # Panics
-    /// As [`Cluster::up`], and when it runs already.
+    /// As [`Cluster::up`], and when the process is already running.
     pub fn start(&mut self) {
         assert!(self.child.is_none(), "it runs already");
-        // The new process writes a new file, so that the line waited for is never the old one's.
+        // Each process writes a new file, so the awaited line cannot be an old one.
         let said = File::create(self.said()).expect("a file for its output");
         let log = File::options().create(true).append(true).open(self.log()).expect("a file for its log");
         let mut command = Command::new(binary::oarlock());
@@ -115,86 +115,86 @@ impl Cluster {
         });
     }
 
-    /// Lets later starts have these flags, and the port that it has now.
+    /// Sets the flags of later starts, together with the current port.
     ///
     /// # Panics
-    /// When its kubeconfig names no port.
+    /// When the kubeconfig names no port.
     pub fn from_now_on(&mut self, flags: &[&str]) {
         let http = self.http(Who::Anonymous);
         let port = http.address().rsplit(':').next().expect("a port");
         self.flags = flags.iter().chain(&["--port", port]).map(|flag| (*flag).to_owned()).collect();
     }
 
-    /// Ends it with SIGKILL, as a power switch would, and waits until it is gone.
+    /// Ends the process with SIGKILL, like a power failure, and waits for its end.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When the process is not running.
     pub fn kill(&mut self) {
         let mut child = self.child.take().expect("it runs");
         child.kill().expect("SIGKILL");
         child.wait().expect("its end");
     }
 
-    /// Sends it a signal.
+    /// Sends the process a signal.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When the process is not running.
     pub fn signal(&self, signal: Signal) {
         process::send(self.child.as_ref().expect("it runs"), signal).expect("it takes the signal");
     }
 
-    /// Ends it with SIGTERM and waits; its exit code, or `None` when it had to be killed.
+    /// Ends the process with SIGTERM and waits; returns the exit code, or `None` when the process had to be killed.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When the process is not running.
     pub fn stop(&mut self) -> Option<i32> {
         process::end(&mut self.child.take().expect("it runs"))
     }
 
-    /// Waits until it ends by itself; its exit code, if it was not a signal.
+    /// Waits until the process ends by itself; returns the exit code, unless a signal ended the process.
     ///
     /// # Panics
-    /// When it does not run, or goes on for long.
+    /// When the process is not running, or does not end in time.
     pub fn wait_for_end(&mut self) -> Option<i32> {
         process::wait_for_end(&mut self.child.take().expect("it runs"))
     }
 
-    /// Its process id.
+    /// Returns the process id.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When the process is not running.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// Whether the process still runs.
+    /// Whether the process is running.
     ///
     /// # Panics
-    /// When its state cannot be read.
+    /// When the process's state cannot be read.
     pub fn runs(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| child.try_wait().expect("its state").is_none())
     }
 
-    /// Where it keeps everything.
+    /// Returns the data directory.
     #[must_use]
     pub fn data_dir(&self) -> DataDir {
         DataDir::new(self.dir.path().join("data"))
     }
 
-    /// The user's kubeconfig.
+    /// Returns the path of the user's kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.data_dir().kubeconfig()
     }
 
-    /// kubectl as the cluster's administrator.
+    /// Returns a kubectl with the administrator's kubeconfig.
     #[must_use]
     pub fn kubectl(&self) -> Kubectl {
         Kubectl::new(&self.kubeconfig())
     }
 
-    /// A raw HTTP client.
+    /// Returns a raw HTTP client.
     ///
     /// # Panics
     /// When the kubeconfig cannot be read.
@@ -204,23 +204,23 @@ impl Cluster {
         Http::new(&endpoint.expect("the kubeconfig"), who)
     }
 
-    /// A file in a directory that goes with the cluster, for manifests.
+    /// Writes a file, such as a manifest, to a directory that is deleted with the cluster.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         std::fs::write(&path, content).expect("a temporary file");
         path
     }
 
-    /// All that it has logged.
+    /// Returns the whole log.
     #[must_use]
     pub fn said_in_log(&self) -> String {
         std::fs::read_to_string(self.log()).unwrap_or_default()
     }
 
-    /// The last lines of its log.
+    /// Returns the last lines of the log.
     #[must_use]
     pub fn log_tail(&self) -> String {
         process::tail(&self.said_in_log())
@@ -246,10 +246,10 @@ impl Drop for Cluster {
     }
 }
 
-/// The text of a file.
+/// Reads a text file.
 ///
 /// # Panics
-/// When it cannot be read.
+/// When the file cannot be read.
 #[must_use]
 pub fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -1,9 +1,9 @@
-//! Damaged input: what a decoder must refuse or read soundly, and never panic at.
+//! Damaged input, which a decoder must refuse or decode without a panic.
 
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// Bytes that decoders care about.
+/// Byte sequences with a meaning for decoders.
 const FRAGMENTS: [&[u8]; 32] = [
     b"{",
     b"}",
@@ -39,18 +39,18 @@ const FRAGMENTS: [&[u8]; 32] = [
     b"$patch",
 ];
 
-/// `count` damaged copies of an input, the same ones for the same seed.
+/// Returns `count` damaged copies of an input; the same seed gives the same copies.
 pub fn damaged(seed: u64, whole: &[u8], count: usize) -> impl Iterator<Item = Vec<u8>> {
     let mut rng = StdRng::seed_from_u64(seed);
     (0..count).map(move |_| damage(&mut rng, whole))
 }
 
-/// As [`damaged`], for decoders of text: what is not UTF-8 is replaced.
+/// As [`damaged`], for text decoders: invalid UTF-8 is replaced.
 pub fn damaged_text(seed: u64, whole: &str, count: usize) -> impl Iterator<Item = String> {
     damaged(seed, whole.as_bytes(), count).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Some bytes changed, removed, doubled, or swapped for fragments that decoders care about.
+/// Changes, removes or doubles some bytes, or replaces them by fragments with a meaning for decoders.
 fn damage(rng: &mut StdRng, whole: &[u8]) -> Vec<u8> {
     let mut out = whole.to_vec();
     for _ in 0..rng.random_range(1..5) {

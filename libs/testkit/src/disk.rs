@@ -1,6 +1,6 @@
-//! A disk that is slow, or fails, under one running process.
+//! Disk faults (slow or failing) for one running process.
 //!
-//! strace does it to the syncs that the process itself makes, so that neither a file system nor root is needed.
+//! strace injects the faults into the process's own sync calls, so neither a special file system nor root is needed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use tempfile::NamedTempFile;
 
 use crate::{Process, wait};
 
-/// Every call with which a program makes sure that data is on its disk.
+/// All system calls with which a program makes data durable.
 const SYNCS: &str = "fdatasync,fsync,sync_file_range,msync";
 
-/// A fault under one process; its disk is well again when this is dropped.
+/// A disk fault for one process; dropping the value ends the fault.
 #[derive(Debug)]
 pub struct Disk {
-    // Dropped first: a tracer that ends lets the process go on.
+    // Dropped first: the process continues when its tracer has ended.
     _strace: Process,
     calls: NamedTempFile,
 }
 
 impl Disk {
-    /// Whether processes of ours can be given such a disk here.
+    /// Checks that disk faults can be injected on this machine.
     ///
     /// # Errors
-    /// Why not: no strace, or the system does not let one process trace another.
+    /// The reason: strace is missing, or the system does not let one process trace another.
     pub fn available() -> Result<(), String> {
         let mut victim = Command::new("sleep");
         victim.arg("60");
@@ -32,7 +32,7 @@ impl Disk {
         Self::slow(victim.id(), Duration::ZERO).map(drop)
     }
 
-    /// Every sync of a process takes so much longer.
+    /// Delays every sync of a process.
     ///
     /// # Errors
     /// As [`Disk::available`].
@@ -40,7 +40,7 @@ impl Disk {
         Self::inject(process, &format!("delay_exit={}", by.as_micros()))
     }
 
-    /// No sync of a process is done: each one is told of an input/output error.
+    /// Makes every sync of a process fail with an I/O error.
     ///
     /// # Errors
     /// As [`Disk::available`].
@@ -69,10 +69,10 @@ impl Disk {
         Ok(Self { _strace: strace, calls })
     }
 
-    /// Syncs that it made slow, or refused.
+    /// Returns the number of delayed or failed syncs.
     ///
     /// # Panics
-    /// When strace's own file cannot be read.
+    /// When strace's output file cannot be read.
     #[must_use]
     pub fn marks(&self) -> u64 {
         let calls = std::fs::read_to_string(self.calls.path()).expect("what strace wrote");

@@ -1,4 +1,4 @@
-//! A real etcd cluster on the loopback address.
+//! [`Etcd`]: a real etcd cluster on the loopback address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -12,30 +12,31 @@ use tempfile::TempDir;
 use crate::chaos::Chaos;
 use crate::{Process, port, programs, wait};
 
-/// What a member says when it takes requests.
-const READY: &str = "ready to serve client requests";
+/// Log message of a member that accepts requests.
+const READY_MESSAGE: &str = "ready to serve client requests";
 
-/// The clients' side of a cluster with TLS, PEM.
+/// TLS credentials for clients of a cluster, PEM.
 #[derive(Clone, Debug)]
 pub struct Secured {
-    /// Who signed the members' certificates.
+    /// Certificate authority of the members.
     pub authority: String,
-    /// A client's certificate.
+    /// Client certificate.
     pub certificate: String,
-    /// Its key.
+    /// Key of the client certificate.
     pub key: String,
 }
 
+/// One member: its ports and its process while running.
 #[derive(Debug)]
 struct Member {
     client: u16,
     raft: u16,
-    /// Its way to the others, where that is not straight.
+    /// Proxy for the member's connections to other members, if any.
     proxy: Option<SocketAddr>,
     process: Option<Process>,
 }
 
-/// Some members of one cluster; they end with this value.
+/// Running members of one etcd cluster; dropping the value ends them.
 #[derive(Debug)]
 pub struct Etcd {
     program: PathBuf,
@@ -46,30 +47,30 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Starts so many members of upstream's current release and waits until they serve.
+    /// Starts this number of members of upstream's current release and waits until they are ready.
     ///
     /// # Errors
-    /// Why it cannot be built here.
+    /// Why etcd cannot be built here.
     pub fn start(count: usize) -> Result<Self, String> {
         Self::of("etcd", count, false, &[])
     }
 
-    /// Starts members of a program that `cargo xtask peer build` knows, with TLS or without, and with further flags.
+    /// Starts members of a program known to `cargo xtask peer build`, with or without TLS, with further flags.
     ///
     /// # Errors
-    /// Why it cannot be built here.
+    /// Why the program cannot be built here.
     ///
     /// # Panics
-    /// When it does not serve.
+    /// When the cluster does not become ready.
     pub fn of(program: &str, count: usize, secured: bool, flags: &[&str]) -> Result<Self, String> {
         let program = programs(&[program])?.join(program);
         Ok(Self::from_program(program, count, secured, flags))
     }
 
-    /// As [`Etcd::of`], of any executable.
+    /// As [`Etcd::of`], with any executable.
     ///
     /// # Panics
-    /// When it does not serve.
+    /// When the cluster does not become ready.
     #[must_use]
     pub fn from_program(program: PathBuf, count: usize, secured: bool, flags: &[&str]) -> Self {
         let mut etcd = Self::new(program, count, secured, flags);
@@ -77,14 +78,14 @@ impl Etcd {
         etcd
     }
 
-    /// Starts so many members that hear one another over links only: between the parties `m0`, `m1` and so on, each to each. A link carries what
-    /// the member that opened a connection sends, and what it is sent over it.
+    /// Starts members that reach one another only over links, between the parties `m0`, `m1` and so on. A link carries both directions of the connections that its first
+    /// member opens.
     ///
     /// # Errors
-    /// Why it cannot be built here.
+    /// Why etcd cannot be built here.
     ///
     /// # Panics
-    /// When it does not serve.
+    /// When the cluster does not become ready.
     pub fn linked(count: usize, chaos: &Chaos) -> Result<Self, String> {
         let mut etcd = Self::new(programs(&["etcd"])?.join("etcd"), count, false, &[]);
         for from in 0..count {
@@ -109,49 +110,49 @@ impl Etcd {
         Self { program, folder, members, secured, flags }
     }
 
-    /// Starts all members and waits until they serve.
+    /// Starts all members and waits until they are ready.
     fn begin(&mut self, state: &str) {
         (0..self.members.len()).for_each(|index| self.spawn(index, state));
         (0..self.members.len()).for_each(|index| self.wait(index));
     }
 
-    /// The members' client URLs.
+    /// Returns the members' client URLs.
     #[must_use]
     pub fn endpoints(&self) -> Vec<String> {
         self.members.iter().map(|member| format!("{}://127.0.0.1:{}", self.scheme(), member.client)).collect()
     }
 
-    /// What clients need for TLS.
+    /// Returns the TLS credentials for clients, if the cluster uses TLS.
     #[must_use]
     pub fn secured(&self) -> Option<&Secured> {
         self.secured.as_ref()
     }
 
-    /// The client port of a member, and its port for the others.
+    /// Returns a member's client port and peer port.
     #[must_use]
     pub fn ports(&self, index: usize) -> (u16, u16) {
         (self.members[index].client, self.members[index].raft)
     }
 
-    /// The ids of the members that run.
+    /// Returns the process ids of the running members.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.members.iter().filter_map(|member| member.process.as_ref()).map(Process::id).collect()
     }
 
-    /// The id of a member that runs.
+    /// Returns the process id of a running member.
     ///
     /// # Panics
-    /// When it does not.
+    /// When the member is not running.
     #[must_use]
     pub fn id(&self, index: usize) -> u32 {
         self.members[index].process.as_ref().expect("it runs").id()
     }
 
-    /// Waits until a member ends by itself; what it said.
+    /// Waits until a member ends by itself; returns its log.
     ///
     /// # Panics
-    /// When it does not run, or goes on for long.
+    /// When the member is not running, or does not end in time.
     pub fn wait_for_end(&mut self, index: usize) -> String {
         let mut process = self.members[index].process.take().expect("it runs");
         process.wait_for_end();
@@ -161,24 +162,24 @@ impl Etcd {
     /// Ends a member with SIGKILL.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When the member is not running.
     pub fn kill(&mut self, index: usize) {
         self.members[index].process.take().expect("it runs").kill();
     }
 
-    /// Starts a member that was killed, with what it had on its disk, and waits until it serves.
+    /// Starts a killed member with its existing data and waits until the member is ready.
     ///
     /// # Panics
-    /// When it does not serve.
+    /// When the member does not become ready.
     pub fn restart(&mut self, index: usize) {
         self.spawn(index, "existing");
         self.wait(index);
     }
 
-    /// Ends all members and begins them anew with what `etcdctl snapshot save` has put into a file, as operators do.
+    /// Ends all members and starts them from a snapshot file of `etcdctl snapshot save`, as operators do.
     ///
     /// # Panics
-    /// When etcdutl fails, or they do not serve.
+    /// When etcdutl fails, or the members do not become ready.
     pub fn restore(&mut self, file: &Path, flags: &[&str]) {
         let program = programs(&["etcdutl"]).expect("etcd was built").join("etcdutl");
         for index in 0..self.members.len() {
@@ -198,21 +199,21 @@ impl Etcd {
     /// Sends a member a signal.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When the member is not running.
     pub fn signal(&self, index: usize, signal: Signal) {
         self.members[index].process.as_ref().expect("it runs").signal(signal);
     }
 
-    /// What etcdctl says at one member.
+    /// Runs etcdctl against one member and returns its output.
     ///
     /// # Panics
-    /// When it fails.
+    /// When etcdctl fails.
     #[must_use]
     pub fn ctl(&self, index: usize, words: &[&str]) -> String {
         let program = programs(&["etcdctl"]).expect("etcd was built").join("etcdctl");
         let mut command = Command::new(program);
         command.arg("--endpoints").arg(&self.endpoints()[index]).args(words);
-        // By itself it waits for 5 s, and for a connection 2 s.
+        // etcdctl's own limits are 5 s per command and 2 s per connection.
         let patience = format!("{}s", wait::PATIENCE.as_secs());
         command.args(["--command-timeout", &patience, "--dial-timeout", &patience]);
         if self.secured.is_some() {
@@ -226,10 +227,10 @@ impl Etcd {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Lets a member be the leader.
+    /// Transfers the leadership to a member.
     ///
     /// # Panics
-    /// When the others do not want it.
+    /// When the transfer fails.
     pub fn lead(&self, index: usize) {
         let leader = self.leader();
         if leader != index {
@@ -238,10 +239,10 @@ impl Etcd {
         }
     }
 
-    /// The index of the leader, as the members tell.
+    /// Returns the index of the leader, as the members report it.
     ///
     /// # Panics
-    /// When there is none for long.
+    /// When no leader is elected in time.
     #[must_use]
     pub fn leader(&self) -> usize {
         wait::eventually("a leader", || {
@@ -253,10 +254,10 @@ impl Etcd {
         })
     }
 
-    /// What a member tells of itself.
+    /// Returns the status that a member reports.
     ///
     /// # Panics
-    /// When it does not.
+    /// When the member does not answer.
     #[must_use]
     pub fn status(&self, index: usize) -> serde_json::Value {
         let mut said: serde_json::Value =
@@ -273,7 +274,7 @@ impl Etcd {
         peers.join(",")
     }
 
-    /// Where the others find it. A proxy is asked for names only, and for TLS only is it no more than a way.
+    /// Returns the peer URL of a member. Go's HTTP client uses a proxy only for host names, and only TLS goes through it unchanged.
     fn raft(&self, index: usize) -> String {
         let member = &self.members[index];
         match member.proxy {
@@ -313,12 +314,12 @@ impl Etcd {
         let process = self.members[index].process.as_ref().expect("it runs");
         wait::eventually("etcd serves", || {
             let said = process.said();
-            if said.contains(READY) { Ok(()) } else { Err(crate::process::tail(&said)) }
+            if said.contains(READY_MESSAGE) { Ok(()) } else { Err(crate::process::tail(&said)) }
         });
     }
 }
 
-/// An authority, a server's and a client's certificate, in the folder.
+/// Writes an authority, a server certificate and a client certificate to the folder.
 fn certificates(folder: &TempDir) -> Secured {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or(Duration::ZERO);
     let now = UnixTime::since_unix_epoch(now);

@@ -1,4 +1,4 @@
-//! Writes down what clients see, for `oarlock-check` (`docs/operations/histories.md`).
+//! Records what clients observe, for `oarlock-check` (`docs/operations/histories.md`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,10 +11,10 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The annotation with which a recorded write marks its object.
+/// Annotation by which a recorded write marks its object.
 pub const TAG: &str = "oarlock.dev/write";
 
-/// A file of JSON lines, and the one clock of those who write it.
+/// A file of JSON lines with a common clock for all its writers.
 #[derive(Debug)]
 pub struct Recorder {
     started: Instant,
@@ -23,10 +23,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a file. It is not taken away: where a check fails, it is the evidence.
+    /// Creates the file. The file is kept: after a failed check it is the evidence.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When the file cannot be created.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "real clients are timed in real time")]
     pub fn new(path: &Path) -> Self {
@@ -34,7 +34,7 @@ impl Recorder {
         Self { started: Instant::now(), path: path.to_owned(), file: Mutex::new(BufWriter::new(file)) }
     }
 
-    /// Nanoseconds since the recorder began.
+    /// Returns the nanoseconds since the recorder was created.
     #[must_use]
     pub fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -43,24 +43,24 @@ impl Recorder {
     /// Appends a line.
     ///
     /// # Panics
-    /// When it cannot be written: a history with a hole says nothing.
+    /// When the line cannot be written: an incomplete history proves nothing.
     pub fn write(&self, line: &impl Serialize) {
         let mut text = serde_json::to_vec(line).expect("a line is JSON");
         text.push(b'\n');
         self.file.lock().write_all(&text).expect("the history is written");
     }
 
-    /// Its file, with everything written so far in it.
+    /// Returns the path of the file after flushing everything written so far.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn flushed(&self) -> &Path {
         self.file.lock().flush().expect("the history is written");
         &self.path
     }
 }
 
-/// The hash of an object without what depends on how it was asked for: its revision, its kind (items of lists have none).
+/// Hashes an object without the parts that depend on the request: its revision and its kind (list items have none).
 #[must_use]
 pub fn body(object: &Value) -> String {
     let mut object = object.clone();
@@ -74,7 +74,7 @@ pub fn body(object: &Value) -> String {
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The same with fields in alphabetical order, whatever order the JSON library keeps.
+/// Returns the value with fields in alphabetical order, whatever order the JSON library keeps.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -86,16 +86,16 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// The mark of the write that made this object.
+/// Returns the mark of the write that produced this object.
 #[must_use]
 pub fn tag(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][TAG].as_str()
 }
 
-/// The revision of an object or a list.
+/// Returns the revision of an object or a list.
 ///
 /// # Panics
-/// When it has none: no server of ours or upstream's answers so.
+/// When the revision is missing: neither Oarlock nor upstream answers without one.
 #[must_use]
 pub fn revision(object: &Value) -> u64 {
     let text = object["metadata"]["resourceVersion"].as_str();

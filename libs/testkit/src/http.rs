@@ -1,4 +1,4 @@
-//! A raw HTTP/1.1 client over TLS: one connection a request, every byte as the test wants it, streams read as they come.
+//! A raw HTTP/1.1 client over TLS: one connection per request, full control of every byte, streams read as they arrive.
 
 mod answer;
 
@@ -16,35 +16,35 @@ pub use answer::{Answer, Stream};
 
 use crate::wait::PATIENCE;
 
-/// As whom to call.
+/// Credential of a request.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a test makes a handful")]
 pub enum Who {
-    /// As the kubeconfig says.
+    /// The kubeconfig's credential.
     Admin,
-    /// Without any credential.
+    /// No credential.
     Anonymous,
-    /// With a client certificate.
+    /// A client certificate.
     Certificate(CertificateDer<'static>, KeyPair),
-    /// With a bearer token.
+    /// A bearer token.
     Token(String),
 }
 
-/// The client. It verifies the server as the kubeconfig says.
+/// A raw HTTP client, which verifies the server as the kubeconfig says.
 #[derive(Clone, Debug)]
 pub struct Http {
     authority: String,
     config: Arc<ClientConfig>,
     token: Option<String>,
-    /// No byte for so long is a failure.
+    /// Longest silence before a request fails.
     patience: Duration,
 }
 
 impl Http {
-    /// A client of the server of `endpoint`.
+    /// Creates a client of the server of `endpoint`.
     ///
     /// # Panics
-    /// When its certificates are no certificates.
+    /// When the kubeconfig's certificates are invalid.
     #[must_use]
     pub fn new(endpoint: &Endpoint, who: Who) -> Self {
         let trust = match &endpoint.trust {
@@ -71,71 +71,71 @@ impl Http {
         Self { authority: endpoint.authority().to_owned(), config: Arc::new(config), token, patience: PATIENCE }
     }
 
-    /// The same over another way to the server, or to another of the same names.
+    /// Returns the client with another address of the server, or of a server with the same names.
     #[must_use]
     pub fn at(&self, address: SocketAddr) -> Self {
         Self { authority: address.to_string(), ..self.clone() }
     }
 
-    /// The same, for which this much silence is a failure.
+    /// Returns the client with another limit for silence.
     #[must_use]
     pub fn patience(&self, patience: Duration) -> Self {
         Self { patience, ..self.clone() }
     }
 
-    /// The server's host and port.
+    /// Returns the server's host and port.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.authority
     }
 
-    /// GET of a path with its query.
+    /// Sends a GET for a path with query.
     ///
     /// # Panics
-    /// When there is no answer.
+    /// When no answer arrives.
     #[must_use]
     pub fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[], b"")
     }
 
-    /// GET that may find nobody at home.
+    /// Sends a GET to a server that may be unreachable.
     ///
     /// # Errors
-    /// When there is no connection or no answer.
+    /// When the connection fails or no answer arrives.
     pub fn try_get(&self, path: &str) -> io::Result<Answer> {
         self.try_send("GET", path, &[], b"")
     }
 
-    /// A request with a JSON body.
+    /// Sends a request with a JSON body.
     ///
     /// # Panics
-    /// When there is no answer.
+    /// When no answer arrives.
     #[must_use]
     pub fn json(&self, method: &str, path: &str, body: &serde_json::Value) -> Answer {
         self.send(method, path, &[("Content-Type", "application/json")], body.to_string().as_bytes())
     }
 
-    /// A request, all of it as given.
+    /// Sends a request exactly as given.
     ///
     /// # Panics
-    /// When there is no answer.
+    /// When no answer arrives.
     #[must_use]
     pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         self.try_send(method, path, headers, body).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
     }
 
-    /// A request that may find nobody at home.
+    /// Sends a request to a server that may be unreachable.
     ///
     /// # Errors
-    /// When there is no connection or no answer.
+    /// When the connection fails or no answer arrives.
     pub fn try_send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Answer> {
         self.open(method, path, headers, body)?.finish()
     }
 
-    /// A request whose answer is read bit by bit.
+    /// Sends a request whose answer is read as a stream.
     ///
     /// # Errors
-    /// When there is no connection, or what comes is no HTTP.
+    /// When the connection fails, or the answer is not HTTP.
     pub fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Stream> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.authority);
         if let Some(token) = &self.token {
@@ -151,10 +151,10 @@ impl Http {
         self.raw(head.as_bytes(), body)
     }
 
-    /// Bytes as they are, a request or none.
+    /// Sends raw bytes, which need not be a valid request.
     ///
     /// # Errors
-    /// When there is no connection, or what comes back is no HTTP.
+    /// When the connection fails, or the answer is not HTTP.
     pub fn raw(&self, head: &[u8], body: &[u8]) -> io::Result<Stream> {
         let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
@@ -166,13 +166,13 @@ impl Http {
         let session = ClientConnection::new(self.config.clone(), name).map_err(io::Error::other)?;
         let mut tls = StreamOwned::new(session, tcp);
         tls.write_all(head)?;
-        // A server that refuses a large body answers and closes without reading it: what it said counts.
+        // A server that refuses a large body answers and closes without reading it: its answer counts.
         let written = tls.write_all(body).and_then(|()| tls.flush());
         Stream::read_head(Connection(tls)).map_err(|error| written.err().unwrap_or(error))
     }
 }
 
-/// A TLS connection; its end without a farewell is an end like any other (the length of an answer is checked elsewhere).
+/// A TLS connection. An end without `close_notify` counts as a normal end (an answer's length is checked elsewhere).
 pub(crate) struct Connection(StreamOwned<ClientConnection, TcpStream>);
 
 impl Read for Connection {

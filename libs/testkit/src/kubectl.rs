@@ -1,4 +1,4 @@
-//! Real kubectl, with a transcript.
+//! Runs the real kubectl and prints a transcript.
 
 mod following;
 
@@ -10,7 +10,7 @@ pub use self::following::Following;
 use crate::binary;
 use crate::wait::eventually;
 
-/// Runs kubectl against one cluster. Every command and its answer is printed, so that a failing test shows the whole session.
+/// Runner of kubectl against one cluster. Every command and its output is printed, so that a failing test shows the whole session.
 #[derive(Clone, Debug)]
 pub struct Kubectl {
     program: PathBuf,
@@ -20,24 +20,24 @@ pub struct Kubectl {
 }
 
 impl Kubectl {
-    /// kubectl with this kubeconfig.
+    /// Creates a runner with this kubeconfig.
     ///
     /// # Panics
-    /// When the machine has no kubectl.
+    /// When kubectl is not installed.
     #[must_use]
     pub fn new(kubeconfig: &Path) -> Self {
         Self::of(&binary::kubectl(), kubeconfig)
     }
 
-    /// Another kubectl than the machine's.
+    /// Creates a runner of another kubectl than the machine's.
     #[must_use]
     pub fn of(program: &Path, kubeconfig: &Path) -> Self {
-        // Its cache of discovery is per host and port: a later test on the same port must not find this one's.
+        // kubectl caches discovery per host and port: a later test on the same port must not find this cache.
         let home = kubeconfig.parent().unwrap_or(Path::new("/tmp")).join("kubectl-home");
         Self { program: program.to_owned(), kubeconfig: kubeconfig.to_owned(), home, more: Vec::new() }
     }
 
-    /// The same with one more variable in its environment.
+    /// Returns the runner with one more environment variable.
     #[must_use]
     pub fn with_env(&self, name: &str, value: &str) -> Self {
         let mut other = self.clone();
@@ -45,14 +45,14 @@ impl Kubectl {
         other
     }
 
-    /// Gives a program that will call kubectl the environment for it.
+    /// Sets the environment for kubectl on a program that will call kubectl.
     pub fn configure(&self, command: &mut Command) {
         command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home).env("KUBECTL_KUBERC", "false");
         command.env_remove("HTTPS_PROXY").env_remove("https_proxy");
         command.envs(self.more.iter().map(|(name, value)| (name, value)));
     }
 
-    /// Runs a command line (words are split at blanks; quotes `'` keep blanks).
+    /// Runs a command line (words are split at spaces; single quotes keep spaces).
     ///
     /// # Panics
     /// When kubectl cannot be started.
@@ -60,14 +60,14 @@ impl Kubectl {
         self.run_with(line, "")
     }
 
-    /// The same with something on its standard input.
+    /// Runs a command line with this standard input.
     ///
     /// # Panics
     /// When kubectl cannot be started.
     pub fn run_with(&self, line: &str, input: &str) -> Ran {
         let mut child = self.spawn(line);
         let mut stdin = child.stdin.take().expect("a pipe");
-        // kubectl may end without reading; the answer then says why.
+        // kubectl may exit without reading its input; its output then says why.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         let output = child.wait_with_output().expect("kubectl ends");
@@ -81,19 +81,19 @@ impl Kubectl {
         ran
     }
 
-    /// Runs a command line that must succeed; its standard output.
+    /// Runs a command line that must succeed; returns its standard output.
     ///
     /// # Panics
-    /// When it fails.
+    /// When the command fails.
     #[track_caller]
     pub fn ok(&self, line: &str) -> String {
         self.run(line).ok().out
     }
 
-    /// Runs a command until its answer is right.
+    /// Repeats a command until its output satisfies the condition.
     ///
     /// # Panics
-    /// When it is not in time.
+    /// When the output does not do so in time.
     pub fn until(&self, line: &str, right: impl Fn(&str) -> bool) -> String {
         eventually(line, || {
             let ran = self.run(line);
@@ -101,7 +101,7 @@ impl Kubectl {
         })
     }
 
-    /// Starts a command that goes on until what it waits for is there, or until it is dropped.
+    /// Starts a command that runs until its condition is met or the value is dropped.
     ///
     /// # Panics
     /// When kubectl cannot be started.
@@ -110,15 +110,15 @@ impl Kubectl {
         Following::start(self.command(line), line)
     }
 
-    /// Runs a command until its output holds every one of these texts.
+    /// Repeats a command until its output contains all of these texts.
     ///
     /// # Panics
-    /// When it is not in time.
+    /// When the output does not do so in time.
     pub fn until_says<const N: usize>(&self, line: &str, texts: [&str; N]) -> String {
         self.until(line, |out| texts.iter().all(|text| out.contains(text)))
     }
 
-    /// Starts a command whose output is read while it runs; the caller ends it.
+    /// Starts a command whose output is read while the command runs; the caller ends the command.
     ///
     /// # Panics
     /// When kubectl cannot be started.
@@ -155,24 +155,24 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// The command line.
     pub line: String,
-    /// Its exit code, -1 when a signal ended it.
+    /// Exit code; -1 when a signal ended the command.
     pub code: i32,
-    /// Its standard output.
+    /// Standard output.
     pub out: String,
-    /// Its standard error.
+    /// Standard error.
     pub err: String,
 }
 
 impl Ran {
-    /// Itself, if it succeeded.
+    /// Returns the result if the command succeeded.
     ///
     /// # Panics
-    /// When it failed.
+    /// When the command failed.
     #[track_caller]
     #[must_use = "use Kubectl::ok when only success counts"]
     pub fn ok(self) -> Self {
@@ -180,10 +180,10 @@ impl Ran {
         self
     }
 
-    /// Asserts that it succeeded and that its output holds every one of these texts.
+    /// Asserts that the command succeeded and that its output contains all of these texts.
     ///
     /// # Panics
-    /// When it did not.
+    /// When the assertion fails.
     #[track_caller]
     pub fn says<'a>(self, texts: impl IntoIterator<Item = &'a str>) -> Self {
         let ran = self.ok();
@@ -193,10 +193,10 @@ impl Ran {
         ran
     }
 
-    /// Asserts that it failed and that its error output holds this text.
+    /// Asserts that the command failed and that its error output contains this text.
     ///
     /// # Panics
-    /// When it did not.
+    /// When the assertion fails.
     #[track_caller]
     pub fn fails(self, text: &str) -> Self {
         assert!(self.code != 0, "it should have failed\n{self}");
@@ -204,10 +204,10 @@ impl Ran {
         self
     }
 
-    /// Asserts its whole output, trailing blanks aside.
+    /// Asserts the whole output, except trailing whitespace.
     ///
     /// # Panics
-    /// When it is another.
+    /// When the output differs.
     #[track_caller]
     pub fn is(self, text: &str) -> Self {
         let ran = self.ok();

@@ -1,20 +1,20 @@
-//! What several test crates share: real binaries, ports, temporary directories.
+//! Tools shared by test crates: real programs, ports, faults, workloads and waiting.
 //!
-//! - [`Cluster`] is a real `oarlock up` in a process of its own, ended by its own pid.
-//! - [`Kubectl`] runs real `kubectl` against it and keeps a transcript.
-//! - [`Etcd`] is a real etcd cluster, each member a process that can be killed and stopped.
-//! - [`nats::Nats`] is a real nats-server, which can be killed, stopped and started again.
-//! - [`Peer`] is upstream's own control plane; [`Process`] any further program.
-//! - [`http::Http`] is a raw HTTP/1.1 client over TLS, for what well-behaved clients never send.
-//! - [`chaos::Chaos`] is the network between it and others, to be broken.
-//! - [`Disk`] is a disk that is slow or fails, under one running process.
-//! - [`workload::Workload`] is what its clients do; [`history::Recorder`] writes down what they see.
-//! - [`wait`] waits for conditions, never for time.
-//! - [`port::own`] is a port that a program keeps.
-//! - [`skipped!`] says that a test is left out here, and why; `cargo xtask ci` lists them all in the end.
-//! - [`damaged`] is input for decoders that was tampered with.
+//! - [`Cluster`] is a real `oarlock up` in a process of its own, ended by its pid.
+//! - [`Kubectl`] runs the real `kubectl` against a cluster and prints a transcript.
+//! - [`Etcd`] is a real etcd cluster whose members can be killed and stopped.
+//! - [`nats::Nats`] is a real nats-server that can be killed, stopped and restarted.
+//! - [`Peer`] is upstream's own control plane; [`Process`] is any other program.
+//! - [`http::Http`] is a raw HTTP/1.1 client over TLS, for requests that well-behaved clients never send.
+//! - [`chaos::Chaos`] is a network between programs with faults that a test controls.
+//! - [`Disk`] is a slow or failing disk for one running process.
+//! - [`workload::Workload`] runs clients; [`history::Recorder`] records what they observe.
+//! - [`wait`] waits for conditions, never for a fixed time.
+//! - [`port::own`] reserves a port for a program.
+//! - [`skipped!`] reports that a test is skipped, and why; `cargo xtask ci` lists all such reports at its end.
+//! - [`damaged`] produces damaged input for decoders.
 //!
-//! Everything here blocks and panics: a failure is a failure of the test that called.
+//! All functions block, and panic on failure: the failure is that of the calling test.
 #![allow(
     clippy::panic,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! A real nats-server on the loopback address.
+//! [`Nats`]: a real nats-server on the loopback address.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 
 use crate::{Process, port, programs, wait};
 
-/// What it says when it takes connections.
-const READY: &str = "Server is ready";
+/// Log message of a server that accepts connections.
+const READY_MESSAGE: &str = "Server is ready";
 
-/// One server; it ends with this value.
+/// A running nats-server; dropping the value ends it.
 #[derive(Debug)]
 pub struct Nats {
     program: PathBuf,
@@ -25,13 +25,13 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// Starts one with this configuration, besides where it listens, and waits until it serves.
+    /// Starts a server with this configuration, to which the listen address is added, and waits until the server is ready.
     ///
     /// # Errors
-    /// Why it cannot be built here.
+    /// Why nats-server cannot be built here.
     ///
     /// # Panics
-    /// When it does not serve.
+    /// When the server does not become ready.
     pub fn start(configuration: &str) -> Result<Self, String> {
         let nats = Self::new()?;
         Ok(nats.begin(configuration))
@@ -40,10 +40,10 @@ impl Nats {
     /// As [`Nats::start`], with TLS.
     ///
     /// # Errors
-    /// Why it cannot be built here.
+    /// Why nats-server cannot be built here.
     ///
     /// # Panics
-    /// When it does not serve.
+    /// When the server does not become ready.
     pub fn secured(configuration: &str) -> Result<Self, String> {
         let mut nats = Self::new()?;
         nats.authority = Some(certificates(&nats.folder));
@@ -65,80 +65,80 @@ impl Nats {
         self
     }
 
-    /// Writes another configuration, for the next start.
+    /// Replaces the configuration for the next start.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// When the configuration cannot be written.
     pub fn configure(&self, configuration: &str) {
         let text = format!("listen: \"127.0.0.1:{}\"\n{configuration}", self.port);
         std::fs::write(self.folder.path().join("nats.conf"), text).expect("its configuration");
     }
 
-    /// Its address.
+    /// Returns the server's address.
     #[must_use]
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// Its process, while it runs.
+    /// Returns the server's process while it runs.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.process.as_ref().map(Process::id)
     }
 
-    /// Who signed its certificate, PEM.
+    /// Returns the certificate authority of the server, PEM.
     #[must_use]
     pub fn authority(&self) -> Option<&str> {
         self.authority.as_deref()
     }
 
-    /// Starts it again, at the same address, and waits until it serves.
+    /// Restarts the server at the same address and waits until the server is ready.
     ///
     /// # Panics
-    /// When it does not.
+    /// When the server does not become ready.
     pub fn restart(&mut self) {
         let mut command = Command::new(&self.program);
         command.arg("--config").arg(self.folder.path().join("nats.conf"));
         let process = Process::start(command, "nats-server");
         wait::eventually("nats-server serves", || {
             let said = process.said();
-            if said.contains(READY) { Ok(()) } else { Err(crate::process::tail(&said)) }
+            if said.contains(READY_MESSAGE) { Ok(()) } else { Err(crate::process::tail(&said)) }
         });
         self.process = Some(process);
     }
 
-    /// Ends it with SIGKILL.
+    /// Ends the server with SIGKILL.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When the server is not running.
     pub fn kill(&mut self) {
         self.process.take().expect("it runs").kill();
     }
 
-    /// Ends it in order.
+    /// Shuts the server down with SIGTERM.
     pub fn stop(&mut self) {
         drop(self.process.take());
     }
 
-    /// Sends it a signal.
+    /// Sends the server a signal.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When the server is not running.
     pub fn signal(&self, signal: Signal) {
         self.process.as_ref().expect("it runs").signal(signal);
     }
 
-    /// What it has said.
+    /// Returns the server's log.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When the server is not running.
     #[must_use]
     pub fn said(&self) -> String {
         self.process.as_ref().expect("it runs").said()
     }
 }
 
-/// A server's certificate, in the folder; its authority.
+/// Writes a server certificate to the folder; returns its authority.
 fn certificates(folder: &TempDir) -> String {
     let now = UnixTime::since_unix_epoch(SystemTime::UNIX_EPOCH.elapsed().unwrap_or(Duration::ZERO));
     let authority = Authority::create("nats-ca", now).expect("an authority");

@@ -1,4 +1,4 @@
-//! Upstream's own programs, which `cargo xtask peer` builds and runs.
+//! [`Peer`]: upstream's own programs, built and run by `cargo xtask peer`.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use tempfile::TempDir;
 use crate::http::{Http, Who};
 use crate::{Kubectl, binary};
 
-/// Builds some of upstream's programs and returns the folder that holds them.
+/// Builds some of upstream's programs and returns the folder with the executables.
 ///
 /// # Errors
-/// Why they cannot be built here: a machine without Go, or without the modules and a way to them.
+/// Why the programs cannot be built here: Go is missing, or its modules are and cannot be downloaded.
 ///
 /// # Panics
-/// When they do not compile.
+/// When the programs do not compile.
 pub fn programs(names: &[&str]) -> Result<PathBuf, String> {
     binary::go().ok_or("no go")?;
     let output = xtask().arg("build").args(names).output().map_err(|error| error.to_string())?;
@@ -29,11 +29,11 @@ pub fn programs(names: &[&str]) -> Result<PathBuf, String> {
     said.lines().last().map(PathBuf::from).ok_or_else(|| "it printed no folder".to_owned())
 }
 
-/// Names the built `xtask`: whoever runs many tests at once spares them the wait for cargo's lock.
-const XTASK: &str = "OARLOCK_XTASK";
+/// Environment variable that names the built `xtask`, so that many tests at once need not wait for cargo's lock.
+const XTASK_VARIABLE: &str = "OARLOCK_XTASK";
 
 fn xtask() -> Command {
-    let mut command = match std::env::var_os(XTASK) {
+    let mut command = match std::env::var_os(XTASK_VARIABLE) {
         Some(program) => Command::new(program),
         None => {
             let mut cargo = binary::cargo();
@@ -45,20 +45,20 @@ fn xtask() -> Command {
     command
 }
 
-/// Upstream's etcd and kube-apiserver, with more of its parts. They end with this value.
+/// Upstream's etcd and kube-apiserver, with further components. Dropping the value ends them.
 #[derive(Debug)]
 pub struct Peer {
     keeper: Child,
     folder: TempDir,
-    /// What the keeper said when it was ready.
+    /// The status line of `xtask peer` when everything was ready.
     said: serde_json::Value,
 }
 
 impl Peer {
-    /// Starts them with these further parts and waits until they are ready; their programs must be built.
+    /// Starts the programs with these further components and waits until they are ready; the programs must be built.
     ///
     /// # Panics
-    /// When they do not start.
+    /// When the programs do not start.
     #[must_use]
     pub fn up(with: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("oarlock-peer-").tempdir().expect("a temporary directory");
@@ -75,31 +75,31 @@ impl Peer {
         Self { keeper, folder, said }
     }
 
-    /// State, keys (`pki/ca.crt`, `pki/ca.key`), kubeconfigs and logs.
+    /// Returns the directory with state, keys (`pki/ca.crt`, `pki/ca.key`), kubeconfigs and logs.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The kubeconfig of upstream's part of this name, whether it runs or not.
+    /// Returns the kubeconfig of the upstream component of this name, whether or not the component runs.
     #[must_use]
     pub fn component_kubeconfig(&self, name: &str) -> PathBuf {
         self.folder().join(format!("{name}.kubeconfig"))
     }
 
-    /// The administrator's kubeconfig.
+    /// Returns the administrator's kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder().join("kubeconfig")
     }
 
-    /// kubectl as the administrator.
+    /// Returns a kubectl with the administrator's kubeconfig.
     #[must_use]
     pub fn kubectl(&self) -> Kubectl {
         Kubectl::new(&self.kubeconfig())
     }
 
-    /// A raw HTTP client of its API server, as the administrator.
+    /// Returns a raw HTTP client of the API server, as the administrator.
     ///
     /// # Panics
     /// When the kubeconfig cannot be read.
@@ -109,19 +109,19 @@ impl Peer {
         Http::new(&endpoint.expect("the kubeconfig"), Who::Admin)
     }
 
-    /// The URL of its etcd.
+    /// Returns the URL of etcd.
     ///
     /// # Panics
-    /// When the keeper did not say.
+    /// When the status line does not name the URL.
     #[must_use]
     pub fn etcd(&self) -> String {
         self.said["etcd"].as_str().expect("a URL").to_owned()
     }
 
-    /// Ends one of its programs.
+    /// Ends one of the programs.
     ///
     /// # Panics
-    /// When it is none of them.
+    /// When no program has this name.
     pub fn end(&self, program: &str) {
         let pid = self.said["pids"][program].as_i64().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         kill_process(pid.expect("one of its programs"), Signal::TERM).expect("it takes the signal");
@@ -130,7 +130,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Its keeper ends everything when its standard input ends.
+        // `xtask peer` ends all programs when its standard input is closed.
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
     }

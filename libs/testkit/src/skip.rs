@@ -1,21 +1,21 @@
-//! Tests that cannot run on this machine.
+//! Reports tests that cannot run on this machine.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::thread;
 
-/// Says that the test is left out, and why, in `format!`'s words.
+/// Reports that the test is skipped, with the reason as `format!` arguments.
 #[macro_export]
 macro_rules! skipped {
     ($($why:tt)*) => { $crate::skip(&format!($($why)*)) };
 }
 
-/// See [`skipped!`](crate::skipped). The output of a test that passes is seen by nobody, so a line goes to the file that `OARLOCK_SKIPPED` names, too.
+/// Implementation of [`skipped!`](crate::skipped). The output of a passing test is not shown, so the reason is also appended to the file that `OARLOCK_SKIPPED` names.
 ///
 /// # Panics
-/// When that cannot be written.
+/// When the file cannot be written.
 pub fn skip(why: &str) {
-    // A line for each: what a program has said may have more.
+    // One line per report: a program's output may have several.
     let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
     eprintln!("SKIPPED: {why}");
     let Some(file) = std::env::var_os("OARLOCK_SKIPPED") else { return };

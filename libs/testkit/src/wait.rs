@@ -1,23 +1,23 @@
 //! Waiting for conditions.
 //!
-//! A wait fails because nothing goes on any more, never because a machine is slow: who waits for one thing has [`PATIENCE`] ([`eventually`]), and who waits for
-//! work of many steps has it anew after each ([`gradually`], [`step`], [`Progress`]).
+//! A wait fails because progress has stopped, never because a machine is slow. A wait for one condition is limited by [`PATIENCE`] ([`eventually`]); a wait for work of many
+//! steps gets that limit anew after each step ([`gradually`], [`step`], [`Progress`]).
 
 use std::fmt::{self, Display};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-/// Far more than any one step here takes: a machine may be slow, and busy. It bounds a hang and is no measurement.
+/// Limit of a wait for one step, far above what any step takes on a slow and busy machine. The limit detects hangs and measures nothing.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Pause between two checks of a condition.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Looks until `look` finds something.
+/// Repeats `look` until it returns `Ok`.
 ///
 /// # Panics
-/// When it found nothing within [`PATIENCE`]; the text names `what` and the last thing seen.
+/// When `look` has not succeeded within [`PATIENCE`]; the message names `what` and the last error.
 pub fn eventually<T, E: Display>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
     let deadline = Deadline::after(PATIENCE);
     loop {
@@ -29,10 +29,10 @@ pub fn eventually<T, E: Display>(what: &str, mut look: impl FnMut() -> Result<T,
     }
 }
 
-/// Looks until `look` finds something that takes many steps; until then it says how far they have come (see [`Progress`]).
+/// Repeats `look` until it returns `Ok`, for work of many steps; an error reports the progress so far (see [`Progress`]).
 ///
 /// # Panics
-/// When that stands still for [`PATIENCE`]; the text names `what` and where it stands.
+/// When the progress does not change for [`PATIENCE`]; the message names `what` and the last progress.
 pub fn gradually<T, M: PartialEq + Display>(what: &str, mut look: impl FnMut() -> Result<T, M>) -> T {
     let mut progress = Progress::default();
     loop {
@@ -44,10 +44,10 @@ pub fn gradually<T, M: PartialEq + Display>(what: &str, mut look: impl FnMut() -
     }
 }
 
-/// Awaits one step of many, each of which has a [`PATIENCE`] of its own.
+/// Awaits one step of many, each with the limit [`PATIENCE`].
 ///
 /// # Panics
-/// When it does not come; the text names `what`: which step of how many.
+/// When the step does not finish in time; the message names `what`: which step of how many.
 pub async fn step<T>(what: &str, step: impl Future<Output = T>) -> T {
     step_within(PATIENCE, what, step).await
 }
@@ -56,23 +56,23 @@ async fn step_within<T>(patience: Duration, what: &str, step: impl Future<Output
     timeout(patience, step).await.unwrap_or_else(|_| panic!("{what}: nothing for {patience:?}"))
 }
 
-/// Lets others run for a moment, between two looks at a condition.
+/// Sleeps between two checks of a condition.
 #[expect(clippy::disallowed_methods, reason = "tests watch a real process in real time")]
 pub fn pause() {
-    std::thread::sleep(PAUSE);
+    std::thread::sleep(CHECK_INTERVAL);
 }
 
-/// How far work of many steps has come, and for how long it has not come further: each change begins its patience anew, so however much there is to do, only
-/// a standstill is too long.
+/// Progress of work of many steps, with the time since its last change. Each change restarts the time limit, so only a standstill fails, however much work there is.
 ///
-/// What is measured must come to an end, or a wait for what never comes has none: a counter counts to what is wanted and no further, and what may go back
-/// and forth is measured by the best so far.
+/// The measured value must have a final state, or a wait may never end: a counter must stop at its target, and a value that rises and falls must be measured by its best so
+/// far.
 #[derive(Debug)]
 pub struct Progress<M> {
     patience: Duration,
     last: Option<Last<M>>,
 }
 
+/// Latest value of a progress, since when it has that value, and for how long the value has not changed.
 #[derive(Debug)]
 struct Last<M> {
     reached: M,
@@ -81,14 +81,14 @@ struct Last<M> {
 }
 
 impl<M> Default for Progress<M> {
-    /// With [`PATIENCE`].
+    /// With the limit [`PATIENCE`].
     fn default() -> Self {
         Self::with_patience(PATIENCE)
     }
 }
 
 impl<M> Progress<M> {
-    /// For what may not stand still for so long.
+    /// Creates a progress with this limit.
     #[must_use]
     pub fn with_patience(patience: Duration) -> Self {
         Self { patience, last: None }
@@ -96,7 +96,7 @@ impl<M> Progress<M> {
 }
 
 impl<M: PartialEq> Progress<M> {
-    /// Whether it has stood still for as long as it may. Its time begins with the first look.
+    /// Whether the progress has stood still for the limit. The time begins with the first call.
     pub fn stalled(&mut self, reached: M) -> bool {
         self.stalled_at(Instant::now(), reached)
     }
@@ -115,7 +115,7 @@ impl<M: PartialEq> Progress<M> {
     }
 }
 
-/// Where it stands, and for how long.
+/// Prints the progress and the time since its last change.
 impl<M: Display> Display for Progress<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.last {
@@ -125,18 +125,18 @@ impl<M: Display> Display for Progress<M> {
     }
 }
 
-/// A moment that ends a wait.
+/// Point in time that ends a wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// So long from now.
+    /// Creates a deadline this far in the future.
     #[must_use]
     pub fn after(patience: Duration) -> Self {
         Self(Instant::now() + patience)
     }
 
-    /// Whether it is over.
+    /// Whether the deadline has passed.
     #[must_use]
     pub fn passed(self) -> bool {
         Instant::now() >= self.0

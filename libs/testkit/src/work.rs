@@ -1,24 +1,24 @@
-//! Measures whether the work of a function grows no faster than its input.
+//! Checks that the work of a function grows no faster than its input.
 //!
-//! Wall time is not used. The kernel counts the processor time of the test's thread (`CLOCK_THREAD_CPUTIME_ID`), which stands still while the thread waits,
-//! and only the ratio of two runs counts, one with twice the input of the other. Counters in the code would be exact, but would miss what nobody thought to
-//! count, such as memory that an insertion moves, or the work of a dependency.
+//! Wall time is not used. The kernel measures the CPU time of the test's thread (`CLOCK_THREAD_CPUTIME_ID`), which does not advance while the thread waits, and only the ratio
+//! of two runs counts, the second with twice the input. Counters in the code would be exact but would miss work that nobody counts, such as memory moved by an insertion, or
+//! the work of a dependency.
 //!
-//! A run that is too short to measure is not judged. A ratio that looks too large is measured again, with inputs twice as large: a quadratic function keeps
-//! costing four times as much, while a page fault or other load on the machine does not come again.
+//! A run that is too short to measure is not judged. A ratio that looks too large is measured again with doubled inputs: a quadratic function still costs four times as much,
+//! while a page fault or other load on the machine does not recur.
 
 use std::time::Duration;
 
-/// The highest ratio that passes: a little more than two, for a logarithm and for the error of measurement.
-const MOST: f64 = 2.5;
+/// The highest ratio that passes: slightly more than two, for a logarithm and for errors of measurement.
+const MAX_RATIO: f64 = 2.5;
 
-/// If the larger input costs less than this, the ratio is not judged.
-const FLOOR: Duration = Duration::from_millis(8);
+/// CPU time of the larger input below which a ratio is not judged.
+const MIN_JUDGED_TIME: Duration = Duration::from_millis(8);
 
-/// How often a ratio that is too large is measured before it counts, each time with inputs twice as large.
-const LOOKS: u32 = 3;
+/// Measurements of a ratio that is too large before the check fails, each with doubled inputs.
+const MAX_MEASUREMENTS: u32 = 3;
 
-/// What the calling thread has computed so far.
+/// Returns the CPU time of the calling thread.
 fn computed() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or_default(), u32::try_from(now.tv_nsec).unwrap_or_default())
@@ -32,25 +32,25 @@ fn cost<I, O>(input: &I, run: &impl Fn(&I) -> O) -> Duration {
     cost
 }
 
-/// How `run` grows where the input that `make` builds of `n` items becomes one of `2n`: `None` when by no more than a little over twice, else what
-/// was measured.
+/// Measures how the work of `run` grows when the input built by `make` doubles from `n` items. Returns `None` when the work grows to little more than twice, otherwise the
+/// measurement.
 pub fn too_steep<I, O>(n: usize, make: impl Fn(usize) -> I, run: impl Fn(&I) -> O) -> Option<String> {
     let mut n = n;
-    for look in 0..LOOKS {
+    for look in 0..MAX_MEASUREMENTS {
         let (small, large) = (make(n), make(2 * n));
-        // The first look is one run each, since nearly everything passes it.
+        // The first measurement uses one run each, since nearly all functions pass it.
         let runs = if look == 0 { 1 } else { 3 };
         let least = |input: &I| (0..runs).map(|_| cost(input, &run)).min().unwrap_or_default();
         let large = least(&large);
-        if large < FLOOR {
+        if large < MIN_JUDGED_TIME {
             return None;
         }
         let small = least(&small);
         let growth = large.as_secs_f64() / small.as_secs_f64().max(1e-9);
-        if growth <= MOST {
+        if growth <= MAX_RATIO {
             return None;
         }
-        if look + 1 == LOOKS {
+        if look + 1 == MAX_MEASUREMENTS {
             return Some(format!("{n} items cost {small:?}, {} cost {large:?}: {growth:.1} times as much", 2 * n));
         }
         n *= 2;

@@ -1,9 +1,8 @@
-//! Clients that create, update, delete, get, list in pages and watch over real HTTPS at one or several servers, and write down every call and
-//! event for `oarlock-check`.
+//! A workload of clients that create, update, delete, get, list in pages and watch over real HTTPS at one or several servers, and record every call and event for
+//! `oarlock-check`.
 //!
-//! A write names the revision it wants to replace, or none; it is never tried again: a call whose connection breaks, or that a 5xx leaves open, is
-//! unknown for ever. Each call goes to a server drawn anew, but not to the one that has just not answered; a watch that ends or breaks goes on at the
-//! next one.
+//! A write names the revision that it replaces, or none, and is never repeated: a call whose connection breaks, or that gets a 5xx of unknown effect, stays unknown. Each call
+//! goes to a random server, except the one that has just not answered; a watch that ends or breaks continues at the next server.
 
 mod client;
 mod collection;
@@ -24,29 +23,29 @@ use self::client::Client;
 pub use self::collection::Collection;
 use self::watcher::Watcher;
 
-/// A server under a name.
+/// A server of the workload, with its name in the history.
 #[derive(Clone, Debug)]
 pub struct Replica {
-    /// As the history calls it.
+    /// Name of the server in the history.
     pub name: String,
-    /// The way to it. It must outlive restarts of the server: a link of [`crate::chaos::Chaos`] does.
+    /// HTTP client of the server. Its address must stay valid across restarts of the server, as a link of [`crate::chaos::Chaos`] does.
     pub http: Http,
 }
 
-/// How much is done.
+/// Amount and kind of work.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Clients, each with one call at a time.
+    /// Number of clients, each with one call at a time.
     pub clients: usize,
-    /// Watches per collection; every second one wants the label `tier=gold` only.
+    /// Number of watches per collection; every second one selects the label `tier=gold`.
     pub watches: usize,
-    /// Names per collection.
+    /// Number of object names per collection.
     pub names: u64,
-    /// What is written.
+    /// Collections that are written.
     pub collections: Vec<Collection>,
-    /// Draws the calls.
+    /// Seed of the random calls.
     pub seed: u64,
-    /// How long a server may be silent before a call is unknown, or a watch broken. At least 2 s.
+    /// Silence of a server, at least 2 s, after which a call counts as unknown or a watch as broken.
     pub patience: Duration,
 }
 
@@ -58,52 +57,51 @@ impl Default for Options {
     }
 }
 
-/// What was done so far; a fault that changes none of these has left no mark.
+/// Counters of a workload; a fault that changes none of them had no effect.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Calls that were answered: done.
+    /// Calls that succeeded.
     pub ok: AtomicU64,
-    /// Calls that were answered: not done.
+    /// Calls that were refused.
     pub rejected: AtomicU64,
-    /// Of these, for a reason that has nothing to do with the state; the first one is printed. Only an overloaded server, or one that has lost
-    /// something, says so.
+    /// Refused calls whose reason does not depend on the state; the first is printed. Only an overloaded server, or one that has lost data, gives such reasons.
     pub other: AtomicU64,
-    /// Calls of unknown outcome.
+    /// Calls with an unknown outcome.
     pub unknown: AtomicU64,
-    /// Events of watches.
+    /// Events received by watches.
     pub events: AtomicU64,
-    /// Watches that broke, and went on.
+    /// Watches that broke and were resumed.
     pub broken: AtomicU64,
-    /// Watches that ended in order, and went on.
+    /// Watches that ended cleanly and were resumed.
     pub resumed: AtomicU64,
-    /// Watches that were told 410, and began anew.
+    /// Watches that got a 410 and started anew.
     pub gone: AtomicU64,
-    /// What the last of [`Self::marks`] was.
+    /// Description of the last of [`Self::marks`].
     last: Mutex<String>,
 }
 
 impl Counts {
-    /// One more; how many there were.
+    /// Increments a counter; returns its previous value.
     fn count(counter: &AtomicU64) -> u64 {
         counter.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// One more call or watch of which nobody knows how it ended, and why that is.
+    /// Counts a call with an unknown outcome or a broken watch, with its cause.
     fn mark(&self, counter: &AtomicU64, why: String) {
         *self.last.lock() = why;
         Self::count(counter);
     }
 
-    /// Calls without an answer and watches that broke.
+    /// Returns the number of calls with an unknown outcome and of broken watches.
     #[must_use]
     pub fn marks(&self) -> u64 {
         self.unknown.load(Ordering::Relaxed) + self.broken.load(Ordering::Relaxed)
     }
 
-    /// That no call and no watch has failed since there were so many [`Self::marks`].
+    /// Asserts that no call and no watch has failed since [`Self::marks`] had this value.
     ///
     /// # Panics
-    /// When one has; the text tells of the last.
+    /// When one has failed; the message describes the last failure.
     #[track_caller]
     pub fn no_more_than(&self, marks: u64) {
         let more = self.marks() - marks;
@@ -111,20 +109,20 @@ impl Counts {
     }
 }
 
-/// What all clients share.
+/// State shared by all clients of a workload.
 #[derive(Debug)]
 struct Shared {
     recorder: Arc<Recorder>,
     replicas: Vec<Replica>,
     options: Options,
     counts: Counts,
-    /// Clients begin no more calls.
+    /// Set when clients must not begin further calls.
     enough: AtomicBool,
-    /// Of each collection, the revision after which its watches may end; 0: not yet.
+    /// For each collection, the revision after which its watches may end; 0 while unknown.
     last: Vec<AtomicU64>,
 }
 
-/// Running clients and watches.
+/// Running clients and watches of a workload.
 #[derive(Debug)]
 pub struct Workload {
     shared: Arc<Shared>,
@@ -133,7 +131,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Starts all of them.
+    /// Starts all clients and watches.
     ///
     /// # Panics
     /// When threads cannot be started.
@@ -160,16 +158,16 @@ impl Workload {
         Self { shared, clients, watchers }
     }
 
-    /// What was done so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.shared.counts
     }
 
-    /// Waits until so many more calls were answered with success and so many more events were told.
+    /// Waits for this many more successful calls and this many more events.
     ///
     /// # Panics
-    /// When what is missing of it stands still, or a client has failed.
+    /// When the count of missing ones stands still, or a client has failed.
     pub fn goes_on(&self, calls: u64, events: u64) {
         let missing = |counter: &AtomicU64, wanted: u64| wanted.saturating_sub(counter.load(Ordering::Relaxed));
         let (ok, told) = (&self.counts().ok, &self.counts().events);
@@ -188,11 +186,10 @@ impl Workload {
         }
     }
 
-    /// Ends the clients, writes one last object to each collection and waits until every watch has told it. A watch that does not is for the
-    /// checker to judge.
+    /// Ends the clients, writes one last object to each collection and waits until every watch has received it. A watch that does not is left to the checker.
     ///
     /// # Panics
-    /// When a client failed, or nothing can be written any more.
+    /// When a client failed, or writes no longer succeed.
     pub fn finish(self) -> Counts {
         self.shared.enough.store(true, Ordering::Release);
         let join = |threads: Vec<JoinHandle<()>>| {
@@ -206,7 +203,7 @@ impl Workload {
         let mut last = Client::new(Arc::clone(&self.shared), "last".to_owned(), u64::MAX);
         for (number, revision) in self.shared.last.iter().enumerate() {
             revision.store(last.final_write(number), Ordering::Release);
-            // Who heard the first before it was known to be the last is woken by another.
+            // A second write wakes the watches that received the first before they knew it to be the last.
             last.final_write(number);
         }
         drop(last);

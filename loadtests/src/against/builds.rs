@@ -28,9 +28,9 @@ impl Side {
 /// The programs of one side.
 #[derive(Clone, Debug)]
 pub(crate) struct Build {
-    /// As tables call the side.
+    /// The side's name in tables.
     pub(crate) name: String,
-    /// What it was built of, for people.
+    /// The sources of the build, as text for people.
     about: String,
     /// The executable to measure.
     pub(crate) oarlock: PathBuf,

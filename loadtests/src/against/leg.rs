@@ -14,8 +14,8 @@ use crate::report::Figure;
 use crate::scenarios::{Measures, Scenario};
 
 /// The longest that a leg may take: a scenario has deadlines of its own, and the first may have to build upstream's etcd.
-const PATIENCE: Duration = Duration::from_secs(3600);
-/// How many of a program's last lines say why it failed.
+const LEG_TIMEOUT: Duration = Duration::from_secs(3600);
+/// How many of the last lines of a program's output an error shows.
 const LINES: usize = 6;
 
 /// The legs of a scenario.
@@ -44,10 +44,10 @@ impl<'a> Legs<'a> {
         Ok(legs)
     }
 
-    /// Why a side cannot run the scenario, if it cannot: its load tests refuse the file, or its executable a flag.
+    /// The reason why a side cannot run the scenario, if any: the side's load tests refuse the file, or the executable refuses a flag.
     ///
     /// # Errors
-    /// When they cannot be started.
+    /// When the programs cannot be started.
     pub(crate) async fn unknown(&self, side: Side) -> anyhow::Result<Option<String>> {
         let mut read = Command::new(self.driver(side));
         read.arg("--list").arg(self.file());
@@ -65,7 +65,7 @@ impl<'a> Legs<'a> {
     /// Measures a side once.
     ///
     /// # Errors
-    /// When the leg fails, with what it said last.
+    /// When the leg fails, with the end of its output.
     pub(crate) async fn run(&self, side: Side) -> anyhow::Result<Vec<Figure>> {
         let mut command = Command::new(self.driver(side));
         command.args(["--json", "--rounds", "1", "--oarlock"]).arg(&self.builds.of(side).oarlock).arg(self.file());
@@ -83,7 +83,7 @@ impl<'a> Legs<'a> {
         self.folder.path().join(format!("{}.toml", self.scenario.name))
     }
 
-    /// Who measures a side: its own load tests where crates are measured that are linked into them.
+    /// The load tests that measure a side: the side's own where the measured crates are linked into the load tests.
     fn driver(&self, side: Side) -> &Path {
         match self.scenario.measures() {
             Measures::Linked => &self.builds.of(side).loadtests,
@@ -95,7 +95,7 @@ impl<'a> Legs<'a> {
 async fn output(mut command: Command) -> anyhow::Result<Output> {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let program = command.as_std().get_program().to_string_lossy().into_owned();
-    let output = tokio::time::timeout(PATIENCE, command.output()).await;
+    let output = tokio::time::timeout(LEG_TIMEOUT, command.output()).await;
     output.with_context(|| format!("{program} does not end"))?.with_context(|| program)
 }
 

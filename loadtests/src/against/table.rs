@@ -1,4 +1,4 @@
-//! What was measured of both sides, with the verdicts, and the exit code that follows.
+//! The table of both sides' figures with the verdicts, and the exit code.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Whether the values of a figure got worse: a pure rule.
+//! Decides whether the values of a figure are worse: a pure function.
 //!
 //! A figure is worse when its median is worse by more than the limit, and the values are so by more than the noise: the other side's values, each made worse
 //! by the limit, still rank below them so clearly that values drawn alike would do so in one of [`LEVEL`]'s cases at most. That is Wilcoxon's rank sum test
@@ -11,7 +11,7 @@ use oarlock_seeded_bug::seeded_bug;
 
 use crate::report::{Better, median};
 
-/// The chance at most that noise alone counts as worse, for a figure whose true difference is the limit.
+/// The largest probability that noise alone counts as worse, for a figure whose true difference is the limit.
 const LEVEL: f64 = 0.01;
 /// The fewest values of a side with which the test can reach [`LEVEL`]: all five above all five others is one case in 252, four above four one in 70.
 pub(crate) const FEWEST: usize = 5;
@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
     Fine,
     /// Worse by more than the limit and the noise.
     Worse,
-    /// The median is worse by more than the limit, and noise may be all there is to it.
+    /// The median is worse by more than the limit, but noise may be the only cause.
     Noisy,
     /// One side has fewer than [`FEWEST`] values.
     Few,
@@ -34,7 +34,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// As tables call it.
+    /// The verdict's text in tables.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Fine => "fine",
@@ -52,7 +52,7 @@ impl Verdict {
     }
 }
 
-/// The verdict on a figure of which `today` was measured, and `base` of what it is compared with. The limit is a share: 0.05 for 5 %.
+/// Judges a figure from the values of both sides. The limit is a share: 0.05 for 5 %.
 pub(crate) fn judge(better: Better, limit: f64, base: &[f64], today: &[f64]) -> Verdict {
     if base.is_empty() || today.is_empty() {
         return Verdict::Alone;
@@ -124,7 +124,7 @@ mod tests {
 
     const LIMIT: f64 = 0.05;
 
-    /// A hundred, and what noise makes of it.
+    /// Values around 100, with noise.
     const QUIET: &[f64] = &[100.0, 99.0, 101.5, 100.5, 98.5, 101.0, 99.5, 100.2];
     const WILD: &[f64] = &[100.0, 60.0, 170.0, 120.0, 80.0, 75.0, 140.0, 95.0];
 

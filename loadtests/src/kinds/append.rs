@@ -1,4 +1,4 @@
-//! What the log alone takes, without an API in front of it: the measure for creates over etcd.
+//! Measures appends to the log alone, without an API: the reference for creates over etcd.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

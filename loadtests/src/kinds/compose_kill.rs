@@ -1,5 +1,5 @@
-//! What the loss of each container of compose.yaml costs users. The scene is a test, which also judges what its clients saw
-//! (`tests/integration/tests/faults/compose.rs`); here it is a figure.
+//! Measures what the loss of each container of compose.yaml costs users. The scene is that of the test
+//! `tests/integration/tests/faults/compose.rs`, which also judges the history of its clients.
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;

@@ -30,7 +30,7 @@ pub(crate) struct Spec {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Identity {
-    /// The administrator, whose certificate names a group that may do everything.
+    /// The administrator, whose certificate names the group with all rights.
     #[default]
     Admin,
     /// A ServiceAccount with a Role that allows this and nothing else, by a bound token.
@@ -127,7 +127,7 @@ pub(crate) async fn account(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes an account that may create pods, and returns a token of it.
+/// Creates an account that may create pods, and returns a token of the account.
 async fn bound_token(cluster: &Cluster) -> anyhow::Result<String> {
     let mut admin = Connection::open(&cluster.kubeconfig, None).await?;
     let group = "rbac.authorization.k8s.io";

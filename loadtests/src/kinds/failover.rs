@@ -24,11 +24,11 @@ const SHARE: usize = 10;
 const BEFORE: usize = 300;
 /// Writes of each writer that wait for an answer.
 const OPEN: usize = 500;
-/// Between two attempts of somebody who was refused.
-const AGAIN: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(180);
+/// The time between two attempts of a client that was refused.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+const RUN_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Who is killed, and what goes on meanwhile.
+/// The server that is killed, and the load.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spec {
@@ -40,7 +40,7 @@ pub(crate) struct Spec {
     writes: u32,
     /// Each lists a few objects, again and again.
     readers: usize,
-    /// How long it goes on after the kill.
+    /// How long the load continues after the kill.
     seconds: u64,
 }
 
@@ -58,11 +58,11 @@ struct Seen {
     written: Mutex<Vec<Instant>>,
     calls: AtomicUsize,
     failed: AtomicUsize,
-    /// Of these, writes that may have been done.
+    /// Failed writes that may have been done.
     unknown: AtomicUsize,
     /// Watches that broke and went on.
     broken: AtomicUsize,
-    /// Watches whose history was gone, so that their clients had to list again.
+    /// Watches whose history was compacted, so that their clients had to list again.
     listed: AtomicUsize,
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     let watchers = watchers.map(|client| follow(client, maps, begin, &seen, over.clone()));
     let kill = async {
         while seen.written.lock().len() < BEFORE {
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
         let victim = match spec.kill {
             Victim::ApiServer => servers.server()?,
@@ -105,7 +105,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     };
     let (writers, readers) = (futures::future::try_join_all(writers), futures::future::try_join_all(readers));
     let all = futures::future::try_join4(kill, writers, readers, futures::future::try_join_all(watchers));
-    let ((killed, end), _, _, told) = tokio::time::timeout(PATIENCE, all).await.context("it does not go on")??;
+    let ((killed, end), _, _, told) = tokio::time::timeout(RUN_TIMEOUT, all).await.context("it does not go on")??;
     servers.stop().await?;
     let told = told.into_iter().map(|moments| longest(killed, end, moments)).max().unwrap_or_default();
     let written = longest(killed, end, seen.written.into_inner());
@@ -132,7 +132,7 @@ fn map(maps: &'static Resource, name: &str) -> anyhow::Result<Obj> {
     Ok(oarlock_client::decode(maps.ty, text.as_bytes())?)
 }
 
-/// Creates an object every so often, however long others take: who waited for answers would stand still with them.
+/// Creates objects at a steady rate, however long others take. A loop that waited for each answer would stop with the server.
 async fn write(
     client: Client,
     maps: &'static Resource,
@@ -178,19 +178,19 @@ async fn create(client: &Client, maps: &'static Resource, object: Obj, seen: &Se
 async fn look(client: Client, maps: &'static Resource, seen: &Seen, over: watch::Receiver<bool>) -> anyhow::Result<()> {
     while !*over.borrow() {
         if seen.written.lock().is_empty() {
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
             continue;
         }
         add(&seen.calls);
         if client.list(maps, "default", ListOptions { limit: 5, ..ListOptions::default() }).await.is_err() {
             add(&seen.failed);
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
     Ok(())
 }
 
-/// Watches through breaks; when it was told something.
+/// Watches through breaks, and returns the times at which events arrived.
 async fn follow(
     client: Client,
     maps: &'static Resource,
@@ -211,7 +211,7 @@ async fn follow(
             }
             Err(_) => {
                 add(&seen.failed);
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(RETRY_INTERVAL).await;
                 continue;
             }
         };

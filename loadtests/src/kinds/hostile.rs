@@ -1,4 +1,4 @@
-//! What one user's requests at the size limit cost another user's small ones, and probes.
+//! Measures how one user's requests at the size limit slow another user's small requests and probes.
 //!
 //! The same small requests are measured twice in one run: alone, then beside the hostile clients. Every hostile request is a dry run, so the
 //! state stays as it is; each kind was found to cost a processor seconds.
@@ -23,11 +23,11 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 /// Small requests come with a pause, as those of people and controllers do.
-const PAUSE: Duration = Duration::from_millis(5);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(5);
 /// Small requests beside hostile ones may be this many times slower.
 const AIM: f64 = 3.0;
 /// The longest that either half may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+const HALF_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How many hostile clients, and how often the others are measured.
 #[derive(Clone, Debug, Deserialize)]
@@ -69,7 +69,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
         measured
     };
     let both = futures::future::try_join(measured, attackers);
-    let (beside, answers) = tokio::time::timeout(PATIENCE, both).await.context("not done in time")??;
+    let (beside, answers) = tokio::time::timeout(HALF_TIMEOUT, both).await.context("not done in time")??;
     cluster.usage().context("a server has ended")?;
     cluster.stop().await?;
 
@@ -94,7 +94,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     Ok(figures)
 }
 
-/// How long those took that nobody should hold up.
+/// The durations of probes and small requests.
 struct Measured {
     probes: Times,
     small: Times,
@@ -108,17 +108,17 @@ async fn measure(cluster: &Cluster, token: &str, samples: usize) -> anyhow::Resu
         let begun = now();
         connection.send(Method::GET, "/readyz", Bytes::new()).await?;
         measured.probes.add(begun.elapsed());
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(REQUEST_INTERVAL).await;
         let begun = now();
         connection.send(Method::GET, &format!("{CORE}/configmaps/small"), Bytes::new()).await?;
         connection.send(Method::POST, REVIEWS, review.clone()).await?;
         measured.small.add(begun.elapsed());
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(REQUEST_INTERVAL).await;
     }
     Ok(measured)
 }
 
-/// Sends hostile requests one after the other until it is enough, and gives the codes of their answers.
+/// Sends hostile requests one after the other until it is stopped, and returns the codes of their answers.
 async fn attack(
     cluster: &Cluster,
     token: &str,
@@ -147,7 +147,7 @@ const MODEST_RULES: &str = r#"[{"apiGroups":[""],"resources":["configmaps"],"ver
 const REVIEW: &str = r#"{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{"namespace":"default","resource":"pods","verb":"get"}}}"#;
 const DEPLOYMENT: &str = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"victim"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#;
 
-/// Makes an account with a Role, and gives a token of it.
+/// Creates an account with a Role, and returns a token of the account.
 async fn account(cluster: &Cluster, name: &str, rules: &str) -> anyhow::Result<String> {
     let mut admin = Connection::open(&cluster.kubeconfig, None).await?;
     let group = "rbac.authorization.k8s.io";
@@ -174,7 +174,7 @@ async fn account(cluster: &Cluster, name: &str, rules: &str) -> anyhow::Result<S
     answer.pointer("/status/token").and_then(|token| token.as_str()).map(str::to_owned).context("no token")
 }
 
-/// So many items, each made from its number, with commas between.
+/// The given number of items, each made from its index, separated by commas.
 fn many(count: usize, item: impl Fn(&mut String, usize)) -> String {
     let mut text = String::new();
     for i in 0..count {
@@ -191,7 +191,7 @@ fn wrote(result: std::fmt::Result) {
     result.unwrap_or_default();
 }
 
-/// The requests, each near the size limit but for the last one, whose product is large.
+/// The hostile requests. All are near the size limit, except the last, whose product is large.
 fn requests() -> Vec<Hostile> {
     let named = |out: &mut String, i: usize| wrote(write!(out, r#"{{"name":"p{i}","port":{}}}"#, i % 65_000 + 1));
     let managers = many(60_000, |out, i| wrote(write!(out, r#"{{"manager":"{i}","operation":"Update"}}"#)));

@@ -1,4 +1,4 @@
-//! Memory and CPU of a cluster in which nothing happens.
+//! Measures memory and CPU of an idle cluster.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What creates keep of the rate of etcd itself: both are measured one after the other, over etcds that are started alike.
+//! Measures the rate of etcd itself, and the share of it that creates reach, on etcds that are started alike.
 
 use anyhow::Context;
 use serde::Deserialize;

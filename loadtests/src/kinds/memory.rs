@@ -1,4 +1,4 @@
-//! Memory of many pods that nothing happens to.
+//! Measures the memory of many idle pods.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::report::{Better, Figure};
 use crate::subject::{Bench, Parts, Subject};
 
 /// How long memory may take to come to rest.
-const REST: Duration = Duration::from_secs(60);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// How many pods.
@@ -52,7 +52,7 @@ async fn rest(cluster: &Cluster) -> anyhow::Result<Usage> {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let usage = cluster.usage()?;
-        if usage.rss.abs_diff(last.rss) < usage.rss / 100 || begun.elapsed() > REST {
+        if usage.rss.abs_diff(last.rss) < usage.rss / 100 || begun.elapsed() > SETTLE_TIMEOUT {
             return Ok(usage);
         }
         last = usage;

@@ -1,4 +1,4 @@
-//! The embedded store after `kill -9`.
+//! Measures the reopening of the embedded store after `kill -9`.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const OBJECT: usize = 100_000;
 const CLIENTS: usize = 8;
 
-/// How large it is then, in units of a million bytes.
+/// The size of the store then, in units of a million bytes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spec {

@@ -1,4 +1,4 @@
-//! A Deployment until all its pods are Ready, on the same simulated nodes for every subject.
+//! Measures a Deployment until all its pods are Ready, on the same simulated nodes for every subject.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::connection::Connection;
 use crate::report::{Better, Figure};
 use crate::subject::{Bench, Parts, Subject};
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const ROLLOUT_TIMEOUT: Duration = Duration::from_secs(300);
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -31,7 +31,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     create::account(&cluster).await?;
     let mut kubelets = bench.nodes(&cluster, spec.nodes)?;
     let mut connection = Connection::open(&cluster.kubeconfig, None).await?;
-    let took = tokio::time::timeout(PATIENCE, measure(&cluster, &mut connection, spec)).await;
+    let took = tokio::time::timeout(ROLLOUT_TIMEOUT, measure(&cluster, &mut connection, spec)).await;
     kubelets.kill().await?;
     let (took, cpu) = took.context("it was not Ready in time")??;
     cluster.stop().await?;
@@ -61,7 +61,7 @@ async fn measure(cluster: &Cluster, connection: &mut Connection, spec: &Spec) ->
     Ok((begun.elapsed(), cluster.usage()?.micros_each(before, spec.replicas)))
 }
 
-/// Reads a path until it is as it should be; who calls has the patience.
+/// Reads a path until a condition holds. The caller bounds the time.
 async fn until(
     connection: &mut Connection,
     path: &str,

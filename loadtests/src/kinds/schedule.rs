@@ -1,4 +1,4 @@
-//! Pods created, scheduled and bound while a scheduler runs. The nodes exist only as objects, as in upstream's scheduler_perf.
+//! Measures pods created, scheduled and bound by a running scheduler. The nodes exist only as objects, as in upstream's scheduler_perf.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::following::Following;
 use crate::report::{Better, Figure};
 use crate::subject::{Bench, Parts, Subject};
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const BOUND_TIMEOUT: Duration = Duration::from_secs(300);
 const NODES: &str = "/api/v1/nodes";
-/// A watch that brings a pod as added when it gets its node.
+/// A watch that delivers a pod as added when the pod gets its node.
 const BOUND: &str = "/api/v1/namespaces/default/pods?watch=1&fieldSelector=spec.nodeName%21%3D&timeoutSeconds=600";
 const ADDED: &[u8] = br#""ADDED""#;
 const CLIENTS: usize = 64;
@@ -77,7 +77,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     ])
 }
 
-/// Makes so many pods with this in their spec; how long it took until all were bound.
+/// Creates pods with this spec, and returns the time until all are bound.
 ///
 /// # Errors
 /// When some never are.
@@ -95,7 +95,7 @@ pub(crate) async fn bound(cluster: &Cluster) -> anyhow::Result<Following> {
     Following::open(Connection::open(&cluster.kubeconfig, None).await?, BOUND.to_owned(), String::new()).await
 }
 
-/// As [`bind`], the pods of these numbers.
+/// Like [`bind`], for the pods with these numbers.
 pub(crate) async fn bind_more(
     bound: &mut Following,
     connections: &[Connection],
@@ -114,14 +114,14 @@ pub(crate) async fn bind_more(
         Ok(begun.elapsed())
     };
     let work = futures::future::try_join(create::fill(connections, CLIENTS, numbers.len(), &pod), wait);
-    let (_, took) = tokio::time::timeout(PATIENCE, work).await.context("some pods were never bound")??;
+    let (_, took) = tokio::time::timeout(BOUND_TIMEOUT, work).await.context("some pods were never bound")??;
     Ok(took)
 }
 
-/// Waits until the scheduler knows the nodes, so that reading them is not counted: a pod that fits only the last one is bound, and goes.
+/// Waits until the scheduler knows the nodes, so that reading them is not measured: a pod that fits only the last node is bound, and deleted.
 ///
 /// # Errors
-/// When it never is.
+/// When the pod is never bound.
 pub(crate) async fn known(cluster: &Cluster, connections: &[Connection], nodes: usize) -> anyhow::Result<()> {
     let last = nodes.saturating_sub(1);
     bind(cluster, connections, 1, &format!(r#""nodeSelector":{{"kubernetes.io/hostname":"node-{last}"}},"#)).await?;

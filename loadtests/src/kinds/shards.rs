@@ -1,4 +1,4 @@
-//! What it costs to schedule in several processes: shards that propose, and one arbiter that decides.
+//! Measures scheduling by several processes: shards that propose, and one arbiter that decides.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ pub(crate) struct Spec {
     room: usize,
     pods: usize,
     processes: usize,
-    /// In how many parts they are made, by turns here and there: a machine's speed changes from one second to the next.
+    /// The number of parts of the pods. The subjects take turns, because a machine's speed changes from second to second.
     parts: usize,
-    /// How often all of it is done.
+    /// How often the whole measurement is repeated.
     rounds: usize,
 }
 
@@ -54,7 +54,7 @@ struct End {
     evenness: f64,
 }
 
-/// What a scheduler tells of itself (`docs/operations/crew.md`).
+/// The state that a scheduler shows in `/debug/actors` (`docs/operations/crew.md`).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Told {
@@ -142,7 +142,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     report::median(values.collect()).unwrap_or(f64::NAN)
 }
 
-/// So many schedulers, and what they are measured with.
+/// Several schedulers, and the cluster that measures them.
 struct Side {
     crew: Crew,
     connections: Vec<Connection>,

@@ -1,4 +1,4 @@
-//! `oarlock snapshot`: the time of a save from a running server, and of a restore into a new folder.
+//! Measures `oarlock snapshot`: a save from a running server, and a restore into a new folder.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! From the first exec to ready.
+//! Measures the time from the first exec to ready.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! How long a key waits that the lost one of two processes was working for.
+//! Measures how long the keys of a lost process wait until the other process of the role handles them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,16 +24,16 @@ use crate::report::{Better, Figure, Times};
 use crate::subject::{Bench, Subject};
 
 const NAMESPACE: &str = "default";
-/// Between two changes of one key.
-const PAUSE: Duration = Duration::from_millis(250);
+/// The time between two changes of one key.
+const CHANGE_INTERVAL: Duration = Duration::from_millis(250);
 /// What a pod with a node has reached.
 const BOUND: i64 = 1;
-/// With room for all pods.
+/// The number of nodes, with room for all pods.
 const NODES: usize = 100;
-/// Within which a key must have its turn again; upstream's Leases take 15 s.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The limit until a change of a key is handled; upstream's Leases take 15 s.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Who is lost, how, and how often.
+/// The process that is lost, the way, and the number of losses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spec {
@@ -72,16 +72,16 @@ impl Loss {
     }
 }
 
-/// How far each object's controllers or scheduler are, as a watch tells: the generation that was observed, or whether a pod has its node.
+/// The progress of each object, from a watch: the observed generation, or whether a pod has its node.
 type Done = watch::Sender<BTreeMap<String, i64>>;
 
-/// Gives the role something to do for a key, and waits until it is done.
+/// Changes a key's object, and waits until the role has handled the change.
 struct Work {
     client: Client,
     role: Role,
     done: Done,
     number: AtomicUsize,
-    /// Who looks for a node for a pod depends on its name.
+    /// The shard of a pod depends on the pod's name.
     shards: Scope,
 }
 
@@ -183,7 +183,7 @@ impl Work {
     async fn go_on(&self, key: &str) -> anyhow::Result<()> {
         loop {
             self.once(key).await?;
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(CHANGE_INTERVAL).await;
         }
     }
 
@@ -195,7 +195,7 @@ impl Work {
         };
         let mut done = self.done.subscribe();
         let wait = done.wait_for(|done| done.get(&name).is_some_and(|reached| *reached >= level));
-        tokio::time::timeout(PATIENCE, wait).await.with_context(|| format!("{name} is never done"))??;
+        tokio::time::timeout(CHANGE_TIMEOUT, wait).await.with_context(|| format!("{name} is never done"))??;
         drop(done);
         if self.role == Role::Scheduler {
             self.take_away(&name).await?;

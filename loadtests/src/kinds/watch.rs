@@ -1,4 +1,4 @@
-//! One write, many watchers: how many deliveries, how late, what a watch costs. Watchers read raw frames and count lines.
+//! Measures one writer and many watchers: rate, latency and cost of deliveries. Watchers read raw frames and count lines.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PADDING: usize = 1000;
 /// Every so manieth watcher also reads when its events were written.
 const SAMPLE: usize = 20;
-/// The key under which an object says when it was written, in nanoseconds since the first write.
+/// The key under which an object holds the time of its write, in nanoseconds since the first write.
 const MARK: &[u8] = br#""written":""#;
-const PATIENCE: Duration = Duration::from_secs(120);
+const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How many watchers on how many connections, and how many write how often.
 #[derive(Clone, Debug, Deserialize)]
@@ -41,7 +41,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     let streams = watches(&connections, spec.watchers).await?;
     let open = cluster.usage()?;
     let epoch = now();
-    let (times, ()) = tokio::time::timeout(PATIENCE, async {
+    let (times, ()) = tokio::time::timeout(RUN_TIMEOUT, async {
         let reading =
             streams.into_iter().enumerate().map(|(i, stream)| read(stream, spec.writes, i % SAMPLE == 0, epoch));
         futures::future::try_join(futures::future::try_join_all(reading), write(&cluster, spec, epoch)).await
@@ -93,7 +93,7 @@ async fn write(cluster: &Cluster, spec: &Spec, epoch: std::time::Instant) -> any
     futures::future::try_join_all(work).await.map(drop)
 }
 
-/// Reads a watch until it has brought so many events.
+/// Reads a watch until it has delivered the given number of events.
 async fn read(
     mut watch: Following,
     events: usize,

@@ -1,5 +1,5 @@
-//! Where the processor time of one durable create goes: each stage by itself in a loop, all of them in this process, and the whole from
-//! outside over HTTPS. What the parts leave over is put down to what lies between them.
+//! Measures the processor time of one durable create, stage by stage. Each stage runs by itself in a loop, all of them in this process; the whole create is
+//! measured from outside over HTTPS. The rest is attributed to the code between the stages.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -26,7 +26,7 @@ use super::create;
 use crate::report::{Better, Figure};
 use crate::subject::{Bench, Parts, Subject as Whose};
 
-/// How long the server may take until it has what every cluster has.
+/// The limit until the server has made the objects that every cluster has.
 const READY: Duration = Duration::from_secs(30);
 const CLIENTS: usize = 64;
 const CONNECTIONS: usize = 8;
@@ -39,7 +39,7 @@ pub(crate) struct Spec {
     rounds: usize,
 }
 
-/// A stage, what it may cost (the design's budget) and what it does cost, in µs.
+/// A stage, its budget in the design and its measured time, in µs.
 struct Stage {
     name: &'static str,
     budget: f64,

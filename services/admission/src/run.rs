@@ -1,4 +1,4 @@
-//! `oarlock admission`: judges writes by admission policies for API servers, over the bus.
+//! `oarlock admission`: evaluates admission policies on behalf of API servers, over NATS.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use oarlock_runtime::{Phase, System};
 
 use crate::args::Args;
 
-/// Runs until a signal. It keeps nothing, and needs no API server to judge: what a judgement rests on comes with the question.
+/// Runs the admission stage until a signal. The process keeps no state and needs no API server to evaluate a policy: each request carries everything the
+/// decision depends on.
 ///
 /// # Errors
-/// When no bus is named or it cannot be joined, or the system fails.
+/// When no NATS server is named or none can be joined, or the actor system fails.
 pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
     Box::pin(run_until_signal(args))
 }
@@ -43,7 +44,8 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     }
 }
 
-/// Whom to ask who may see what this process tells of itself, and whom to trust there.
+/// Returns the client that authorizes requests to this process's own server, with the authorities to trust for client certificates; `None` without a
+/// kubeconfig.
 fn api(system: &System, kubeconfig: Option<&Path>) -> anyhow::Result<Option<(Client, ServerTrust)>> {
     let Some(path) = kubeconfig else { return Ok(None) };
     let resolved = Kubeconfig::read(path)?.resolve(None)?;

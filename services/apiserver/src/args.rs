@@ -13,18 +13,18 @@ use oarlock_store::{ColdOptions, DEFAULT_WINDOW_BYTES};
 /// Flags of the API server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Where the state is kept: `embedded:DIR`, or `memory`. With --etcd-servers it is kept there.
+    /// Where the state is kept: `embedded:DIR`, or `memory`. With --etcd-servers the state is kept in etcd instead.
     #[arg(long, default_value = "embedded:./.oarlock/store", value_name = "STORE", conflicts_with = "etcd_servers")]
     pub store: String,
-    /// The etcd cluster that keeps the state.
+    /// Flags about the etcd cluster that keeps the state.
     #[command(flatten)]
     pub etcd: EtcdOptions,
-    /// Where keys and kubeconfigs are kept.
+    /// Directory for keys and kubeconfigs.
     #[arg(long, default_value = "./.oarlock", value_name = "DIR")]
     pub data_dir: PathBuf,
-    /// Folder with the keys and certificates that `oarlock keys --parts` made for API servers (its `apiserver/pki`). They are used as they are: authorities'
-    /// keys need not be there, nothing is renewed, and no kubeconfig is written. Without this flag the keys of the data directory are used, and made where
-    /// they are missing.
+    /// Folder with the keys and certificates that `oarlock keys --parts` made for API servers (its `apiserver/pki`). The server only reads the folder: the
+    /// authorities' keys need not be in it, nothing is renewed, and no kubeconfig is written. Without this flag the keys of the data directory are used, and
+    /// made where they are missing.
     #[arg(long, value_name = "DIR", conflicts_with = "tls_san")]
     pub pki_dir: Option<PathBuf>,
     /// Address to listen on.
@@ -33,25 +33,25 @@ pub struct Args {
     /// Port to listen on; 0 takes a free one.
     #[arg(long, default_value_t = 6443, value_name = "PORT")]
     pub secure_port: u16,
-    /// Address under which others reach this server, never a loopback address.
+    /// Address under which clients, nodes and pods reach this server; never a loopback address.
     #[arg(long, value_name = "IP")]
     pub advertise_address: Option<IpAddr>,
-    /// As what it shows itself.
+    /// Flags about the server's own certificate.
     #[command(flatten)]
     pub serving: ServingOptions,
-    /// How much of the state's history is kept at hand.
+    /// Flags about how much of the state's history stays in memory.
     #[command(flatten)]
     pub store_options: StoreOptions,
-    /// Which feature gates are on.
+    /// Flags about feature gates.
     #[command(flatten)]
     pub features: FeatureOptions,
-    /// How kubelets are reached.
+    /// Flags about the connections to kubelets.
     #[command(flatten)]
     pub kubelets: KubeletOptions,
-    /// How it makes room and ends.
+    /// Flags about load limits and shutdown.
     #[command(flatten)]
-    pub going: GoingOptions,
-    /// How the other processes are reached, besides the API.
+    pub shutdown: ShutdownOptions,
+    /// How to reach NATS, which connects this process to the other processes besides the API.
     #[command(flatten)]
     pub nats: oarlock_config::NatsOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
@@ -62,8 +62,8 @@ pub struct Args {
 /// Flags about feature gates, for every command that has an API server in it; names are upstream's.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FeatureOptions {
-    /// Feature gates that are to differ from the defaults of Kubernetes. A gate decides which fields are kept when an object is written. An unknown or locked
-    /// gate is refused; a gate that decides about no field has no effect, and the log warns of it.
+    /// Feature gates to change from the defaults of Kubernetes. A gate decides which fields are kept when an object is written. An unknown or locked gate is
+    /// refused; a gate that governs no field has no effect, and the log warns of the gate.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "GATE=BOOL,…")]
     pub feature_gates: FeatureGates,
 }
@@ -71,7 +71,7 @@ pub struct FeatureOptions {
 /// Flags about the server's own certificate.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ServingOptions {
-    /// Further names and addresses by which clients call the server: its certificate carries them (kubeadm's `certSANs`).
+    /// Further DNS names and addresses for the server's certificate, under which clients reach the server (kubeadm's `certSANs`).
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     pub tls_san: Vec<String>,
 }
@@ -85,90 +85,89 @@ pub struct EtcdOptions {
     /// Prefix of all keys in etcd.
     #[arg(long, default_value = oarlock_storage::etcd::PREFIX, value_name = "PREFIX")]
     pub etcd_prefix: String,
-    /// Authorities that must have signed etcd's certificates. Without it the system's.
+    /// File with the certificate authorities that must have signed etcd's certificates. Without this flag the system's authorities are trusted.
     #[arg(long, value_name = "FILE")]
     pub etcd_cafile: Option<PathBuf>,
-    /// Client certificate that is shown to etcd.
+    /// Client certificate for connections to etcd.
     #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
     pub etcd_certfile: Option<PathBuf>,
-    /// Its key.
+    /// Key of the client certificate of --etcd-certfile.
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     pub etcd_keyfile: Option<PathBuf>,
-    /// User of etcd's own authentication.
+    /// User name for etcd's own authentication.
     #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
     pub etcd_user: Option<String>,
-    /// Its password, in a file.
+    /// File with the password of the user of --etcd-user.
     #[arg(long, value_name = "FILE", requires = "etcd_user")]
     pub etcd_password_file: Option<PathBuf>,
 }
 
-/// The least a watch window may be: far below it every other event would be too large to be watched at all.
-const LEAST_WINDOW: u64 = 1 << 20;
+/// Smallest watch window, in bytes: in a much smaller window most events would be too large to be delivered to watches.
+const MIN_WINDOW_BYTES: u64 = 1 << 20;
 
-/// The least that may stay in memory: the cache is divided, and each part takes objects of up to its size.
-const LEAST_CACHE: u64 = 1 << 20;
+/// Smallest cache of objects, in bytes: the cache is divided into shards, and a shard takes only objects of up to its own size.
+const MIN_CACHE_BYTES: u64 = 1 << 20;
 
-/// How long Events stay, as upstream's servers keep them.
+/// Default time to live of Events, the same as upstream's.
 const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
 
 /// Flags of the store, for every command that has an API server in it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct StoreOptions {
-    /// How long an Event is kept after it was made or last repeated; 0 keeps it until somebody deletes it.
+    /// How long an Event is kept after its creation or last repetition; 0 keeps Events until a client deletes them.
     #[arg(long, default_value = "1h0m0s", value_name = "DURATION", value_parser = oarlock_config::duration)]
     pub event_ttl: Duration,
-    /// Bytes of history kept in memory for watches and lists of old revisions, all resources together; at least 1 MiB.
-    /// Who asks for anything older gets 410 Expired and lists anew.
+    /// Bytes of history kept in memory for watches and lists of old revisions, over all resources; at least 1 MiB. A client that asks for an older revision
+    /// gets 410 Expired and must list again.
     #[arg(long, default_value_t = DEFAULT_WINDOW_BYTES, value_name = "BYTES", value_parser = window_bytes())]
     pub watch_window_bytes: usize,
-    /// Bytes of objects at rest (unchanged for five minutes, or since the watch window is full) that stay in memory; the others are read
-    /// back from the store when they are asked for. Without it everything stays in memory.
-    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<usize>::new().range(LEAST_CACHE..))]
+    /// Bytes of objects at rest (unchanged for five minutes, or since the watch window is full) that stay in memory; other objects at rest are read from the
+    /// store on demand. Without this flag all objects stay in memory.
+    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<usize>::new().range(MIN_CACHE_BYTES..))]
     pub cache_memory: Option<usize>,
-    /// A folder in which objects at rest are kept that memory has no room for, so that they need not be asked of etcd. It is emptied at the
-    /// start.
+    /// Folder for objects at rest that do not fit into --cache-memory, so that reads need not go to etcd. The folder is emptied at the start.
     #[arg(long, value_name = "DIR", requires = "cache_memory")]
     pub cache_dir: Option<PathBuf>,
-    /// The most that --cache-dir may hold, in bytes.
+    /// Largest size of --cache-dir, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, requires = "cache_dir")]
     pub cache_disk: usize,
-    /// For tests: objects rest as soon as they are written, and the cache forgets every other one.
+    /// For tests: objects count as at rest as soon as they are written, and the cache drops every other object.
     #[arg(long, hide = true, requires = "cache_memory")]
     pub cache_forget: bool,
 }
 
-/// Flags about moving clients to other API servers, for every command that has an API server in it; names are upstream's.
+/// Flags about load limits and shutdown, for every command that has an API server in it; names are upstream's.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct GoingOptions {
-    /// Fraction of requests over HTTP/2 after which their connection is closed (GOAWAY), so that clients behind a balancer spread again: 0 to
-    /// 0.02; 0.001 is a good start. Not for a single server, or without a balancer.
+pub struct ShutdownOptions {
+    /// Probability that a request over HTTP/2 closes its connection (GOAWAY), so that clients behind a load balancer spread over the servers again: 0 to 0.02;
+    /// 0.001 is a good start. Leave at 0 for a single server, or without a load balancer.
     #[arg(long, default_value_t = 0.0, value_name = "FRACTION", value_parser = goaway_chance)]
     pub goaway_chance: f64,
-    /// On SIGTERM, go on serving for this long with /readyz failing, so that balancers can look.
+    /// On SIGTERM, keep serving for this long while /readyz fails, so that load balancers can notice.
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = oarlock_config::duration)]
     pub shutdown_delay_duration: Duration,
-    /// After that, answer new requests with 429 and Retry-After until the present ones are done, and close the socket only then.
+    /// After --shutdown-delay-duration, answer new requests with 429 and Retry-After until the requests in flight are done, and only then close the socket.
     #[arg(long)]
     pub shutdown_send_retry_after: bool,
-    /// Spread the end of watches over up to this long, so that they do not all begin anew elsewhere at once.
+    /// Spread the end of watches over up to this long, so that clients do not all reconnect to other servers at once.
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = oarlock_config::duration)]
     pub shutdown_watch_termination_grace_period: Duration,
-    /// How much it takes on at once.
+    /// Flags about concurrent requests and connections.
     #[command(flatten)]
     pub limits: LimitOptions,
 }
 
-/// Flags about how much an API server takes on at once; names are upstream's where it has them.
+/// Flags about how many requests and connections an API server serves at once; names are upstream's where it has them.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct LimitOptions {
-    /// Reading requests that may be in flight at once; further ones are answered with 429 and Retry-After. A quarter is kept for nodes, the control plane and
-    /// Leases. Watches, logs, exec, attach, port-forward and proxies do not count; 0 is no limit.
+    /// Reading requests that may be in flight at once; further ones are answered with 429 and Retry-After. A quarter is reserved for nodes, the control plane
+    /// and Leases. Watches, logs, exec, attach, port-forward and proxies do not count; 0 means no limit.
     #[arg(long, value_name = "N", default_value_t = Self::default().max_requests_inflight)]
     pub max_requests_inflight: usize,
-    /// Changing requests that may be in flight at once; further ones are answered as those of --max-requests-inflight.
+    /// Changing requests that may be in flight at once; further ones are answered like those above --max-requests-inflight.
     #[arg(long, value_name = "N", default_value_t = Self::default().max_mutating_requests_inflight)]
     pub max_mutating_requests_inflight: usize,
-    /// Connections that the API server keeps open at once. A further connection is closed as soon as it is accepted; open ones stay. 0 is no limit.
+    /// Connections that the API server keeps open at once. A further connection is closed as soon as it is accepted; open ones stay. 0 means no limit.
     #[arg(long, value_name = "N", default_value_t = Self::default().max_connections)]
     pub max_connections: usize,
 }
@@ -203,8 +202,8 @@ impl From<LimitOptions> for Limits {
     }
 }
 
-impl GoingOptions {
-    /// How the server ends.
+impl ShutdownOptions {
+    /// Returns the delays and steps of the API server's own shutdown.
     #[must_use]
     pub fn termination(&self) -> Termination {
         Termination {
@@ -214,7 +213,7 @@ impl GoingOptions {
         }
     }
 
-    /// How long the phases of the process's shutdown may take.
+    /// Returns how long each phase of the process's shutdown may take.
     #[must_use]
     pub fn graces(&self) -> Graces {
         self.termination().graces(crate::assemble::REQUEST_TIMEOUT)
@@ -226,22 +225,24 @@ fn goaway_chance(text: &str) -> Result<f64, String> {
     if (0.0..=0.02).contains(&chance) { Ok(chance) } else { Err("must be between 0 and 0.02".to_owned()) }
 }
 
-/// As kubeadm has it: names of nodes are rarely known to the machine of the API server.
+/// Default of --kubelet-preferred-address-types. Addresses come before host names, as with kubeadm, because the API server's host can rarely resolve node
+/// names.
 const ADDRESS_TYPES: &str = "InternalIP,ExternalIP,Hostname";
 
-/// Flags about the way to kubelets, for every command that has an API server in it; names are upstream's.
+/// Flags about the connections to kubelets, for every command that has an API server in it; names are upstream's.
 #[derive(Clone, Debug, clap::Args)]
 pub struct KubeletOptions {
-    /// Client certificate that is shown to kubelets. Without it the data directory's, `kube-apiserver-kubelet-client`.
+    /// Client certificate for connections to kubelets. Without this flag the data directory's `kube-apiserver-kubelet-client`.
     #[arg(long, value_name = "FILE", requires = "kubelet_client_key")]
     pub kubelet_client_certificate: Option<PathBuf>,
-    /// Its key.
+    /// Key of the client certificate of --kubelet-client-certificate.
     #[arg(long, value_name = "FILE", requires = "kubelet_client_certificate")]
     pub kubelet_client_key: Option<PathBuf>,
-    /// Authorities that must have signed kubelets' certificates. Without it the data directory's; an empty name believes every kubelet.
+    /// File with the certificate authorities that must have signed kubelets' certificates. Without this flag the data directory's; with an empty name every
+    /// certificate is accepted.
     #[arg(long, value_name = "FILE")]
     pub kubelet_certificate_authority: Option<PathBuf>,
-    /// Which of a node's addresses is called, best first.
+    /// Types of node addresses to connect to, in order of preference.
     #[arg(long, value_delimiter = ',', default_value = ADDRESS_TYPES, value_name = "TYPE,…")]
     pub kubelet_preferred_address_types: Vec<String>,
 }
@@ -259,7 +260,7 @@ impl Default for KubeletOptions {
 }
 
 fn window_bytes() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(LEAST_WINDOW..)
+    RangedU64ValueParser::new().range(MIN_WINDOW_BYTES..)
 }
 
 impl From<StoreOptions> for oarlock_store::Options {
@@ -270,7 +271,7 @@ impl From<StoreOptions> for oarlock_store::Options {
         let cold = cache_memory.map(|memory_bytes| ColdOptions {
             memory_bytes,
             disk: cache_dir.map(|folder| (folder, cache_disk)),
-            prefixes: oarlock_registry::rest::prefixes(),
+            prefixes: oarlock_registry::cold::prefixes(),
             forgetful: cache_forget,
         });
         Self { window_bytes, cold, ..Self::default() }

@@ -1,4 +1,4 @@
-//! Builds an API server from a data directory: the same for `up` and for a server of its own.
+//! Builds an API server from a data directory, for `oarlock up` and `oarlock apiserver` alike.
 
 mod address;
 mod etcd;
@@ -25,27 +25,27 @@ use oarlock_storage::{Fatal, FatalHook, Log};
 use tokio::net::TcpListener;
 
 use self::kubeconfigs::Servers;
-use crate::args::{EtcdOptions, GoingOptions, KubeletOptions, ServingOptions, StoreOptions};
+use crate::args::{EtcdOptions, KubeletOptions, ServingOptions, ShutdownOptions, StoreOptions};
 
-/// Port asked for first.
+/// Port that is tried first when the caller names none.
 const PORT: u16 = 6443;
-/// Ports tried after it when it is taken and nobody asked for it by name.
+/// Number of ports above [`PORT`] to try when the caller names none and a port is taken.
 const MORE_PORTS: u16 = 64;
-/// Longest a request may take (upstream's default).
+/// Longest time a request may take (upstream's default).
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Addresses of Services.
+/// Range of Service cluster IPs.
 const SERVICE_CIDR: &str = "10.96.0.0/16";
 
-/// What a cluster's API server is made from.
+/// Settings of a cluster's API server.
 #[derive(Clone)]
 pub struct Cluster {
-    /// Keys, kubeconfigs and, unless ephemeral, the state.
+    /// Directory with keys, kubeconfigs and, for a store that is not in memory, the state.
     pub data_dir: PathBuf,
-    /// Folder with keys and certificates that somebody else has made; `None` makes them in the data directory.
+    /// Folder with existing keys and certificates to use; `None` makes them in the data directory.
     pub pki: Option<PathBuf>,
     /// Where the state is kept.
     pub store: Store,
-    /// How much of it is kept at hand.
+    /// Settings of the watch window, the cache and the time to live of Events.
     pub store_options: StoreOptions,
     /// Feature gates.
     pub features: FeatureGates,
@@ -53,20 +53,20 @@ pub struct Cluster {
     pub bind: IpAddr,
     /// Port to listen on; `None` takes 6443 or the next free one.
     pub port: Option<u16>,
-    /// Address under which others reach the server.
+    /// Address under which clients, nodes and pods reach the server.
     pub advertise_address: Option<IpAddr>,
-    /// As what it shows itself.
+    /// Settings of the server's own certificate.
     pub serving: ServingOptions,
-    /// How kubelets are reached.
+    /// Settings of the connections to kubelets.
     pub kubelets: KubeletOptions,
-    /// How it makes room and ends.
-    pub going: GoingOptions,
-    /// Those of this process.
+    /// Settings of load limits and shutdown.
+    pub shutdown: ShutdownOptions,
+    /// Kubelets of this process, which the server calls without a network.
     pub local: Option<Arc<dyn LocalKubelets>>,
 }
 
 impl Cluster {
-    /// A server at a free port of this machine's loopback address; everything else is as flags have it by default.
+    /// Returns settings for a server at a free port of the loopback address; all other settings are the flags' defaults.
     #[must_use]
     pub fn new(data_dir: PathBuf, store: Store) -> Self {
         Self {
@@ -80,18 +80,18 @@ impl Cluster {
             advertise_address: None,
             serving: ServingOptions::default(),
             kubelets: KubeletOptions::default(),
-            going: GoingOptions::default(),
+            shutdown: ShutdownOptions::default(),
             local: None,
         }
     }
 }
 
-/// Where the state is kept.
+/// Kind of store that keeps the cluster's state.
 #[derive(Clone)]
 pub enum Store {
-    /// In a folder.
+    /// An embedded store in this folder.
     Embedded(PathBuf),
-    /// In memory; keys are not kept either.
+    /// A store in memory; keys are not kept either.
     Memory,
     /// In an etcd cluster, which other servers may share.
     Etcd(EtcdOptions),
@@ -126,15 +126,15 @@ impl std::str::FromStr for Store {
 pub struct Api {
     /// The server, for parts in this process.
     pub server: Server,
-    /// Where it listens.
+    /// Address the server listens on.
     pub address: SocketAddr,
     /// Path of the user's kubeconfig, which is not written when [`Cluster::pki`] is given.
     pub kubeconfig: PathBuf,
-    /// Keeps others out of the data directory.
+    /// Lock on the data directory, which keeps other processes from using it.
     _lock: Arc<std::fs::File>,
 }
 
-/// The present, as certificates tell it.
+/// Returns the current time in the form certificates use.
 pub(crate) fn now() -> UnixTime {
     UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(clock::wall().as_second()).unwrap_or(0)))
 }
@@ -150,7 +150,7 @@ pub fn start(system: &System, cluster: Cluster) -> BoxFuture<'_, anyhow::Result<
 async fn begin(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let directory = DataDir::new(&cluster.data_dir);
     folder("--data-dir", directory.root())?;
-    tell_of_gates(&cluster.features);
+    warn_of_unused_gates(&cluster.features);
     let lock = lock(&directory)?;
     let listener = bind(cluster.bind, cluster.port).await?;
     let address = listener.local_addr()?;
@@ -185,11 +185,11 @@ async fn begin(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         node_ports: (30000, 32767),
         event_ttl: cluster.store_options.event_ttl,
         request_timeout: REQUEST_TIMEOUT,
-        goaway_chance: cluster.going.goaway_chance,
-        termination: cluster.going.termination(),
+        goaway_chance: cluster.shutdown.goaway_chance,
+        termination: cluster.shutdown.termination(),
         features: cluster.features,
         max_body: 3 << 20,
-        limits: cluster.going.limits.into(),
+        limits: cluster.shutdown.limits.into(),
         identity: identity(),
         ca_pem: String::new(),
         client_ca_pem: String::new(),
@@ -201,7 +201,7 @@ async fn begin(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let options = Options {
         config,
         pki,
-        log: open(&cluster.store, ends(system)).await?,
+        log: open(&cluster.store, shut_down_on_fault(system)).await?,
         store: cluster.store_options.into(),
         listener,
         kubelets,
@@ -211,18 +211,18 @@ async fn begin(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     Ok(Api { server: running.server, address: running.address, kubeconfig, _lock: lock })
 }
 
-/// Makes a folder that a flag names, for its owner alone.
+/// Creates the folder that a flag names, with access for its owner only.
 fn folder(flag: &str, path: &Path) -> anyhow::Result<()> {
     oarlock_storage::private::folder(path).with_context(|| {
-        // The system's error names neither the folder nor the part of its path that is at fault.
-        let there = path.ancestors().find(|parent| parent.exists());
-        let below = there.map(|parent| format!(" below {}", parent.display())).unwrap_or_default();
+        // The operating system's error names neither the folder nor the missing part of its path.
+        let existing = path.ancestors().find(|parent| parent.exists());
+        let below = existing.map(|parent| format!(" below {}", parent.display())).unwrap_or_default();
         format!("{flag} {}: the folder cannot be made{below}", path.display())
     })
 }
 
-/// Warns of changed gates that decide about no field, since nothing else in Oarlock asks for a gate.
-fn tell_of_gates(gates: &FeatureGates) {
+/// Warns of changed feature gates that govern no field: the API server uses gates for nothing else.
+fn warn_of_unused_gates(gates: &FeatureGates) {
     for (gate, on) in gates.changed().filter(|(gate, _)| !oarlock_apis::Disabled::governs(gate.name)) {
         tracing::warn!(
             gate = gate.name,
@@ -232,7 +232,7 @@ fn tell_of_gates(gates: &FeatureGates) {
     }
 }
 
-/// One process at a time uses a data directory.
+/// Locks the data directory, which one process at a time may use.
 fn lock(directory: &DataDir) -> anyhow::Result<Arc<std::fs::File>> {
     let path = directory.lock();
     let file =
@@ -255,13 +255,13 @@ async fn bind(ip: IpAddr, port: Option<u16>) -> anyhow::Result<TcpListener> {
     anyhow::bail!("{ip}: ports {PORT} to {} are all taken", PORT + MORE_PORTS)
 }
 
-/// The file of an embedded store, in its folder.
+/// Name of an embedded store's file inside the store's folder.
 pub const STORE_FILE: &str = "oarlock.redb";
 
-/// Opens the log of a store; `fatal` is called when it can keep its promises no longer.
+/// Opens the log of a store. The log calls `fatal` after a fault that makes further writes unsafe.
 ///
 /// # Errors
-/// When it cannot be reached or used, or another process uses it.
+/// When the store cannot be reached or used, or another process uses it.
 pub async fn open(store: &Store, fatal: FatalHook) -> anyhow::Result<Arc<dyn Log>> {
     let directory: &Path = match store {
         Store::Memory => return Ok(Arc::new(MemoryLog::new())),
@@ -276,15 +276,15 @@ pub async fn open(store: &Store, fatal: FatalHook) -> anyhow::Result<Arc<dyn Log
     Ok(Arc::new(log))
 }
 
-/// Ends the process in order.
-fn ends(system: &System) -> FatalHook {
+/// Returns a hook that shuts the process down in order after a fatal fault of the store.
+fn shut_down_on_fault(system: &System) -> FatalHook {
     let system = system.clone();
     Arc::new(move |fault: &Fatal| {
         system.fail(oarlock_runtime::Fatal { actor: "store".to_owned(), error: fault.to_string() });
     })
 }
 
-/// Names this server among its like; another one after each start, as upstream's is by host.
+/// Returns a random identity that tells this server from other API servers; each start gives another one (upstream derives it from the host).
 fn identity() -> String {
     format!("{:016x}{:016x}", rng::u64(), rng::u64())
 }

@@ -6,7 +6,7 @@ mod keys;
 mod run;
 
 pub use args::{
-    Args, EtcdOptions, FeatureOptions, GoingOptions, KubeletOptions, LimitOptions, ServingOptions, StoreOptions,
+    Args, EtcdOptions, FeatureOptions, KubeletOptions, LimitOptions, ServingOptions, ShutdownOptions, StoreOptions,
 };
 pub use keys::{KeysArgs, PartNodes, keys};
 pub use run::{join, run};

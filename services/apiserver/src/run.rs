@@ -1,4 +1,4 @@
-//! `oarlock apiserver`: the server in a process of its own.
+//! `oarlock apiserver`: the API server in a process of its own.
 
 use futures::future::BoxFuture;
 use oarlock_bus::Role;
@@ -9,7 +9,7 @@ use oarlock_runtime::shutdown::{self, End};
 use crate::args::Args;
 use crate::assemble::{self, Api, Cluster, Store};
 
-/// Runs until a signal.
+/// Runs the API server until a signal.
 ///
 /// # Errors
 /// When the server cannot be started, or fails.
@@ -21,7 +21,7 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
-    let graces = args.going.graces();
+    let graces = args.shutdown.graces();
     let makes_keys = args.pki_dir.is_none();
     let cluster = Cluster {
         data_dir: args.data_dir,
@@ -34,7 +34,7 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
         advertise_address: args.advertise_address,
         serving: args.serving,
         kubelets: args.kubelets,
-        going: args.going,
+        shutdown: args.shutdown,
         local: None,
     };
     let api = assemble::start(&system, cluster).await?;
@@ -47,10 +47,10 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     }
 }
 
-/// Takes the API server to the bus, if there is one.
+/// Joins the API server to NATS, if the flags name NATS servers.
 ///
 /// # Errors
-/// When a file that the flags name cannot be read, or the bus refuses.
+/// When a file that the flags name cannot be read, or the NATS servers refuse the connection.
 pub async fn join(system: &System, api: &Api, nats: &NatsOptions) -> anyhow::Result<()> {
     let name = oarlock_mesh::member_name("apiserver", &oarlock_config::host_name()?);
     if let Some(bus) = oarlock_mesh::join(system, nats, Role::ApiServer, &name).await? {

@@ -1,4 +1,5 @@
-//! API servers in this process: a server that lags behind another, Leases by which servers find one another, large requests, and users with few rights.
+//! API servers in the test's process: a server that lags behind another, Leases by which servers discover one another, large requests, and users with few
+//! rights.
 
 #![cfg(test)]
 

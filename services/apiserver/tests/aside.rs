@@ -1,4 +1,4 @@
-//! Large requests over HTTPS: they run in lanes of their own and are answered like any other, and a body that never comes gets 504 at the deadline.
+//! Large requests over HTTPS: they run in separate lanes with ordinary answers, and a request whose body never arrives gets 504 at the deadline.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,4 +1,4 @@
-//! A server whose View lags behind what another acknowledged refuses nothing for that, and takes nothing old for what is.
+//! A server whose View lags behind writes another server acknowledged neither refuses requests for that reason nor takes stale state for current.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use oarlock_service_apiserver::assemble::{Cluster, Store, start};
 use oarlock_storage::testing::gated::GatedLog;
 use oarlock_storage::{Log, MemoryLog};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(90);
 
-/// A server over the log, as its administrator sees it, and the hold on what it sees.
+/// Returns a client with administrator's rights on a new server over the log, and the gate that holds back what the server reads from the log.
 async fn server(log: &MemoryLog) -> (Client, Arc<GatedLog>) {
     let (server, hold) = started(log).await;
     (acting_as(&server, "admin", &["system:masters"]), hold)
 }
 
-/// A client that acts as `name` in `groups`.
+/// Returns a client that acts as `name` in `groups`.
 pub(crate) fn acting_as(server: &Server, name: &str, groups: &[&str]) -> Client {
     let user = UserInfo::new(name, groups.iter().copied());
     Client::new(Arc::new(InProcess::new(server.clone(), user, "test/1")))
 }
 
-/// A server over the log, and the hold on what it sees.
+/// Starts a server over the log; returns the server and the gate that holds back what it reads from the log.
 pub(crate) async fn started(log: &MemoryLog) -> (Server, Arc<GatedLog>) {
     let directory = tempfile::tempdir().unwrap();
     let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
@@ -38,7 +38,7 @@ pub(crate) async fn started(log: &MemoryLog) -> (Server, Arc<GatedLog>) {
         ..Cluster::new(directory.path().to_owned(), Store::Open(Arc::clone(&log) as Arc<dyn Log>))
     };
     let server = start(&system, cluster).await.unwrap().server;
-    oarlock_apiserver::start::ready(&server, clock::after(PATIENCE)).await.unwrap();
+    oarlock_apiserver::start::ready(&server, clock::after(MAX_WAIT)).await.unwrap();
     (server, log)
 }
 
@@ -141,7 +141,7 @@ async fn an_address_is_given_once_whoever_gives_it() {
     }
 }
 
-/// The unit `arbiter` as a member holds it, and its claim.
+/// Assigns the unit `arbiter` to a member; returns the unit's object and the member's fence.
 async fn assign(client: &Client, to: &str, from: Option<Obj>) -> (Obj, Fence) {
     let row = resource("oarlock.dev", "v1", "assignments").unwrap();
     let fresh = from.is_none();
@@ -162,7 +162,7 @@ async fn a_claim_that_has_gone_to_another_writes_nothing_whoever_knows() {
         fence::scope(Some(fence), async move { two.create(config_maps(), config_map(name)).await.map(drop) })
     };
     create("while-it-holds", &first).await.unwrap();
-    // The server that is asked does not know yet that the unit has moved, and what it writes does not show it either.
+    // The server that gets the request has not yet read that the unit moved, and the written object does not show the move either.
     hold.hold_tails(true);
     let (_, second) = assign(&one, "b", Some(unit)).await;
     let mut refused = Box::pin(create("too-late", &first));
@@ -181,7 +181,7 @@ async fn a_claim_that_has_gone_to_another_writes_nothing_whoever_knows() {
     for what in ["patched", "replaced", "deleted"] {
         one.create(config_maps(), config_map(what)).await.unwrap();
         let status = fence::scope(Some(first.clone()), ask(&two, what)).await.err();
-        // A replacement by the same writes nothing, and says so under any claim.
+        // A replacement with equal content writes nothing, so it succeeds under any fence.
         assert_eq!(status.is_some_and(|status| status.is_stale_owner()), what != "replaced", "{what}");
     }
     assert!(one.get(config_maps(), "default", "too-late").await.unwrap_err().is_not_found());
@@ -189,7 +189,7 @@ async fn a_claim_that_has_gone_to_another_writes_nothing_whoever_knows() {
     assert!(create("for-nobody", &nobodys).await.unwrap_err().is_stale_owner());
 }
 
-/// What comes of a request that is made while nothing is seen; it must not guess.
+/// Checks that a request stays pending while the server reads nothing from the log, releases the log, and returns the request's result.
 async fn held<T>(hold: &GatedLog, request: impl Future<Output = T>) -> T {
     let mut asked = Box::pin(request);
     for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! The Leases by which API servers know one another, in virtual time.
+//! The Leases by which API servers discover one another, in virtual time.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn leases() -> &'static Resource {
     resource("coordination.k8s.io", "v1", "leases").unwrap()
 }
 
-/// The Lease of another server, which renewed it so long ago.
+/// Returns the Lease of another server, last renewed `age` ago.
 fn lease(name: &str, age: Option<Duration>, role: &str) -> Obj {
     let mut obj = Obj::new(leases().ty);
     obj.set_at(&["metadata", "name"], name.to_owned());
@@ -37,7 +37,7 @@ fn lease(name: &str, age: Option<Duration>, role: &str) -> Obj {
 async fn names(client: &Client) -> Vec<String> {
     let list = client.list(leases(), NAMESPACE, ListOptions::default()).await.unwrap();
     let names = list.items.iter().map(|item| item.obj().unwrap().name().to_owned());
-    // Its own is there, and is called after its identity.
+    // The server's own Lease is named after its identity.
     let (own, others): (Vec<_>, Vec<_>) = names.partition(|name| name.len() == "apiserver-".len() + 32);
     assert_eq!(own.len(), 1, "{own:?} {others:?}");
     others

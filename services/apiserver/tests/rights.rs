@@ -1,4 +1,4 @@
-//! Requests that could gain rights or read what they must not, by looking like harmless ones: none of them does.
+//! Requests that look harmless and would gain rights or read protected data are refused.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use oarlock_runtime::clock;
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_storage::MemoryLog;
 
-use crate::lagging::{PATIENCE, acting_as, started};
+use crate::lagging::{MAX_WAIT, acting_as, started};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -25,7 +25,7 @@ fn obj(row: &'static Resource, json: &str) -> Obj {
     Object::from_json(row.ty, json.to_owned().into()).unwrap().obj().unwrap()
 }
 
-/// Gives `eve` the rules `rules` in all namespaces, and binds the named ClusterRoles to her.
+/// Grants `eve` the rules `rules` in all namespaces, and binds the named ClusterRoles to her.
 async fn eve(server: &Server, rules: &str, holds: &[&str]) -> Client {
     let admin = administrator(server);
     let (roles, bindings) = (row(RBAC, "clusterroles"), row(RBAC, "clusterrolebindings"));
@@ -41,9 +41,9 @@ async fn eve(server: &Server, rules: &str, holds: &[&str]) -> Client {
     acting_as(server, "eve", &[])
 }
 
-/// Waits until the answer is another than 403: what has been granted is known to the authorizer soon after.
+/// Waits until the answer is another than 403: the authorizer learns of a grant with a delay.
 async fn granted<T>(ask: impl AsyncFn() -> Result<T, Status>) -> T {
-    let deadline = clock::after(PATIENCE);
+    let deadline = clock::after(MAX_WAIT);
     loop {
         match ask().await {
             Err(status) if status.code == 403 && !deadline.passed() => clock::sleep(Duration::from_millis(5)).await,
@@ -73,7 +73,7 @@ async fn labels_of_roles_and_bindings_are_given_by_who_holds_what_they_grant() {
         let mut whole = eve.get(row, "", name).await.unwrap().obj().unwrap();
         whole.set_at(&["metadata", "annotations", "a"], "b".to_owned());
         assert_eq!(eve.update(row, whole).await.unwrap_err().code, 403, "{name}");
-        // What the garbage collector writes grants nothing.
+        // A write of the kind the garbage collector makes grants nothing.
         patch(&eve, row, name, r#"{"metadata":{"finalizers":["example.org/eve"]}}"#).await.unwrap();
         patch(&eve, row, name, r#"{"metadata":{"finalizers":null}}"#).await.unwrap();
     }
@@ -109,7 +109,7 @@ async fn who_may_not_hold_claims_writes_under_none() {
     let maps = row("", "configmaps");
     let map = |name: &str| obj(maps, &format!(r#"{{"metadata":{{"name":"{name}","namespace":"default"}}}}"#));
     granted(async || eve.create(maps, map("without")).await).await;
-    // The right epoch, a wrong epoch and an unknown unit get the same answer, so that nobody can tell them apart.
+    // The right epoch, a wrong epoch and an unknown unit get the same answer, so a client cannot tell them apart.
     let past = Fence { epoch: Revision(1), ..held.clone() };
     let nobodys = Fence { unit: "nobodys".into(), ..held.clone() };
     for claim in [held.clone(), past, nobodys] {
@@ -122,7 +122,7 @@ async fn who_may_not_hold_claims_writes_under_none() {
         assert!(refused.message.starts_with(&text), "{refused:?}");
     }
     assert!(admin.get(maps, "default", "under-a-claim").await.unwrap_err().is_not_found());
-    // The crew may write under a claim whatever it may write without one.
+    // The controllers may write under a fence whatever they may write without one.
     let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"];
     let crew = acting_as(&server, "system:serviceaccount:kube-system:root-ca-cert-publisher", &groups);
     fence::scope(Some(held), crew.create(maps, map("of-the-crew"))).await.unwrap();
@@ -138,7 +138,8 @@ async fn a_collection_is_deleted_by_who_may_delete_it_whatever_is_selected() {
         "verbs":["get","list","deletecollection"]}"#;
     let eve = eve(&server, rules, &[]).await;
     granted(async || eve.get(maps, "default", "one").await).await;
-    // The name in the request is ignored: the call acts on all that its options select. A list of the one name that eve may list shows no other object.
+    // The name in the request is ignored: the call acts on all objects its options select. A list restricted to the one name that eve may list shows no other
+    // object.
     for (selector, lists) in
         [(FieldSelector::everything(), Err(403)), (FieldSelector::equal("metadata.name", "one"), Ok(()))]
     {

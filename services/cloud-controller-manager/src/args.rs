@@ -7,26 +7,26 @@ use oarlock_controllers::{CloudNodeLifecycleSettings, CloudNodeSettings};
 /// Flags of the cloud controller manager.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How the API is reached.
+    /// How to reach the API.
     #[command(flatten)]
     pub api: oarlock_config::ApiOptions,
-    /// Where the cloud's provider serves `oarlock.cloud.v1.CloudProvider`: `https://host:port`, on this host also `http://localhost:port` and
+    /// Address where the cloud provider serves `oarlock.cloud.v1.CloudProvider`: `https://host:port`, on this host also `http://localhost:port` and
     /// `unix:///path`.
     #[arg(long, value_name = "URL")]
     pub cloud_provider_endpoint: String,
-    /// Certificates (PEM) of who signs the provider's; those that this host trusts without this flag.
+    /// File (PEM) with the authorities that must have signed the provider's certificate. Without this flag the host's trusted authorities.
     #[arg(long, value_name = "FILE")]
     pub cloud_provider_ca_file: Option<PathBuf>,
-    /// The certificate (PEM) to show the provider.
+    /// Client certificate (PEM) for connections to the provider.
     #[arg(long, value_name = "FILE", requires = "cloud_provider_key_file")]
     pub cloud_provider_cert_file: Option<PathBuf>,
-    /// Its key (PEM).
+    /// Key (PEM) of the client certificate of --cloud-provider-cert-file.
     #[arg(long, value_name = "FILE", requires = "cloud_provider_cert_file")]
     pub cloud_provider_key_file: Option<PathBuf>,
-    /// What the cloud calls this cluster: the same for good, and another than that of any other cluster there.
+    /// Name of this cluster in the cloud. The name must never change, and no other cluster in the same cloud may have it.
     #[arg(long, default_value = "kubernetes", value_name = "NAME")]
     pub cluster_name: String,
-    /// Controllers to run: `*` is all, `foo` this one, `-foo` not this one; of several mentions the first counts.
+    /// Controllers to run: `*` is all, `foo` this one, `-foo` not this one; of several entries for a controller the first counts.
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, value_name = "NAME,…")]
     pub controllers: Vec<String>,
     /// Settings of cloud-node-controller.
@@ -35,13 +35,13 @@ pub struct Args {
     /// Settings of cloud-node-lifecycle-controller.
     #[command(flatten)]
     pub node_lifecycle: CloudNodeLifecycleSettings,
-    /// How the other processes are reached, besides the API.
+    /// How to reach NATS, which connects this process to the other processes besides the API.
     #[command(flatten)]
     pub nats: oarlock_config::NatsOptions,
-    /// Port of this process's own server, for health and metrics; 0 is none. Two processes of one host need two.
+    /// Port of this process's own server, for health and metrics; 0 starts no server. Two processes of one host need different ports.
     #[arg(long, default_value_t = 10258, value_name = "PORT")]
     pub secure_port: u16,
-    /// The process's own server.
+    /// Flags of the process's own server.
     #[command(flatten)]
     pub serving: oarlock_config::SecureServingOptions,
     /// Log filter, such as `info` or `oarlock_controllers=debug,warn`.

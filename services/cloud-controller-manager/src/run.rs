@@ -1,4 +1,4 @@
-//! `oarlock cloud-controller-manager`: the controllers that reach a cloud, whose provider is a program of its own.
+//! `oarlock cloud-controller-manager`: the controllers that use a cloud provider, which is a separate program.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::args::Args;
 
 const AGENT: &str = concat!("cloud-controller-manager/", env!("CARGO_PKG_VERSION"));
 
-/// Runs until a signal.
+/// Runs the cloud controllers until a signal.
 ///
 /// # Errors
 /// When the kubeconfig or the provider's address is unusable, a controller cannot be started, or the system fails.

@@ -10,7 +10,7 @@ use oarlock_schema::FeatureGates;
 /// Flags of the controller manager.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How the API is reached.
+    /// How to reach the API.
     #[command(flatten)]
     pub api: oarlock_config::ApiOptions,
     /// Which controllers run, and their settings.
@@ -19,19 +19,19 @@ pub struct Args {
     /// Controllers to leave out, by name.
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     pub disable: Vec<String>,
-    /// Feature gates that are to differ from the defaults of Kubernetes. A controller whose gate is off does not run. An unknown or locked gate is refused.
+    /// Feature gates to change from the defaults of Kubernetes. A controller whose gate is off does not run. An unknown or locked gate is refused.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "GATE=BOOL,…")]
     pub feature_gates: FeatureGates,
-    /// Certificates (PEM) for ConfigMap `kube-root-ca.crt`; those of the kubeconfig without this flag.
+    /// File (PEM) with the authorities for ConfigMap `kube-root-ca.crt`. Without this flag those of the kubeconfig.
     #[arg(long, value_name = "FILE")]
     pub root_ca_file: Option<PathBuf>,
-    /// How the other processes are reached, besides the API.
+    /// How to reach NATS, which connects this process to the other processes besides the API.
     #[command(flatten)]
     pub nats: oarlock_config::NatsOptions,
-    /// Port of this process's own server, for health and metrics; 0 is none. Two processes of one host need two.
+    /// Port of this process's own server, for health and metrics; 0 starts no server. Two processes of one host need different ports.
     #[arg(long, default_value_t = 10257, value_name = "PORT")]
     pub secure_port: u16,
-    /// The process's own server.
+    /// Flags of the process's own server.
     #[command(flatten)]
     pub serving: oarlock_config::SecureServingOptions,
     /// Log filter, such as `info` or `oarlock_controllers=debug,warn`.
@@ -39,10 +39,10 @@ pub struct Args {
     pub log: String,
 }
 
-/// Flags that choose controllers and set them, for every command that has controllers in it; names are upstream's.
+/// Flags that select controllers and configure them, for every command that has controllers in it; names are upstream's.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct ControllerOptions {
-    /// Controllers to run: `*` is all that are on by default, `foo` this one, `-foo` not this one; of several mentions the first counts.
+    /// Controllers to run: `*` is all that are on by default, `foo` this one, `-foo` not this one; of several entries for a controller the first counts.
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, value_name = "NAME,…", long_help = help())]
     pub controllers: Vec<String>,
     /// Settings of node-lifecycle-controller.
@@ -68,13 +68,13 @@ impl Default for ControllerOptions {
 }
 
 impl ControllerOptions {
-    /// The controllers to run, without those that `--disable` names.
+    /// Returns the controllers to run, without those that `--disable` names.
     #[must_use]
     pub fn selection(&self, disable: &[String]) -> Selection {
         Selection::new(&self.controllers, disable)
     }
 
-    /// The settings, each for its controller.
+    /// Returns the settings of all controllers.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let Self { controllers: _, node_lifecycle, pod_garbage_collector, endpointslice } = self.clone();
@@ -82,7 +82,7 @@ impl ControllerOptions {
     }
 }
 
-/// The long help of `--controllers`, with the names that it takes.
+/// Returns the long help of `--controllers`, with the names the flag accepts.
 fn help() -> String {
     let names = |wanted: fn(&Row) -> bool| {
         let rows = oarlock_controllers::rows().iter().filter(|row| wanted(row));
@@ -90,8 +90,8 @@ fn help() -> String {
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
     format!(
-        "Controllers to run: `*` is all that are on by default, `foo` this one, `-foo` not this one; of several mentions the first counts. Names of \
-         earlier releases (`deployment`, `podgc`) are taken too.\nAll controllers: {}.\nOff by default: {}.",
+        "Controllers to run: `*` is all that are on by default, `foo` this one, `-foo` not this one; of several entries for a controller the first \
+         counts. Names of earlier releases (`deployment`, `podgc`) are accepted too.\nAll controllers: {}.\nOff by default: {}.",
         names(|_| true),
         names(|row| !row.on_by_default)
     )

@@ -15,7 +15,7 @@ use crate::args::Args;
 
 const AGENT: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
 
-/// Runs until a signal.
+/// Runs the controllers until a signal.
 ///
 /// # Errors
 /// When the kubeconfig is unusable, a controller is not known or cannot be started, or the system fails.
@@ -35,7 +35,7 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     }
 }
 
-/// Starts the controllers in `system`, and the server that tells of them.
+/// Starts the controllers in `system`, and the server for their health and metrics.
 ///
 /// # Errors
 /// When the kubeconfig is unusable, the port is taken, or a controller is not known or cannot be started.
@@ -65,7 +65,7 @@ pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
     Ok(started)
 }
 
-/// Warns of changed gates that no controller asks for.
+/// Warns of changed feature gates that no controller uses.
 fn warn_of_unused(features: &FeatureGates) {
     let used = |name: &str| oarlock_controllers::rows().iter().any(|row| row.gate == Some(name));
     for (gate, on) in features.changed().filter(|(gate, _)| !used(gate.name)) {
@@ -73,7 +73,7 @@ fn warn_of_unused(features: &FeatureGates) {
     }
 }
 
-/// What pods are to trust: the named file, or whom we trust ourselves.
+/// Returns the authorities for pods to trust: those of the named file, else those this process trusts itself.
 fn root_ca(args: &Args, trust: &ServerTrust) -> anyhow::Result<String> {
     match (&args.root_ca_file, trust) {
         (Some(file), _) => std::fs::read_to_string(file).with_context(|| file.display().to_string()),

@@ -1,4 +1,4 @@
-//! Who each node is: what its kubeconfig says, or a certificate that the cluster's CA signs here and now.
+//! Provides each node's identity: from its kubeconfig, or as a certificate signed on the spot with the cluster's CA key.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use oarlock_config::{ApiOptions, ClientKey, Credential, DataDir, Endpoint, Kubec
 use oarlock_pki::{Authority, Issued, Leaf, Presented, Subject, UnixTime, parse_chain};
 use oarlock_runtime::clock;
 
-/// What users of nodes are called.
+/// Prefix of the user names of nodes.
 const PREFIX: &str = "system:node:";
 
 /// Signs client certificates of nodes.
@@ -17,7 +17,7 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// Reads the authority of a data directory. Nothing there is written: a server may be using it.
+    /// Reads the authority of a data directory. The directory is only read, since an API server may be using it.
     pub(crate) fn open(data_dir: &Path) -> anyhow::Result<Self> {
         let pki = DataDir::new(data_dir).pki();
         let read = |name: &str| {
@@ -27,29 +27,29 @@ impl Signer {
         Ok(Self { authority: Authority::from_pem(&read("ca.crt")?, &read("ca.key")?)? })
     }
 
-    /// The endpoint, as the node.
+    /// Returns `base` with a client certificate for the named node.
     pub(crate) fn node(&self, base: &Endpoint, name: &str) -> anyhow::Result<Endpoint> {
         let issued = self.issue(&Leaf::client(Subject::node(name)))?;
         let pair = ClientKey { certificate: issued.certificate_pem(), key: issued.key.to_pem().to_string() };
         Ok(Endpoint { credential: Credential::Certificate(pair), impersonate: None, ..base.clone() })
     }
 
-    /// A certificate of the cluster's authority.
+    /// Issues a certificate of the cluster's authority.
     pub(crate) fn issue(&self, leaf: &Leaf) -> anyhow::Result<Issued> {
         Ok(self.authority.issue(leaf, now()?)?)
     }
 }
 
-/// Where each node's identity comes from.
+/// Source of the nodes' identities.
 pub(crate) enum Identities {
-    /// From one kubeconfig: its user is the node, or the signer makes a certificate for each node.
+    /// One kubeconfig: its user is the node, or the signer makes a certificate for each node.
     One(Box<Endpoint>, Option<Box<Signer>>),
-    /// From a folder with a kubeconfig for each.
+    /// A folder with one kubeconfig for each node, and the nodes' names.
     Each(PathBuf, Vec<String>),
 }
 
 impl Identities {
-    /// What the flags name.
+    /// Opens the source that the flags name.
     ///
     /// # Errors
     /// When a file is unusable.
@@ -66,7 +66,7 @@ impl Identities {
         matches!(self, Self::Each(..) | Self::One(_, Some(_)))
     }
 
-    /// The node that the only kubeconfig speaks for.
+    /// Returns the node whose identity the only kubeconfig holds.
     pub(crate) fn own(&self) -> Option<String> {
         match self {
             Self::One(endpoint, _) => node_name(endpoint),
@@ -74,10 +74,10 @@ impl Identities {
         }
     }
 
-    /// How a node reaches the API, as itself.
+    /// Returns the endpoint and credentials with which a node reaches the API as itself.
     ///
     /// # Errors
-    /// When there is no identity for the node.
+    /// When no identity exists for the node.
     pub(crate) fn node(&self, name: &str) -> anyhow::Result<Endpoint> {
         match self {
             Self::One(endpoint, None) => Ok((**endpoint).clone()),
@@ -96,7 +96,7 @@ impl Identities {
         }
     }
 
-    /// The signer of the nodes' certificates, if there is one.
+    /// Returns the signer of the nodes' certificates, if the cluster's CA key is available.
     pub(crate) fn signer(&self) -> Option<&Signer> {
         match self {
             Self::One(_, signer) => signer.as_deref(),
@@ -105,12 +105,12 @@ impl Identities {
     }
 }
 
-/// The present, as certificates tell it.
+/// Returns the current time in the form certificates use.
 pub(crate) fn now() -> anyhow::Result<UnixTime> {
     Ok(UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(clock::wall().as_second())?)))
 }
 
-/// The node that a kubeconfig's client certificate speaks for, if it is one's.
+/// Returns the node that a kubeconfig's client certificate names, if the certificate is a node's.
 fn node_name(endpoint: &Endpoint) -> Option<String> {
     let Credential::Certificate(pair) = &endpoint.credential else { return None };
     let chain = parse_chain(&pair.certificate).ok()?;
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// A kubeconfig of this user, in the folder.
+    /// Writes a kubeconfig of this user into the folder.
     fn write(folder: &Path, file: &str, user: &Subject) {
         let authority = Authority::create("kubernetes", now().unwrap()).unwrap();
         let leaf = Leaf { usage: Usage::Client, ..Leaf::client(user.clone()) };

@@ -1,4 +1,4 @@
-//! Flags of a node that is the machine itself, and what they amount to.
+//! Flags of a node that is the machine itself, and the node configuration made from them.
 
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
@@ -9,40 +9,40 @@ use anyhow::Context;
 use oarlock_kubelet::{Containerd, Machine, NodeConfig};
 use oarlock_meta::GoDuration;
 
-/// Flags that matter with `--runtime containerd` only.
+/// Flags that have an effect with `--runtime containerd` only.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "With --runtime containerd")]
 pub struct MachineArgs {
-    /// Socket of the CRI runtime. The kubelet takes all its pods for its own.
+    /// Socket of the CRI runtime. The kubelet treats every pod of the runtime as its own.
     #[arg(long, default_value = "unix:///run/containerd/containerd.sock", value_name = "ENDPOINT")]
     pub container_runtime_endpoint: String,
-    /// Where volumes and other things of pods are kept.
+    /// Directory for volumes and other files of pods.
     #[arg(long, default_value = "/var/lib/kubelet", value_name = "DIR")]
     pub root_dir: PathBuf,
-    /// Where logs of containers are kept.
+    /// Directory for containers' logs.
     #[arg(long, default_value = "/var/log/pods", value_name = "DIR")]
     pub pod_logs_dir: PathBuf,
-    /// Cgroup below which those of pods are made; two kubelets of one machine need two.
+    /// Cgroup below which the pods' cgroups are made; two kubelets of one machine need different ones.
     #[arg(long, default_value = "", value_name = "PATH", hide_default_value = true)]
     pub cgroup_root: String,
-    /// Address of the node. Without this flag the one from which this host reaches others; of simulated nodes, the one their server listens on.
+    /// Address of the node. Without this flag the address from which this host reaches other hosts; for simulated nodes, the address their server listens on.
     #[arg(long, value_name = "IP")]
     pub node_ip: Option<IpAddr>,
-    /// Servers of the cluster's DNS; without any, pods use the node's.
+    /// Addresses of the cluster's DNS servers; without any, pods use the node's resolvers.
     #[arg(long, value_delimiter = ',', value_name = "IP,…")]
     pub cluster_dns: Vec<IpAddr>,
-    /// Domain of the cluster's names.
+    /// DNS domain of the cluster.
     #[arg(long, default_value = "cluster.local", value_name = "DOMAIN")]
     pub cluster_domain: String,
-    /// Resolver configuration that pods start from.
+    /// Resolver configuration of the node, from which that of pods is made.
     #[arg(long, default_value = "/etc/resolv.conf", value_name = "FILE")]
     pub resolv_conf: PathBuf,
-    /// How often volumes of ConfigMaps, Secrets and tokens are brought up to date.
+    /// How often volumes of ConfigMaps, Secrets and tokens are updated.
     #[arg(long, default_value = "1m", value_name = "DURATION", value_parser = positive)]
     pub sync_frequency: Duration,
 }
 
-/// A span as Go writes it.
+/// Parses a Go duration of at least a second.
 fn positive(text: &str) -> Result<Duration, String> {
     let span = GoDuration::parse(text).map_err(|error| error.to_string())?;
     let span = u64::try_from(span.nanos()).map(Duration::from_nanos).unwrap_or_default();
@@ -50,10 +50,10 @@ fn positive(text: &str) -> Result<Duration, String> {
 }
 
 impl MachineArgs {
-    /// This machine as the node `name`.
+    /// Returns the configuration of this machine as the node `name`.
     ///
     /// # Errors
-    /// When no runtime answers, or the machine has no address to be reached at.
+    /// When no runtime answers, or no address of the machine can be found.
     pub async fn node(&self, name: &str) -> anyhow::Result<NodeConfig> {
         let endpoint = &self.container_runtime_endpoint;
         let runtime = Containerd::connect(endpoint).await.with_context(|| endpoint.clone())?;
@@ -74,9 +74,9 @@ impl MachineArgs {
     }
 }
 
-/// The address from which this host would reach others. Nothing is sent.
+/// Returns the source address of this host's default route. No packet is sent.
 pub(crate) fn own_address() -> Option<IpAddr> {
-    // A route decides; 203.0.113.1 (TEST-NET-3, RFC 5737) stands for "elsewhere".
+    // The kernel picks the source address by route; 203.0.113.1 (TEST-NET-3, RFC 5737) stands for any remote host.
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("203.0.113.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();

@@ -1,4 +1,4 @@
-//! `oarlock kubelet`: one node, this machine or a simulated one, or many simulated ones, in a process of their own, over HTTPS.
+//! `oarlock kubelet`: one node (this machine or a simulated one) or many simulated nodes in a process of their own, over HTTPS.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::identity::Identities;
 use crate::machine::own_address;
 use crate::serve;
 
-/// Runs until a signal.
+/// Runs the kubelets until a signal.
 ///
 /// # Errors
-/// When the kubeconfig is unusable, there is no identity for a node, or a kubelet cannot be started.
+/// When the kubeconfig is unusable, a node has no identity, or a kubelet cannot be started.
 pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
     Box::pin(run_until_signal(args))
 }

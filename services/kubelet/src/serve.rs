@@ -1,4 +1,4 @@
-//! The kubelet's own server: flags, addresses, certificate.
+//! The kubelet's own server: its flags, addresses and certificate.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -17,17 +17,17 @@ use tokio::net::TcpListener;
 use crate::identity::{self, Signer};
 use crate::machine::own_address;
 
-/// Port asked for first (upstream's).
+/// Port that is tried first when the flags name none (upstream's default).
 const PORT: u16 = 10250;
-/// Ports tried after it when it is taken and nobody asked for it by name.
+/// Number of ports above [`PORT`] to try when the flags name none and a port is taken.
 const MORE_PORTS: u16 = 64;
-/// A certificate names so many nodes at most; the apiserver calls addresses.
-const NAMES: usize = 64;
+/// Largest number of node names in a certificate; API servers connect by address.
+const MAX_CERTIFICATE_NAMES: usize = 64;
 
 /// Flags of the kubelet's server; names are upstream's.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServeArgs {
-    /// Address on which the kubelet's server listens. Without this flag the node's, and for simulated nodes without --node-ip 127.0.0.1.
+    /// Address on which the kubelet's server listens. Without this flag the node's address, and for simulated nodes without --node-ip 127.0.0.1.
     #[arg(long, value_name = "IP")]
     pub address: Option<IpAddr>,
     /// Port of the kubelet's server, for all nodes of this process; 0 takes a free one. Without this flag 10250, or the next free one.
@@ -37,41 +37,41 @@ pub struct ServeArgs {
     /// certificate of --tls-cert-file is made, so that the certificate names the DNS name instead.
     #[arg(long, value_name = "NAME")]
     pub node_dns: Option<String>,
-    /// Port that serves /healthz, /pods and /stats/summary to everybody, over plain HTTP; 0 is none.
+    /// Port that serves /healthz, /pods and /stats/summary without authentication, over plain HTTP; 0 disables it.
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     pub read_only_port: u16,
     /// Address on which --read-only-port listens. Without this flag the address of the kubelet's server.
     #[arg(long, value_name = "IP")]
     pub read_only_address: Option<IpAddr>,
-    /// Authorities whose client certificates are believed. Without this flag those of the kubeconfig, which signed the API server's.
+    /// Authorities that must have signed client certificates. Without this flag those of the kubeconfig, which signed the API server's.
     #[arg(long, value_name = "FILE")]
     pub client_ca_file: Option<PathBuf>,
-    /// Certificate of the kubelet's server. Without it one is made at each start: signed by the cluster's authority with --data-dir, else by its own.
+    /// Certificate of the kubelet's server. Without this flag one is made at each start: signed by the cluster's authority with --data-dir, else self-signed.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     pub tls_cert_file: Option<PathBuf>,
-    /// Its key.
+    /// Key of the certificate of --tls-cert-file.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub tls_private_key_file: Option<PathBuf>,
-    /// Where to keep a certificate made here (kubelet.crt, kubelet.key); without this flag it is kept in memory.
+    /// Directory for a certificate that the kubelet makes (kubelet.crt, kubelet.key); without this flag the certificate stays in memory.
     #[arg(long, value_name = "DIR")]
     pub cert_dir: Option<PathBuf>,
 }
 
-/// The server's sockets, bound before nodes register, so that they can say where they are reached.
+/// Sockets of the kubelet's server, bound before nodes register so that Node objects can report address and port.
 pub(crate) struct Bound {
     socket: TcpListener,
     read_only: Option<TcpListener>,
     address: IpAddr,
-    /// The nodes' address.
+    /// Address that the nodes report.
     pub(crate) node_ip: IpAddr,
-    /// The port they name.
+    /// Port that the nodes report.
     pub(crate) port: u16,
 }
 
-/// Binds what the flags ask for; `node_ip` is the nodes' address, if anything else says it.
+/// Binds the sockets the flags ask for; `node_ip` is the nodes' address where the node's own configuration gives one.
 ///
 /// # Errors
-/// When a port is taken, or the host has no address to give.
+/// When a port is taken, or no address of the host can be found.
 pub(crate) async fn bind(args: &ServeArgs, node_ip: Option<IpAddr>) -> anyhow::Result<Bound> {
     let address = args.address.or(node_ip).unwrap_or(Ipv4Addr::LOCALHOST.into());
     let socket = match args.port {
@@ -117,7 +117,7 @@ pub(crate) async fn start(
     let clients = tls::clients(args.client_ca_file.as_deref(), Some(&endpoint.trust))?;
     let mut sans = vec![San::Ip(bound.node_ip), San::Ip(bound.address), San::Dns("localhost".to_owned())];
     sans.retain(|san| !matches!(san, San::Ip(ip) if ip.is_unspecified()));
-    sans.extend(fleet.names().iter().take(NAMES).map(|name| San::Dns(name.to_string())));
+    sans.extend(fleet.names().iter().take(MAX_CERTIFICATE_NAMES).map(|name| San::Dns(name.to_string())));
     sans.sort();
     sans.dedup();
     let name = fleet.names().first().map_or_else(String::new, ToString::to_string);

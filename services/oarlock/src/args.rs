@@ -20,24 +20,24 @@ pub(crate) enum Command {
     Up(Box<Up>),
     /// The API server.
     Apiserver(oarlock_service_apiserver::Args),
-    /// Judges writes by admission policies for API servers, over the bus. They do it themselves where no such process is.
+    /// Evaluates admission policies for API servers, over NATS. API servers evaluate policies themselves where no such process runs.
     Admission(oarlock_service_admission::Args),
     /// The scheduler, which acts as `system:kube-scheduler`.
     Scheduler(oarlock_service_scheduler::Args),
     /// All controllers; the manager acts as `system:kube-controller-manager`.
     ControllerManager(oarlock_service_controller_manager::Args),
-    /// The controllers that reach a cloud, through its provider's program; the manager acts as `system:cloud-controller-manager`.
+    /// The controllers that use a cloud provider, which is a separate program; the manager acts as `system:cloud-controller-manager`.
     CloudControllerManager(oarlock_service_cloud_controller_manager::Args),
     /// Makes the keys that several API servers share, kubeconfigs, and for each part of the control plane a folder with the keys it needs.
     Keys(oarlock_service_apiserver::KeysArgs),
-    /// Asks an API server, or another part at its --secure-port, whether it is well.
+    /// Asks an API server, or the --secure-port of another part, for its health.
     Probe(crate::probe::Probe),
     /// A node agent, or many simulated ones.
     Kubelet(oarlock_service_kubelet::Args),
-    /// What a running control plane tells of itself.
+    /// Shows what a running control plane reports about itself.
     #[command(subcommand)]
     Inspect(crate::inspect::Verb),
-    /// Copies of the whole state: made while it is in use, restored into any store.
+    /// Makes copies of the whole state while it is in use, and restores them into any store.
     #[command(subcommand)]
     Snapshot(crate::snapshot::Verb),
 }
@@ -45,7 +45,7 @@ pub(crate) enum Command {
 /// Flags of `up`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Up {
-    /// Where state, keys and kubeconfigs are kept.
+    /// Directory for state, keys and kubeconfigs.
     #[arg(long, default_value = "./.oarlock", value_name = "DIR")]
     pub(crate) data_dir: PathBuf,
     /// Keep the state in memory only; the data directory then holds nothing but kubeconfigs.
@@ -61,10 +61,10 @@ pub(crate) struct Up {
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
     pub(crate) bind: IpAddr,
-    /// Port to listen on; without this flag 6443, or the next free one.
+    /// Port to listen on. Without this flag 6443, or the next free port.
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
-    /// Address under which pods reach the API server; without this flag one of this host's, never a loopback address.
+    /// Address under which pods reach the API server; never a loopback address. Without this flag one of this host's addresses.
     #[arg(long, value_name = "IP")]
     pub(crate) advertise_address: Option<IpAddr>,
     /// Parts to leave out: scheduler, controller-manager, kubelet, or a controller by name.
@@ -72,7 +72,7 @@ pub(crate) struct Up {
     pub(crate) disable: Vec<String>,
     #[command(flatten)]
     pub(crate) controllers: oarlock_service_controller_manager::ControllerOptions,
-    /// Directory with manifests of static pods, or one such file; every node of this process runs them.
+    /// Directory with manifests of static pods, or a single manifest file; every node of this process runs them.
     #[arg(long, value_name = "PATH")]
     pub(crate) pod_manifest_path: Option<PathBuf>,
     #[command(flatten)]
@@ -86,8 +86,8 @@ pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) kubelets: oarlock_service_apiserver::KubeletOptions,
     #[command(flatten)]
-    pub(crate) going: oarlock_service_apiserver::GoingOptions,
-    /// How the API server reaches processes beside this one; the other parts in here need nobody.
+    pub(crate) shutdown: oarlock_service_apiserver::ShutdownOptions,
+    /// How the API server reaches other processes, over NATS; the parts in this process need no NATS.
     #[command(flatten)]
     pub(crate) nats: oarlock_config::NatsOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.

@@ -1,4 +1,4 @@
-//! A client of a command that asks something and ends.
+//! Makes API clients for commands that send a request or two and exit.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use oarlock_client::{Client, Endpoint, Https};
 use oarlock_informer::GateSpawn;
 use oarlock_runtime::{Phase, System};
 
-/// One of these servers. `agent` is the `User-Agent`.
+/// Returns a client of one of these servers. `agent` is the `User-Agent`.
 ///
 /// # Errors
 /// When the system cannot be started, or the identity is unusable.

@@ -1,4 +1,4 @@
-//! The client side of the control plane, each part as its own identity over the in-process transport.
+//! Starts the scheduler, controllers and kubelets of `oarlock up`, each with its own identity over the in-process transport.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use oarlock_streams::BoxIo;
 
 use crate::args::Up;
 
-/// Names that `--disable` knows besides those of controllers.
+/// Names that `--disable` accepts besides those of controllers.
 const PARTS: &[&str] = &["scheduler", "controller-manager", "kubelet"];
 
-/// Starts what is not disabled; returns a line about each part.
+/// Starts the parts that are not disabled; returns a line about each part.
 ///
 /// # Errors
-/// When a part cannot be started, or `--disable` names none.
+/// When a part cannot be started, or `--disable` names an unknown part.
 pub(crate) async fn start(system: &System, api: &Api, fleet: &Fleet, args: &Up) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
     if runs(args, "controller-manager") {
@@ -53,10 +53,10 @@ pub(crate) async fn start(system: &System, api: &Api, fleet: &Fleet, args: &Up) 
     Ok(lines)
 }
 
-/// As whom the API server comes to kubelets: the same as over HTTPS.
+/// User as which the API server calls kubelets: the same as over HTTPS.
 const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
-/// The way from the API server to the kubelets of this process.
+/// In-process transport from the API server to the kubelets of this process.
 #[derive(Clone, Debug)]
 pub(crate) struct ToFleet(pub(crate) kubelet::Server);
 
@@ -73,7 +73,7 @@ fn runs(args: &Up, part: &str) -> bool {
     !args.disable.iter().any(|d| d == part)
 }
 
-/// A client that passes every stage from authorization on, as `user`.
+/// Returns a client that acts as `user`: requests skip authentication and pass every stage from authorization on.
 fn client(server: &Server, user: UserInfo, agent: &str) -> Client {
     Client::new(Arc::new(InProcess::new(server.clone(), user, format!("{agent}/{}", env!("CARGO_PKG_VERSION")))))
 }
@@ -83,7 +83,7 @@ async fn controllers(system: &System, api: &Api, args: &Up) -> anyhow::Result<St
         client(&api.server, UserInfo::new("system:kube-controller-manager", NO_GROUPS), "kube-controller-manager");
     let server = api.server.clone();
     let clients = Arc::new(move |account: &str| {
-        // Upstream's loops log in with tokens of their ServiceAccounts; here the identity is given, what it may do is the same.
+        // Upstream's controllers authenticate with tokens of their ServiceAccounts; here the identity is set directly, with the same permissions.
         let user = UserInfo::service_account("kube-system", account, "");
         client(&server, user, account)
     });

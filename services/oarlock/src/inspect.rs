@@ -1,4 +1,4 @@
-//! `oarlock inspect`: what a running control plane tells of itself.
+//! `oarlock inspect`: shows what a running control plane reports about itself.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -8,28 +8,29 @@ use oarlock_bus::Role;
 use oarlock_config::NatsOptions;
 use oarlock_runtime::{Options, System, clock};
 
-/// What is asked about.
+/// Subject of an inspection.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum Verb {
-    /// The bus: per member and kind of subject messages, bytes, how long answers take, overloads. A member that does not answer is a line too.
+    /// The NATS members: for each member and kind of subject the messages, bytes, latency of answers and overloads. A member that does not answer gets a line
+    /// too.
     Mesh(Mesh),
 }
 
 /// Flags of `inspect mesh`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Mesh {
-    /// How the members are reached; the credentials are `nats/inspector.seed`.
+    /// How to reach NATS; the credentials are `nats/inspector.seed`.
     #[command(flatten)]
     nats: NatsOptions,
-    /// Seconds that a member may take to answer.
+    /// Seconds to wait for a member's answer.
     #[arg(long, default_value_t = 2, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=60))]
     timeout: u64,
 }
 
-/// Asks and prints; the exit code is 0 when somebody was there.
+/// Asks every member and prints the answers; the exit code is 0 when at least one member answered.
 ///
 /// # Errors
-/// When no server can be reached, or nobody tells who is there.
+/// When no NATS server can be reached, or no member list is received.
 pub(crate) async fn run(verb: Verb) -> anyhow::Result<u8> {
     let Verb::Mesh(mesh) = verb;
     let budget = Duration::from_secs(mesh.timeout);
@@ -42,7 +43,7 @@ pub(crate) async fn run(verb: Verb) -> anyhow::Result<u8> {
         anyhow::anyhow!("not connected within {budget:?}: no server is there, or it does not know the credentials")
     })?;
     let reports = oarlock_mesh::inspect::inspect(&bus, budget).await.context("nobody tells who is there")?;
-    // Who closes the pipe has read enough.
+    // A closed pipe is no error: its reader has read enough.
     let _closed = std::io::stdout().write_all(oarlock_mesh::inspect::table(&reports).as_bytes());
     Ok(u8::from(reports.is_empty()))
 }

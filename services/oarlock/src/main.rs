@@ -12,8 +12,7 @@ mod up;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use std::process::ExitCode;
 
-/// Small and returns memory to the system: what a control plane on a laptop wants. Without huge pages, which tripled what an idle
-/// server keeps and made creates no faster.
+/// mimalloc is small and returns memory to the system. Huge pages stay off: they tripled the memory of an idle server and made creates no faster.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -50,7 +49,7 @@ fn run(args: args::Args) -> anyhow::Result<u8> {
         args::Command::Inspect(verb) => runtime.block_on(inspect::run(verb)),
         args::Command::Snapshot(verb) => runtime.block_on(snapshot::run(verb)),
     }?;
-    // Shut down in order already; whatever still runs must not hold the process.
+    // The actors have shut down in order already; leftover tasks must not delay the process's exit.
     runtime.shutdown_background();
     Ok(code)
 }

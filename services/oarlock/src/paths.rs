@@ -1,8 +1,8 @@
-//! Flags that name a file or a folder and are given an empty value: `--etcd-cafile ''`.
+//! Accepts an empty value for optional flags that name a file or a folder: `--etcd-cafile ''`.
 //!
-//! Scripts and manifests often list every flag and leave some empty; upstream's programs take that as not given. clap refuses an empty path. So an empty
-//! value of any optional path flag, of every service, counts as not given, except where the flag gives it a meaning ([`MEANT`]). A flag that has a default,
-//! or that is required, needs a path: an empty one is still refused.
+//! Scripts and manifests often list every flag and leave some empty, which upstream's programs take as not given; clap refuses an empty path. So an empty value
+//! of any optional path flag, of every service, counts as not given, except where the flag gives an empty value a meaning ([`EMPTY_HAS_MEANING`]). A flag that has a
+//! default or is required needs a path: an empty value is refused.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Arg, ArgMatches, Command, ValueHint};
 
 /// Flags for which an empty path has a meaning.
-const MEANT: [&str; 1] = ["kubelet_certificate_authority"];
+const EMPTY_HAS_MEANING: [&str; 1] = ["kubelet_certificate_authority"];
 
-/// The command, changed so that optional path flags accept an empty value.
+/// Changes the command so that optional path flags accept an empty value.
 pub(crate) fn lenient(command: Command) -> Command {
     command.mut_args(|arg| if is_optional_path(&arg) { arg.value_parser(path()) } else { arg }).mut_subcommands(lenient)
 }
 
-/// Any path, the empty one too.
+/// Returns a parser that accepts any path, including the empty one.
 fn path() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
@@ -51,8 +51,8 @@ pub(crate) fn without_empty(command: &Command, line: Vec<OsString>) -> Vec<OsStr
 }
 
 fn find_empty(command: &Command, matches: &ArgMatches, into: &mut Vec<String>) {
-    for arg in command.get_arguments().filter(|arg| !MEANT.contains(&arg.get_id().as_str())) {
-        // Flags whose values are no paths are skipped.
+    for arg in command.get_arguments().filter(|arg| !EMPTY_HAS_MEANING.contains(&arg.get_id().as_str())) {
+        // Flags whose values are not paths are skipped.
         let path = matches.try_get_one::<PathBuf>(arg.get_id().as_str()).ok().flatten();
         if path.is_some_and(|path| path.as_os_str().is_empty()) {
             into.extend(arg.get_long().map(str::to_owned));
@@ -77,7 +77,7 @@ mod tests {
         Args::from_arg_matches(&lenient(Args::command()).try_get_matches_from(line)?)
     }
 
-    /// Every command with its words, and every flag of each that may have an empty path.
+    /// Collects every command with its words, and every flag of each that may have an empty path.
     fn flags(command: &Command, words: &[String], into: &mut Vec<(Vec<String>, String)>) {
         let optional = command.get_arguments().filter(|arg| is_optional_path(arg)).filter_map(Arg::get_long);
         into.extend(optional.map(|flag| (words.to_vec(), flag.to_owned())));
@@ -94,7 +94,7 @@ mod tests {
         for (words, flag) in all {
             let line: Vec<String> = words.into_iter().chain([format!("--{flag}"), String::new()]).collect();
             let refusal = lenient(Args::command()).try_get_matches_from(&line).err();
-            // Others may be missing; this one is not what is wrong.
+            // Other required flags may be missing; the error must not be about this one.
             let kind = refusal.map(|error| error.kind());
             let missing = kind == Some(clap::error::ErrorKind::MissingRequiredArgument);
             assert!(kind.is_none() || missing, "{line:?}: {kind:?}");

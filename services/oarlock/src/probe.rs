@@ -1,4 +1,4 @@
-//! `oarlock probe`: whether a server is well, for health checks of containers that have no other client.
+//! `oarlock probe`: checks a server's health, for containers that have no other client.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::client;
 /// Flags of `probe`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Probe {
-    /// As whom to ask, and whom to trust; without this flag as nobody.
+    /// Kubeconfig with the credentials to send and the authorities to trust. Without this flag requests are anonymous.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Whom to ask: `https://host:port`, several times or with commas, all of one kind. Without this flag the kubeconfig's API server.
+    /// Servers to ask: `https://host:port`, several times or with commas, all of one kind. Without this flag the kubeconfig's API server.
     #[arg(
         long,
         visible_alias = "master",
@@ -24,16 +24,16 @@ pub(crate) struct Probe {
         required_unless_present = "kubeconfig"
     )]
     server: Vec<String>,
-    /// Authorities that sign the server's certificate; those of the kubeconfig without this flag.
+    /// Authorities that must have signed the server's certificate. Without this flag those of the kubeconfig.
     #[arg(long, value_name = "FILE")]
     certificate_authority: Option<PathBuf>,
-    /// Believe any server: for one of this very host, which shows a certificate that nobody has signed.
+    /// Accept any certificate, for a server on this host with a self-signed certificate.
     #[arg(long, conflicts_with = "certificate_authority")]
     insecure_skip_tls_verify: bool,
-    /// What to ask for.
+    /// Path to request.
     #[arg(long, default_value = "/readyz", value_name = "PATH")]
     path: String,
-    /// Seconds that the answer may take.
+    /// Seconds to wait for the answer.
     #[arg(long, default_value_t = 5, value_name = "SECONDS")]
     timeout: u64,
 }
@@ -63,20 +63,20 @@ impl Probe {
     }
 }
 
-/// The exit code: 0 for an answer of 200.
+/// Sends the request; the exit code is 0 for an answer of 200.
 ///
 /// # Errors
-/// When a file is unusable, nobody answers, or the answer is another.
+/// When a file is unusable, no server answers, or the answer is not 200.
 pub(crate) async fn run(args: Probe) -> anyhow::Result<u8> {
     let client = client::of(&args.endpoint()?, concat!("oarlock-probe/", env!("CARGO_PKG_VERSION"))).await?;
     let reply = client.raw(RawRequest::get(args.path.clone(), Duration::from_secs(args.timeout))).await?;
     let code = reply.code;
     if code != 200 {
-        let said = reply.bytes(MOST).await.unwrap_or_default();
+        let said = reply.bytes(MAX_SHOWN_BYTES).await.unwrap_or_default();
         anyhow::bail!("{} is answered with {code}\n{}", args.path, String::from_utf8_lossy(&said).trim_end());
     }
     Ok(0)
 }
 
-/// Bytes of an answer that are shown.
-const MOST: usize = 64 << 10;
+/// Largest number of bytes of a failed answer to print.
+const MAX_SHOWN_BYTES: usize = 64 << 10;

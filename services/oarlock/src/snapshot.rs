@@ -1,4 +1,4 @@
-//! `oarlock snapshot`: save, look at, restore and move the whole state.
+//! `oarlock snapshot`: saves, describes, restores and moves the whole state.
 
 mod file;
 mod online;
@@ -17,26 +17,26 @@ use oarlock_store::{Export, Indexer, export};
 
 use self::place::{Place, StoreArgs};
 
-/// What to do with a snapshot.
+/// Operation on a snapshot.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Verb {
-    /// Copy the state into a file: that of a running API server, or of a store that no server uses.
+    /// Copy the state into a file: the state of a running API server, or of a store that no server uses.
     #[command(group(clap::ArgGroup::new("source").required(true).args(["kubeconfig", "store", "etcd_servers"])))]
     Save {
         /// The file to write. It holds every Secret; only its owner may read it.
         file: PathBuf,
-        /// How to reach the API server, and as whom: one who may do everything.
+        /// Kubeconfig with which to call the API server, as a user who may do everything.
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// Check every byte of a snapshot and say what is in it.
+    /// Check every byte of a snapshot and print a summary.
     Status {
         /// The snapshot.
         file: PathBuf,
     },
-    /// Let a store that no server uses hold what a snapshot holds. Clients that were connected before list anew.
+    /// Replace the content of a store that no server uses by that of a snapshot. Clients that were connected before must list again.
     #[command(group(clap::ArgGroup::new("target").required(true).args(["store", "etcd_servers"])))]
     Restore {
         /// The snapshot.
@@ -44,38 +44,38 @@ pub(crate) enum Verb {
         #[command(flatten)]
         store: StoreArgs,
         #[command(flatten)]
-        how: How,
+        how: FillOptions,
     },
     /// Move the state from one store to another, neither in use by a server. The first one stays as it is.
     Migrate {
-        /// Where it is: `embedded:DIR`, or `etcd` for that of --etcd-servers.
+        /// Store to read: `embedded:DIR`, or `etcd` for that of --etcd-servers.
         #[arg(long, value_name = "STORE")]
         from: Place,
-        /// Where it is to be.
+        /// Store to fill.
         #[arg(long, value_name = "STORE")]
         to: Place,
         #[command(flatten)]
         etcd: EtcdOptions,
         #[command(flatten)]
-        how: How,
+        how: FillOptions,
     },
 }
 
-/// How a store is filled.
+/// Flags about filling a store.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct How {
-    /// Replace what the store holds.
+pub(crate) struct FillOptions {
+    /// Replace the store's present content.
     #[arg(long)]
     overwrite: bool,
-    /// How far above the snapshot's revision revisions go on: further than the server has come since.
+    /// Distance from the snapshot's revision to the first new revision; must exceed the number of revisions the server has made since the snapshot.
     #[arg(long, default_value_t = BUMP, value_name = "N")]
     bump_revision: u64,
 }
 
-/// Does it, once.
+/// Runs the operation once.
 ///
 /// # Errors
-/// What went wrong, with the name of the file, store or server.
+/// When the operation fails; the error names the file, store or server.
 pub(crate) async fn run(verb: Verb) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs("warn", oarlock_telemetry::logs::Format::Text)?;
     match verb {
@@ -92,7 +92,7 @@ pub(crate) async fn run(verb: Verb) -> anyhow::Result<u8> {
         }
         Verb::Status { file } => report::tell(&report::Report::of(&file)?),
         Verb::Restore { file, store, how } => {
-            // All of it is checked before anything is touched.
+            // The whole snapshot is checked before anything is changed.
             let report = report::Report::of(&file)?;
             let objects = futures::stream::iter(file::open(&file)?);
             report::restored(&place::fill(&store.place()?, &report.header, how, objects).await?);
@@ -109,7 +109,7 @@ pub(crate) async fn run(verb: Verb) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// What a log holds, in the form of snapshots.
+/// Returns the content of a log in the form of snapshots.
 async fn read(log: &Arc<dyn Log>) -> anyhow::Result<Export> {
     let indexer: Arc<dyn Indexer> = Arc::new(StoredIndexer);
     Ok(export::read(log, &indexer).await?)

@@ -13,10 +13,10 @@ use oarlock_service_apiserver::assemble;
 use crate::args::Up;
 use crate::crew;
 
-/// The server is ready in well under a second; a store of hundreds of thousands of objects takes longer to load.
+/// How long to wait for readiness: well under a second as a rule, but a store of hundreds of thousands of objects takes longer to load.
 const READY_WAIT: Duration = Duration::from_secs(60);
 
-/// Runs until a signal.
+/// Runs the cluster until a signal.
 ///
 /// # Errors
 /// When a part cannot be started.
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
         advertise_address: args.advertise_address,
         serving: args.serving.clone(),
         kubelets: args.kubelets.clone(),
-        going: args.going.clone(),
+        shutdown: args.shutdown.clone(),
         local: Some(Arc::new(crew::ToFleet(Server::new(&system, &fleet, None)))),
     };
     let api = assemble::start(&system, cluster).await?;
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
     oarlock_service_apiserver::join(&system, &api, &args.nats).await?;
     let crew = crew::start(&system, &api, &fleet, &args).await?;
     tell(&args, &api, ready, &crew);
-    match shutdown::run(&system, signals, args.going.graces()).await {
+    match shutdown::run(&system, signals, args.shutdown.graces()).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
         end => {
             if let End::Asked(report) = &end {
@@ -69,7 +69,7 @@ fn store(args: &Up) -> assemble::Store {
     }
 }
 
-/// What a person wants to know.
+/// Prints the server's address, the kubeconfig and the parts for the user.
 #[expect(clippy::print_stdout, reason = "the answer to the person at the terminal")]
 fn tell(args: &Up, api: &assemble::Api, ready: Duration, crew: &[String]) {
     println!("oarlock {} · Kubernetes {}", env!("CARGO_PKG_VERSION"), oarlock_apiserver::config::git_version());

@@ -12,7 +12,7 @@ use oarlock_scheduler::{Config, SCHEDULER, Scheduler};
 
 use crate::args::Args;
 
-/// Runs until a signal.
+/// Runs the scheduler until a signal.
 ///
 /// # Errors
 /// When the kubeconfig is unusable, the scheduler cannot be started, or it fails.

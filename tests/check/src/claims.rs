@@ -7,7 +7,7 @@ use crate::report::{Report, Rule};
 /// What the keys of Assignments begin with.
 const ASSIGNMENTS: &str = "oarlock.dev/assignments/";
 
-/// Compares each claim with its unit's Assignment as it was when the write was made.
+/// Compares each claim with the unit's Assignment at the time of the write.
 pub(crate) fn check(history: &History, log: &Log<'_>, report: &mut Report) {
     // What was before the records nobody can judge.
     for claim in history.claims.iter().filter(|claim| claim.is.revision > log.after()) {

@@ -1,4 +1,4 @@
-//! Was everything that a cloud was asked for done once? Judges what a cloud has written down, in the order in which it was done (check X1).
+//! X1: judges from a cloud's record of its effects, in their order, whether every wanted change was made exactly once.
 //!
 //! | rule | holds when |
 //! |---|---|
@@ -14,28 +14,28 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum What {
     /// A load balancer was made.
     Made,
-    /// It was changed.
+    /// The load balancer was changed.
     Changed,
-    /// It was taken away.
+    /// The load balancer was deleted.
     Removed,
 }
 
 /// One effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// What was done,
+    /// The kind of the effect.
     pub what: What,
-    /// to this load balancer (the cloud's own name for it),
+    /// The load balancer, by the cloud's own name.
     pub balancer: u64,
-    /// of the Service with this uid;
+    /// The uid of the Service.
     pub service: String,
-    /// as it is since then.
+    /// The load balancer's content after the effect.
     pub content: String,
-    /// Under which epoch of its unit the call was made.
+    /// The epoch of the unit under which the call was made.
     pub epoch: u64,
 }
 
-/// What is wrong; empty when nothing is. `wanted`: each Service that is to have a load balancer at the end, and what it is to hold.
+/// The violations; none if all is right. `wanted`: each Service that is to have a load balancer at the end, and the wanted content.
 #[must_use]
 pub fn judge(effects: &[Effect], wanted: &BTreeMap<String, String>) -> Vec<String> {
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! What a history is made of: one JSON object per line.
+//! The lines of a history: one JSON object each.
 //!
 //! Times are nanoseconds on one monotonic clock. Keys are opaque (`configmaps/default/a`); a prefix (`configmaps/default/`) is the beginning
 //! of keys. Bodies are hashes, compared as they are, of objects without their revision.
@@ -10,37 +10,37 @@ use serde::{Deserialize, Serialize};
 /// Labels of an object, or those that a selector wants.
 pub type Labels = BTreeMap<String, String>;
 
-/// One line.
+/// One line of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
 pub enum Line {
-    /// What the records below cover; once.
+    /// What the records cover; appears once.
     Truth(Truth),
     /// One write in the log.
     Record(Record),
-    /// History up to a revision may be gone.
+    /// From some time on, history up to a revision may be compacted.
     Floor(Floor),
     /// A client's call.
     Call(Call),
-    /// A watch begins, or goes on at another server or after a break.
+    /// A watch begins, or resumes at another server or after a break.
     Watch(Open),
-    /// What a watch said.
+    /// An event that a watch delivered.
     Event(Event),
-    /// A watch was given up by its client.
+    /// The client gave a watch up.
     End(End),
     /// A write that was made under a claim.
     Claim(Claim),
 }
 
-/// What the records cover.
+/// The revisions that the records cover.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Truth {
-    /// Records up to here are the state at this revision; those above are every write.
+    /// Records up to this revision are the state at it; those above are every write.
     pub after: u64,
-    /// The log was read up to here.
+    /// The revision up to which the log was read.
     pub through: u64,
-    /// Prefixes to which nobody else wrote.
+    /// Prefixes to which only the recorded clients wrote.
     #[serde(default)]
     pub own: Vec<String>,
 }
@@ -49,17 +49,17 @@ pub struct Truth {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Its place in the total order.
+    /// The write's place in the total order.
     pub revision: u64,
-    /// What was written.
+    /// The key that was written.
     pub key: String,
-    /// The revision it replaced; none: there was nothing.
+    /// The replaced revision; none if the key was absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prev: Option<u64>,
-    /// Hash of what was written; none: a delete.
+    /// Hash of the written object; none for a delete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The mark of the call that wrote it, found in the object.
+    /// The mark of the call that made the write, found in the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// The object's labels.
@@ -67,31 +67,31 @@ pub struct Record {
     pub labels: Labels,
 }
 
-/// History up to `revision` may be gone from `at` on.
+/// History up to `revision` may be compacted from `at` on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Floor {
     /// The oldest revision from which a watch can still be asked for.
     pub revision: u64,
-    /// Since when.
+    /// The time since when.
     #[serde(default)]
     pub at: u64,
 }
 
-/// What a call asks for.
+/// The operation of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
-    /// Of a key that is not there.
+    /// Creates an absent key.
     Create,
-    /// Of a key that is there.
+    /// Updates a present key.
     Update,
-    /// Of a key that is there.
+    /// Deletes a present key.
     Delete,
-    /// One object.
+    /// Reads one object.
     #[default]
     Get,
-    /// A page of objects.
+    /// Reads a page of objects.
     List,
 }
 
@@ -101,39 +101,39 @@ pub enum Op {
 pub enum Outcome {
     /// Done.
     Ok,
-    /// Not done, and the server said why.
+    /// Not done; the server gave a reason.
     Rejected,
-    /// No answer, or one that leaves it open.
+    /// No answer, or one that leaves the outcome open.
     #[default]
     Unknown,
 }
 
-/// Why it was not done.
+/// The reason of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The key is there (409 `AlreadyExists`).
+    /// The key is present (409 `AlreadyExists`).
     Exists,
-    /// The key is not there (404).
+    /// The key is absent (404).
     Absent,
     /// The key was last written at another revision than `expect` (409 `Conflict`).
     Conflict,
-    /// What was asked for is gone (410).
+    /// The requested history is compacted (410).
     Expired,
-    /// Something that has nothing to do with the state (400, 403, 429, …).
+    /// A reason that does not depend on the state (400, 403, 429, …).
     Other,
 }
 
-/// Of which moment a read wants to hear.
+/// The state that a read asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
-    /// The most recent one (`resourceVersion` unset).
+    /// The most recent state (`resourceVersion` unset).
     #[default]
     Recent,
-    /// Any that is not older (`resourceVersion=N`; 0: any at all).
+    /// Any state that is not older (`resourceVersion=N`; 0: any state).
     AtLeast(u64),
-    /// Exactly this one.
+    /// The state at exactly this revision.
     Exactly(u64),
 }
 
@@ -141,25 +141,25 @@ pub enum Asked {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
-    /// Who called.
+    /// The client.
     pub client: String,
-    /// Which server was called.
+    /// The called server.
     pub replica: String,
-    /// What for.
+    /// The operation.
     pub op: Op,
-    /// Of which key; for a list, of which prefix.
+    /// The key; for a list, the prefix.
     pub key: String,
-    /// When it began.
+    /// The time at which the call began.
     pub invoke: u64,
-    /// When it ended. Without meaning when the outcome is unknown.
+    /// The time at which the call ended. Without meaning when the outcome is unknown.
     #[serde(rename = "return", default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<u64>,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why it was rejected.
+    /// The reason of a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// The revision at which a write wants its key to be; none: wherever it is.
+    /// The revision that a write expects its key to have; none: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<u64>,
     /// The revision of the answer: of the object, or of the list.
@@ -168,13 +168,13 @@ pub struct Call {
     /// Hash of the object in the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// What a create or update left in the object: no other call has the same.
+    /// The mark that a create or update left in the object; no other call has the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// Of which moment a read wanted to hear.
+    /// The state that a read asked for.
     #[serde(default, skip_serializing_if = "is_default")]
     pub asked: Asked,
-    /// Which part of which list.
+    /// The page of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<Page>,
 }
@@ -187,70 +187,70 @@ fn is_default(asked: &Asked) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Page {
-    /// Which list: all its pages have the same.
+    /// The list; all its pages have the same id.
     pub id: String,
-    /// Which page, from 0.
+    /// The number of the page, from 0.
     pub page: u64,
-    /// Whether another follows.
+    /// Whether another page follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
     /// Labels that the objects have.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub selector: Labels,
-    /// Key, revision and hash of each object, as they came.
+    /// Key, revision and hash of each object, in the order of the answer.
     #[serde(default)]
     pub items: Vec<(String, u64, String)>,
 }
 
-/// A watch begins or goes on.
+/// A watch begins or resumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Open {
-    /// Which watch.
+    /// The watch's name.
     pub watch: String,
-    /// Whose.
+    /// The client.
     pub client: String,
-    /// At which server.
+    /// The server.
     pub replica: String,
-    /// What is watched: a prefix of keys.
+    /// The watched prefix of keys.
     pub key: String,
     /// Labels that the objects have.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub selector: Labels,
-    /// Events above this revision are wanted. Of a resume: the last revision that the watch has told.
+    /// Events above this revision are wanted. For a resume: the last delivered revision.
     pub from: u64,
-    /// When it was asked for.
+    /// The time of the request.
     pub at: u64,
 }
 
-/// What an event says.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
-    /// The object came into the selector's sight.
+    /// The object was created, or began to match the selector.
     Added,
-    /// It changed in sight.
+    /// The object changed and matches the selector.
     #[default]
     Modified,
-    /// It left, or was deleted; the body is the last one in sight.
+    /// The object was deleted, or stopped matching; the body is the last one that matched.
     Deleted,
-    /// Everything up to the revision has been told.
+    /// Everything up to the revision has been delivered.
     Bookmark,
-    /// What comes next is gone (410); the watch is over.
+    /// The next events are compacted (410); the watch has ended.
     Gone,
 }
 
-/// What a watch said.
+/// An event that a watch delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
-    /// Which watch.
+    /// The watch's name.
     pub watch: String,
-    /// When it was heard.
+    /// The time at which the client received the event.
     pub at: u64,
-    /// What it says.
+    /// The event's type.
     pub told: Told,
-    /// Of which key.
+    /// The object's key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
     /// The event's revision; none for [`Told::Gone`].
@@ -261,73 +261,73 @@ pub struct Event {
     pub body: Option<String>,
 }
 
-/// The client of a watch leaves.
+/// The client of a watch gives the watch up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
-    /// Which watch.
+    /// The watch's name.
     pub watch: String,
-    /// When.
+    /// The time of the end.
     pub at: u64,
-    /// It waited long enough to have heard everything up to here.
+    /// The client waited long enough to have received everything up to this revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<u64>,
 }
 
-/// A write that a server has made under `Oarlock-Fence: unit@epoch`, as it tells.
+/// A write that a server has made under `Oarlock-Fence: unit@epoch`, as the server logged it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// For which unit.
+    /// The unit.
     pub unit: String,
     /// The revision at which the unit was assigned, as the writer believed.
     pub epoch: u64,
-    /// Where the write is in the log.
+    /// The write's revision.
     pub revision: u64,
-    /// What was written, if that is known.
+    /// The written key, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
-/// Where a line stands: file and line, both from 0.
+/// The place of a line: file and line, both from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// Index among [`History::sources`].
     pub file: usize,
-    /// Line in it.
+    /// Index of the line in the source.
     pub line: usize,
 }
 
-/// A line and where it stands.
+/// A line and its place.
 #[derive(Clone, Debug)]
 pub struct At<T> {
     /// The line.
     pub is: T,
-    /// Where.
+    /// The line's place.
     pub place: Place,
 }
 
 /// One watch through all its resumes, in the order of its lines.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// How it began.
+    /// The first line of the watch.
     pub open: At<Open>,
-    /// What came after.
+    /// All later lines.
     pub steps: Vec<At<Step>>,
 }
 
-/// What happened to a watch.
+/// A later line of a watch.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// It went on.
+    /// The watch resumed.
     Resume(Open),
-    /// It said something.
+    /// The watch delivered an event.
     Event(Event),
-    /// Its client left.
+    /// The client gave the watch up.
     End(End),
 }
 
-/// Where lines came from.
+/// A source of lines.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// A file's name.
@@ -339,24 +339,24 @@ pub struct Source {
 /// A sound history: what may be judged.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// Where it was read.
+    /// The sources of the history.
     pub sources: Vec<Source>,
     /// What the records cover.
     pub truth: Truth,
     /// The log, as recorded.
     pub records: Vec<At<Record>>,
-    /// Where it may begin.
+    /// The floors of the log: how far history may be compacted.
     pub floors: Vec<At<Floor>>,
     /// The calls.
     pub calls: Vec<At<Call>>,
     /// The watches.
     pub watches: Vec<Watch>,
-    /// What was written under claims.
+    /// The writes under claims.
     pub claims: Vec<At<Claim>>,
 }
 
 impl History {
-    /// Whether a 410 at a moment, for what follows `from`, has a reason.
+    /// Whether a 410 at some time, for events above `from`, is justified.
     pub(crate) fn gone(&self, from: u64, at: u64) -> bool {
         self.floors.iter().any(|floor| floor.is.at <= at && floor.is.revision > from)
     }

@@ -6,16 +6,16 @@ use std::collections::HashSet;
 use std::hash::Hash;
 
 /// More operations than this are not looked at.
-pub const MOST: usize = 128;
+pub const MAX_OPERATIONS: usize = 128;
 
-/// One operation and when it ran.
+/// One operation and its interval.
 #[derive(Clone, Debug)]
 pub struct Timed<O> {
-    /// When it began.
+    /// The beginning.
     pub invoke: u64,
-    /// When it ended; none: never, so it may have taken effect at any time later, or not at all.
+    /// The end; none if the outcome is unknown: the operation may have taken effect at any later time, or not at all.
     pub returned: Option<u64>,
-    /// What it did and saw.
+    /// The operation and its result.
     pub op: O,
 }
 
@@ -38,7 +38,7 @@ pub fn search<S: Clone + Eq + Hash, O>(
     apply: impl Fn(&S, &O) -> Option<S>,
     budget: usize,
 ) -> Verdict {
-    if ops.len() > MOST {
+    if ops.len() > MAX_OPERATIONS {
         return Verdict::GaveUp;
     }
     let bit = |index: usize| 1_u128 << index;
@@ -71,7 +71,7 @@ pub fn search<S: Clone + Eq + Hash, O>(
 mod tests {
     use super::{Timed, Verdict, search};
 
-    /// Of a register: what was written, or what was read.
+    /// An operation of a register: the written or the read value.
     #[derive(Clone, Copy)]
     enum Op {
         Write(u8),

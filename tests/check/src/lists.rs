@@ -1,4 +1,4 @@
-//! W7, and what W3 says of a list: its pages are the state at its revision.
+//! W7, and the part of W3 for lists: the pages of a list equal the state at its revision.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! The log, as the recorder saw it: what everything else is measured against.
+//! The recorded log, against which all rules are checked.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ pub(crate) struct Log<'a> {
     records: Vec<&'a At<Record>>,
     by_key: HashMap<&'a str, Vec<usize>>,
     by_tag: HashMap<&'a str, Vec<usize>>,
-    /// Of each record, the next one of its key.
+    /// For each record, the next record of its key.
     next: Vec<Option<usize>>,
     after: u64,
     through: u64,
 }
 
 impl<'a> Log<'a> {
-    /// Puts the records in order, and checks that they are one.
+    /// Sorts the records, and checks that they form one order.
     pub(crate) fn new(history: &'a History, report: &mut Report) -> Self {
         let mut records: Vec<_> = history.records.iter().collect();
         for (earlier, later) in records.iter().zip(records.iter().skip(1)) {
@@ -79,7 +79,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The last revision it was read to.
+    /// The last revision of the log.
     pub(crate) fn through(&self) -> u64 {
         self.through
     }
@@ -125,7 +125,7 @@ impl<'a> Log<'a> {
         self.get(index).map(|record| (index, record))
     }
 
-    /// The first moment, from `from` on, at which a key is as wanted; the wish is given its revision, or none when it is not there.
+    /// The first moment, from `from` on, at which a key satisfies `wanted`, which gets the key's revision, or none when the key is absent.
     pub(crate) fn moment(&self, key: &str, from: u64, wanted: impl Fn(Option<u64>) -> bool) -> Option<u64> {
         let there = |record: &Record| record.body.as_ref().map(|_| record.revision);
         let own = self.by_key.get(key).map_or(&[][..], Vec::as_slice);

@@ -1,4 +1,4 @@
-//! `oarlock-check HISTORY…`: judges histories. Exit code 0: nothing is broken; 1: something is; 2: they cannot be judged.
+//! `oarlock-check HISTORY…`: judges histories. Exit code 0: no rule is violated; 1: a rule is violated; 2: the histories cannot be judged.
 
 use std::io::Write as _;
 use std::path::PathBuf;

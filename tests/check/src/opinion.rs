@@ -1,9 +1,9 @@
-//! The second opinion: small histories of one key before the general checker.
+//! The second opinion: checks small histories of one key with the general checker.
 
 use std::collections::BTreeMap;
 
 use crate::history::{Asked, Call, History, Op, Outcome, Place, Reason};
-use crate::linearizable::{MOST, Timed, Verdict, search};
+use crate::linearizable::{MAX_OPERATIONS, Timed, Verdict, search};
 use crate::log::Log;
 use crate::report::{Report, Rule};
 use crate::writes::Written;
@@ -11,7 +11,7 @@ use crate::writes::Written;
 /// Configurations per key.
 const BUDGET: usize = 200_000;
 
-/// Asks for a second opinion on each key to which nobody else wrote.
+/// Checks each key that only the recorded clients wrote with the general checker.
 pub(crate) fn check(history: &History, log: &Log<'_>, written: &Written, report: &mut Report) {
     let mut keys: BTreeMap<&str, Vec<(Timed<Seen>, Place)>> = BTreeMap::new();
     let own = |key: &str| history.truth.own.iter().any(|prefix| key.starts_with(prefix.as_str()));
@@ -22,7 +22,7 @@ pub(crate) fn check(history: &History, log: &Log<'_>, written: &Written, report:
         let timed = Timed { invoke: call.is.invoke, returned, op };
         keys.entry(&call.is.key).or_default().push((timed, call.place));
     }
-    for (key, ops) in keys.into_iter().filter(|(_, ops)| ops.len() <= MOST) {
+    for (key, ops) in keys.into_iter().filter(|(_, ops)| ops.len() <= MAX_OPERATIONS) {
         let start = log.state(key, log.after()).map(|(_, record)| record.is.revision);
         let (ops, places): (Vec<_>, Vec<_>) = ops.into_iter().unzip();
         match search(start, &ops, apply, BUDGET) {

@@ -1,4 +1,4 @@
-//! W3 and W4: does real time agree with the log's order?
+//! W3 and W4: checks that real time agrees with the log's order.
 //!
 //! Every call that took effect did so at one position of the log, between its beginning and its end. One sweep through time gives each call
 //! the least position that its own facts and everything that returned before it began allow. If any choice of positions works, this one does.
@@ -17,10 +17,10 @@ struct Known {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
-    /// At the same time as another's end: they overlap.
+    /// At the same time as another call's end: the calls overlap.
     Begin(usize),
     End(usize),
-    /// A watch told of a revision.
+    /// A watch delivered a revision.
     Told(u64, Place),
 }
 

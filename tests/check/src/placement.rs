@@ -1,4 +1,4 @@
-//! Was every pod placed as its constraints want? Replays a log of nodes and pods, and judges each binding by the state at its revision.
+//! Judges whether every pod was placed as its constraints demand: replays a log of nodes and pods, and checks each binding against the state at its revision.
 //!
 //! Shares no code with the scheduler: what a pod requests, whom a selector means, which domains a constraint spans is worked out here anew. A binding
 //! or a preemption is the only thing of a scheduler's that can break a rule, so each rule is asked at each binding, `nodeName` and the mark of a victim at every record. What others do

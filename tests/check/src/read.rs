@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::history::{At, Call, History, Line, Op, Open, Outcome, Page, Place, Reason, Source, Step, Told, Watch};
 
-/// Why a history cannot be judged.
+/// The reason why a history cannot be judged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {why}")]
 pub struct Malformed {
@@ -13,7 +13,7 @@ pub struct Malformed {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The defect of the line.
     pub why: String,
 }
 
@@ -74,10 +74,10 @@ struct Reading {
 struct Progress {
     /// Its index in the history.
     index: usize,
-    /// The last revision it told.
+    /// The last delivered revision.
     told: u64,
     over: bool,
-    /// When it last did something.
+    /// The time of the last line.
     last: u64,
 }
 

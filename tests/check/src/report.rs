@@ -1,4 +1,4 @@
-//! What was found.
+//! The violations found, and how often each rule was checked.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,14 +8,14 @@ use crate::history::{History, Place};
 /// Characters of a line that are shown as evidence.
 const SHOWN: usize = 400;
 
-/// What must hold; the library's documentation says it in full.
+/// The rules; the library's documentation states them in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// The log is one order of writes that somebody asked for.
+    /// The log is one order of writes, each made by a call.
     Log,
     /// Acknowledged writes are in the log.
     W1,
-    /// They followed what they expected.
+    /// Writes followed the revision that they expected.
     W2,
     /// Real time and reads agree with the log's order.
     W3,
@@ -34,7 +34,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All of them, as they are reported.
+    /// All rules, in the order of the report.
     pub const ALL: [Self; 10] =
         [Self::Log, Self::W1, Self::W2, Self::W3, Self::W4, Self::W5, Self::W6, Self::W7, Self::Second, Self::F1];
     /// Those that are about clients and the log.
@@ -72,14 +72,14 @@ pub struct Violation {
     pub rule: Rule,
     /// How.
     pub what: String,
-    /// The lines that show it, the broken one first.
+    /// The lines that show the violation, the violating one first.
     pub evidence: Vec<Place>,
 }
 
 /// What was looked at and found.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// In the order in which they were found.
+    /// The violations, in the order in which they were found.
     pub violations: Vec<Violation>,
     checked: BTreeMap<Rule, u64>,
 }
@@ -101,7 +101,7 @@ impl Report {
         *self.checked.entry(rule).or_default() += 1;
     }
 
-    /// Notes a violation; lines that nobody can name are left out.
+    /// Adds a violation; lines without a place are left out.
     pub(crate) fn broke(&mut self, rule: Rule, what: String, evidence: impl IntoIterator<Item = Option<Place>>) {
         self.violations.push(Violation { rule, what, evidence: evidence.into_iter().flatten().collect() });
     }

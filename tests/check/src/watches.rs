@@ -1,4 +1,4 @@
-//! W6: a watch tells the log, filtered by its selector.
+//! W6: a watch delivers the log, filtered by its selector.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ pub(crate) fn check(history: &History, log: &Log<'_>, report: &mut Report) {
     }
 }
 
-/// Of each record, the one it replaced.
+/// For each record, the record that it replaced.
 fn predecessors(log: &Log<'_>) -> Vec<Option<usize>> {
     let mut before = vec![None; log.records().count()];
     for (index, _) in log.records() {
@@ -61,7 +61,7 @@ struct Judge<'a, 'r> {
     report: &'r mut Report,
     due: &'r [Due<'a>],
     watch: &'a Watch,
-    /// Everything up to here was told.
+    /// Everything up to this revision was delivered.
     position: u64,
 }
 

@@ -1,4 +1,4 @@
-//! C1: is everything there that somebody wants, as they want it, and nothing else? Judges one state of the API, taken when all had time to settle.
+//! C1: judges one state of the API, taken after all had time to settle: every wanted object exists as specified, and no other object does.
 //!
 //! Shares no code with the controllers: who belongs to whom, and which pods a Service means, is worked out here anew.
 //!
@@ -61,7 +61,7 @@ pub enum Finding {
     Endpoints,
 }
 
-/// Something that is not as it should be.
+/// A violation of C1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wrong {
     /// In which way.

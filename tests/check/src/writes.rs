@@ -1,4 +1,4 @@
-//! W1, W2, W5 and half of W4: which record each write made.
+//! W1, W2, W5 and half of W4: matches writes with their records.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use crate::history::{At, Call, History, Op, Outcome, Reason};
 use crate::log::Log;
 use crate::report::{Report, Rule};
 
-/// Of each call, by its index in the history, the record it made, as far as anybody can tell.
+/// For each call, by its index in the history, the record that the call made, as far as known.
 pub(crate) struct Written {
     made: Vec<Option<usize>>,
 }
@@ -21,9 +21,9 @@ impl Written {
 struct Judge<'a, 'r> {
     log: &'a Log<'a>,
     report: &'r mut Report,
-    /// Of each record, the call that made it.
+    /// For each record, the call that made it.
     makers: HashMap<usize, &'a At<Call>>,
-    /// Of each revision, the call that was told it.
+    /// For each revision, the call that it was returned to.
     told: HashMap<u64, &'a At<Call>>,
     made: Vec<Option<usize>>,
 }

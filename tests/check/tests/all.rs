@@ -1,4 +1,4 @@
-//! The checker before histories known to be bad, histories that look bad and are not, and drawn ones.
+//! Tests of the checker with bad histories, with good ones that look bad, and with generated ones.
 #![cfg(test)]
 
 mod bad;

@@ -1,4 +1,4 @@
-//! Every rule before histories that break it, each beside one that nearly does.
+//! Tests every rule with histories that violate it, each beside one that nearly does.
 
 use oarlock_check::Rule::{F1, Log, Second, W1, W2, W3, W4, W5, W6, W7};
 use oarlock_check::history::{Asked, Call, Claim, Line, Op, Reason, Record, Told};

@@ -1,4 +1,4 @@
-//! Small histories by hand. The record of revision R has the body `bR` and the tag `tR`.
+//! Builds small histories by hand. The record of revision R has the body `bR` and the tag `tR`.
 
 use oarlock_check::history::{
     Asked, Call, End, Event, Floor, History, Labels, Line, Op, Open, Outcome, Page, Reason, Record, Told, Truth,

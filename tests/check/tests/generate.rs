@@ -1,4 +1,4 @@
-//! Draws correct histories: clients that overlap, over one store that does each thing at one moment between its beginning and its end.
+//! Generates correct histories: overlapping clients over one store that does each operation at one moment between its beginning and its end.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,4 +1,4 @@
-//! Damage to correct histories, each kind with the rules of which one must notice.
+//! Damages correct histories; each kind of damage lists the rules of which one must find it.
 #![expect(clippy::ptr_arg, reason = "one signature for all kinds of damage; some add and take lines")]
 
 use oarlock_check::Rule::{self, Log, Second, W1, W2, W3, W4, W5, W6, W7};

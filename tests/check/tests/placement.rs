@@ -1,4 +1,4 @@
-//! Every rule of placements before logs that break it, each beside one that nearly does.
+//! Tests every placement rule with logs that violate it, each beside one that nearly does.
 
 use oarlock_check::placement::Rule::{
     Admission, Affinity, AntiAffinity, Nominated, Once, Ports, Resources, Spread, There, Victims,

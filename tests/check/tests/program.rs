@@ -1,4 +1,4 @@
-//! `oarlock-check` as a program: exit codes, and what it says.
+//! Tests the executable `oarlock-check`: exit codes and output.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Correct histories pass, damaged ones do not, and a general checker agrees.
+//! Correct histories pass, damaged ones fail, and a general checker agrees.
 
 use std::collections::BTreeMap;
 

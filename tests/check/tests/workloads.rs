@@ -1,4 +1,4 @@
-//! C1 before states that break it, each a small change of one that does not.
+//! Tests C1 with states that violate it, each a small change of a good state.
 
 use oarlock_check::workloads::Finding::{Duplicate, Endpoints, LeftOver, Missing, NotAtSpec, Orphan, Stuck};
 use oarlock_check::workloads::{Finding, State, Wanted, judge};

@@ -1,4 +1,4 @@
-//! Parts together in one process: a real API server over a store in memory, and what works with it.
+//! Tests of parts together in one process: a real API server over a store in memory, and its clients.
 
 #![cfg(test)]
 

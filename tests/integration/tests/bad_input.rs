@@ -1,4 +1,4 @@
-//! Input that no good client sends: each gets upstream's Status, and the server stays as it was.
+//! Requests that no good client sends: each gets upstream's Status, and the server stays unchanged.
 
 mod agreement;
 mod bodies;

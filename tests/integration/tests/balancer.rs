@@ -1,4 +1,4 @@
-//! What stands before several API servers in many clusters: each request goes to the next server, whatever connection it came over.
+//! A balancer before several API servers: each request goes to the next server, whatever connection the request came over.
 //!
 //! It ends TLS with the first server's certificate, speaks HTTP/1.1 and HTTP/2 to clients, and to servers HTTP/1.1 over a connection for each
 //! request, as the administrator. A server that takes no connection is passed over; nothing is sent twice.
@@ -25,7 +25,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
-/// See the module's text. It ends when dropped.
+/// A balancer that sends each request to the next of several API servers. It ends when the value is dropped.
 pub(crate) struct Balancer {
     address: SocketAddr,
     shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! Cloud controller managers before a cloud that writes down what it does: check X1, everything is done once, whatever becomes of who holds the unit.
+//! Cloud controller managers before a cloud that records its effects (check X1): everything is done once, whatever happens to the holder of the unit.
 
 mod nodes;
 mod once;

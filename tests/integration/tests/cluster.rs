@@ -15,7 +15,7 @@ use oarlock_service_apiserver::assemble::{self, Api, Cluster as Wanted, Store};
 use oarlock_testkit::wait::{PATIENCE, Progress};
 use serde_json::{Value, json};
 
-/// See the module text. Dropping it leaves the server to the runtime of the test, which ends.
+/// An API server in memory, with clients. A dropped value leaves the server to the runtime of the test, which ends.
 pub(crate) struct Cluster {
     pub system: System,
     pub api: Api,
@@ -48,7 +48,7 @@ impl Cluster {
             advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
             serving: Default::default(),
             kubelets,
-            going: Default::default(),
+            shutdown: Default::default(),
             local: None,
         };
         let api = assemble::start(&system, wanted).await.unwrap();

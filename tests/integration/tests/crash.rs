@@ -1,4 +1,4 @@
-//! `kill -9` under write load: what was acknowledged is there, what was not is there at most once.
+//! `kill -9` under write load: acknowledged writes are kept, others are stored at most once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

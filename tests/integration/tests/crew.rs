@@ -1,4 +1,4 @@
-//! Controllers and schedulers in several processes: all work, nobody works on what is another's, and the loss of one is made good.
+//! Controllers and schedulers in several processes: all work, each only on its own units, and a lost process is replaced.
 
 mod beside;
 mod churn;

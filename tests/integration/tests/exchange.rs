@@ -1,4 +1,4 @@
-//! Upstream's state in our hands, and back: over one etcd each server reads what the other wrote, exactly.
+//! Ours and upstream's API server over one etcd: each reads exactly what the other wrote.
 
 use std::collections::BTreeMap;
 

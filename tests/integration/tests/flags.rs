@@ -1,4 +1,4 @@
-//! Flags that cannot be what they say.
+//! Flags with invalid values.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! k9s as its user has it: in a terminal (tmux), whose screen is read.
+//! k9s in a terminal (tmux) whose screen is read.
 
 use std::path::Path;
 use std::process::Command;

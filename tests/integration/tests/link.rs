@@ -1,4 +1,4 @@
-//! A wire between a client and the server that a test cuts and mends. TLS goes through it untouched.
+//! A connection between a client and the server that a test can cut and restore. TLS passes through unchanged.
 
 use std::net::SocketAddr;
 

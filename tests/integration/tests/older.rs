@@ -1,4 +1,4 @@
-//! State that an older build has written, opened by today's.
+//! State that an older build has written, opened by today's build.
 //!
 //! `tests/integration/state/<commit>` holds what that commit's executable has stored, as the embedded store's file and as a backup of etcd, each beside the
 //! objects that its API showed: one of every resource, some of them changed. `cargo xtask older COMMIT --write` makes such a folder.

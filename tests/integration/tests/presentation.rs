@@ -1,4 +1,4 @@
-//! How answers look: tables, metadata, encodings, compression and OpenAPI documents, over the wire.
+//! The form of answers over the wire: tables, metadata, encodings, compression and OpenAPI documents.
 
 use std::io::Read as _;
 

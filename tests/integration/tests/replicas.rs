@@ -1,4 +1,4 @@
-//! Two API servers over one etcd are one API.
+//! Two API servers over one etcd act as one API.
 
 use std::collections::BTreeSet;
 use std::thread;

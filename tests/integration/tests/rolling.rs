@@ -1,4 +1,4 @@
-//! Three API servers over one etcd, restarted in turn under load: clients that can go elsewhere do, and miss nothing.
+//! Three API servers over one etcd, restarted in turn under load: clients fail over and miss nothing.
 //!
 //! Every restart must have left its mark, at those who were refused and at the watches that went on elsewhere, or it has shown nothing.
 

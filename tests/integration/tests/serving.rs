@@ -1,4 +1,4 @@
-//! What parts of the crew tell of themselves at their own port: whether they are well to everybody, figures to whom the API server lets see them.
+//! The HTTPS servers of schedulers and controller managers: health for everybody, metrics for users whom the API server allows to read them.
 
 mod bus;
 mod flags;

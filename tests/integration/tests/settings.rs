@@ -1,4 +1,4 @@
-//! The suite of lists and watches again, under settings of the server that must change nothing of what it says.
+//! The suite of lists and watches again, with settings of the server that must not change any answer.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! `oarlock snapshot`, from the outside: state that moves between stores under the eyes of its clients, and what is refused.
+//! `oarlock snapshot` from the outside: state that moves between stores while clients watch, and what is refused.
 
 mod moved;
 mod raw;

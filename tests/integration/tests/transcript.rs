@@ -1,4 +1,4 @@
-//! Real kubectl against a real `oarlock up`: every command with what it must answer.
+//! Real kubectl against a real `oarlock up`: every command with its expected answer.
 
 mod api;
 mod crew;

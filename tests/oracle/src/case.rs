@@ -15,7 +15,7 @@ use crate::generate;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Step {
-    /// Name within the scenario; it names the recorded answer.
+    /// Name within the scenario, which also names the recorded answer.
     pub id: String,
     /// Method, a space, path and query. `{list}`, `{minimal}` and `{full}` stand for the resource's paths, `{STEP:/pointer}` for a text
     /// in the answer of an earlier step.
@@ -27,7 +27,7 @@ pub struct Step {
     pub content: Option<String>,
     /// The body as a value.
     pub body: Option<Value>,
-    /// The body as text, sent as it stands.
+    /// The body as text, sent unchanged.
     pub text: Option<String>,
     /// The body is that of an earlier step's answer.
     pub from: Option<String>,
@@ -51,21 +51,21 @@ impl Step {
         }
     }
 
-    /// With a body.
+    /// Adds a body.
     #[must_use]
     pub fn body(mut self, body: Value) -> Self {
         self.body = Some(body);
         self
     }
 
-    /// With a body that is text.
+    /// Adds a body that is text.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = Some(text.into());
         self
     }
 
-    /// With the body of an earlier answer, changed by a merge patch.
+    /// Adds the body of an earlier answer, changed by a merge patch.
     #[must_use]
     pub fn from(mut self, step: &str, set: Value) -> Self {
         self.from = Some(step.to_owned());
@@ -73,14 +73,14 @@ impl Step {
         self
     }
 
-    /// With an Accept header.
+    /// Adds an Accept header.
     #[must_use]
     pub fn accept(mut self, media: &str) -> Self {
         self.accept = Some(media.to_owned());
         self
     }
 
-    /// With a Content-Type header.
+    /// Adds a Content-Type header.
     #[must_use]
     pub fn content(mut self, media: &str) -> Self {
         self.content = Some(media.to_owned());
@@ -96,7 +96,7 @@ pub struct Script {
     pub resource: Option<String>,
     /// The least that can be created.
     pub minimal: Option<Value>,
-    /// As much as makes sense in one object.
+    /// The full object: as many fields as make sense in one object.
     pub full: Option<Value>,
     /// Steps before all others.
     pub before: Vec<Step>,
@@ -106,7 +106,7 @@ pub struct Script {
     pub after: Vec<Step>,
     /// Upstream itself writes to these objects in the background: status, revisions and its finalizers are left out of the answers.
     pub unsettled: bool,
-    /// Common steps whose answers hang on the moment.
+    /// Common steps whose answers depend on the moment.
     pub without: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The check: play every scenario at a server and hold the answers against the recorded ones and the known differences.
+//! The check: plays every scenario at a server and compares the answers with the recorded ones and the known differences.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Where two answers differ, in a few words.
+//! Describes briefly where two answers differ.
 
 use serde_json::Value;
 

@@ -29,7 +29,7 @@ struct Subject {
 /// All steps of a script.
 ///
 /// # Errors
-/// When it names no resource that is served, or not both objects.
+/// When the script names no served resource, or lacks one of the two objects.
 pub fn steps(script: Script) -> anyhow::Result<Vec<Step>> {
     let Some(name) = &script.resource else {
         return Ok(script.before.into_iter().chain(script.steps).chain(script.after).collect());
@@ -76,7 +76,7 @@ fn list_path(resource: &Resource) -> String {
     format!("{root}/{}{namespace}/{}", resource.group_version(), resource.plural)
 }
 
-/// Adds what stands in every object of the resource.
+/// Adds the fields that every object of the resource needs.
 fn complete(resource: &Resource, object: Value, name: &str) -> Value {
     let mut whole = json!({
         "apiVersion": resource.group_version(),

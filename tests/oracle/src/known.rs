@@ -1,4 +1,4 @@
-//! `known-differences.toml`: answers that are known to differ, grouped by why. The list may only shrink.
+//! `known-differences.toml`: answers that are known to differ, grouped by cause. The list may only shrink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub struct Known {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// Why the answers differ, and what would end it.
+    /// Why the answers differ, and the change that would end the difference.
     pub reason: String,
     /// `folder/file/step` of each answer that differs for this reason.
     pub cases: BTreeSet<String>,
@@ -32,7 +32,7 @@ impl Known {
     /// Reads the list; an absent file is an empty list.
     ///
     /// # Errors
-    /// When it is malformed, gives no reason, or names a case twice.
+    /// When the file is malformed, gives no reason, or names a case twice.
     pub fn read(file: &Path) -> anyhow::Result<Self> {
         if !file.exists() {
             return Ok(Self::default());

@@ -1,4 +1,4 @@
-//! The oracle: what a real kube-apiserver 1.35 answered to our requests, and whether Oarlock answers the same.
+//! The oracle: compares Oarlock's answers with those of a real kube-apiserver 1.35 to the same requests.
 //!
 //! * [`case`]: the scripts under `cases/`; [`generate`] makes the steps that every resource has in common.
 //! * [`play`]: sends a scenario's steps to a server, over [`transport`].

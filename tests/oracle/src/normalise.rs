@@ -1,4 +1,4 @@
-//! Stable names for what a server chooses: uids, revisions, times, addresses, tokens, random suffixes.
+//! Replaces values that a server chooses by stable names: uids, revisions, times, addresses, tokens, random suffixes.
 //!
 //! A uid or revision is named by the step in whose answer it first appeared, so answers still tell whether a write changed the revision
 //! and whether a Status means the object it should. Times in the scripts lie before 2025; everything later is the servers' own.
@@ -15,9 +15,9 @@ use texts::{
     numbers, replace,
 };
 
-/// Keys whose values tell about the build.
+/// Keys whose values describe the build.
 const BUILD: &[&str] = &["gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"];
-/// Lists in whose order a map's iteration or the second of each write shows.
+/// Lists whose order depends on a map's iteration or on the second of each write.
 const UNORDERED: &[&str] = &["managedFields", "nonResourceRules", "resourceRules"];
 /// Numbers that the server allocates.
 const PORTS: &[&str] = &["nodePort", "healthCheckNodePort"];
@@ -140,7 +140,7 @@ impl Normaliser {
     }
 }
 
-/// What stands in lists beside upstream's: our own API group, and objects that are named after us.
+/// Items in upstream's lists that are ours: our own API group, and objects with our name.
 fn is_ours(item: &Value) -> bool {
     let names = ["/name", "/metadata/name", "/object/metadata/name"];
     let mut names = names.iter().filter_map(|path| item.pointer(path)?.as_str());

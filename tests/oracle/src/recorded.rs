@@ -18,7 +18,7 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// An answer as it lies in the file: a body that an earlier step already had is named instead of repeated.
+/// An answer in the file: a body that an earlier step already had is named instead of repeated.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     code: u16,
@@ -30,7 +30,7 @@ struct Kept {
     same: Option<String>,
 }
 
-/// What every answer has unless it says otherwise; left out of the files.
+/// The defaults of an answer, which the files leave out.
 const USUAL: (&str, &str) = ("content-type", "application/json");
 
 /// Where a scenario's answers lie.
@@ -70,7 +70,7 @@ pub fn write(file: &Path, answers: &[(String, Answer)]) -> anyhow::Result<()> {
 /// Reads a scenario's answers by step.
 ///
 /// # Errors
-/// When the file is not there, no JSON, or names a step that it does not hold.
+/// When the file is missing, is no JSON, or names a step that it does not hold.
 pub fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Answer>> {
     let text = std::fs::read(file).with_context(|| format!("{}: run `cargo xtask oracle record`", file.display()))?;
     let kept: BTreeMap<String, Kept> = serde_json::from_slice(&text)?;

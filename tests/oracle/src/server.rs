@@ -1,4 +1,4 @@
-//! An `oarlock` of our own: the built binary, on a free port, without the parts that upstream was recorded without.
+//! A running `oarlock`: the built executable on a free port, without the parts that were absent in the recording.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
 
-/// A running server; it ends with this value.
+/// A running server, which ends with this value.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -16,10 +16,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `binary` and waits until it says that it is ready.
+    /// Starts `binary` and waits until the server is ready.
     ///
     /// # Errors
-    /// When it ends before it is ready.
+    /// When the server ends before it is ready.
     pub fn start(binary: &Path) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut child = Command::new(binary)
@@ -56,7 +56,7 @@ impl Drop for Server {
 /// The workspace's `oarlock`, built now unless `OARLOCK_BIN` names one.
 ///
 /// # Errors
-/// When it does not build.
+/// When the executable does not build.
 pub fn binary() -> anyhow::Result<PathBuf> {
     if let Some(binary) = std::env::var_os("OARLOCK_BIN") {
         return Ok(binary.into());

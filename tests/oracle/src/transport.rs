@@ -1,4 +1,4 @@
-//! HTTP/1.1 over TLS, without any kindness: no retries, no defaults, any method and path.
+//! HTTP/1.1 over TLS without retries or defaults, for any method and path.
 //!
 //! The client library would hide what the oracle wants to see (it retries a 429, and knows only well-formed requests).
 
@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 /// How long an answer may take as a whole; watches end by their own `timeoutSeconds`.
 const BUDGET: Duration = Duration::from_secs(120);
 
-/// One connection to one server, made anew when it was closed.
+/// One connection to one server, reopened when it was closed.
 pub struct Connection {
     authority: String,
     tls: TlsConnector,

@@ -1,4 +1,4 @@
-//! `oracle check`: a fresh `oarlock` answers as the recorded upstream did, but for the listed differences.
+//! `oracle check`: a fresh `oarlock` answers as the recorded upstream did, except for the listed differences.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use oarlock_tests_oracle::check::check;

@@ -1,4 +1,4 @@
-//! Several controller managers and schedulers that share their work, in virtual time, disturbed in every way that a network and a process can be.
+//! Several controller managers and schedulers that share their work, in virtual time, under every fault of networks and processes.
 //!
 //! A seed is one world: a real API server (store, View, admission, verbs); processes that each have a system of actors of their own with real
 //! placement, real controllers or a real scheduler, reached over wires of their own; and users who scale Deployments, make and delete them, and run Jobs. A process is killed, ends in order,

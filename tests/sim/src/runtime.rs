@@ -1,4 +1,4 @@
-//! The actor runtime under faults: every way an actor can go wrong ends as its row says.
+//! The actor runtime under faults: every failure of an actor ends as its row says.
 
 mod cast;
 mod faults;

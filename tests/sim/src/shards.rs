@@ -1,4 +1,4 @@
-//! Several scheduler processes over one API server, in virtual time: shards propose, one arbiter decides, and somebody disturbs them.
+//! Several scheduler processes over one API server, in virtual time and under faults: shards propose, one arbiter decides.
 //!
 //! A seed is one world: a real API server (store, View, admission, verbs) in this process; three schedulers, each with a system of actors, placement,
 //! caches that lag behind by as much as the seed says, and a place on a bus in memory; a load that fills the nodes, churns, puts pods onto nodes past

@@ -24,10 +24,10 @@ type Files = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Allowed {
-    /// Each file with those that it imports and that lead back to it.
+    /// Each file with the imported files that lead back to it.
     #[serde(default)]
     circles: Files,
-    /// Each table with those that import it.
+    /// Each table with the files that import it.
     #[serde(default)]
     tables: Files,
 }

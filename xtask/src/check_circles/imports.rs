@@ -1,4 +1,4 @@
-//! Which file a path leads to. A name that a module only passes on (`pub use`) leads to the file that defines it.
+//! Resolves a path to a file. A re-exported name (`pub use`) leads to the file that defines it.
 
 use super::modules::{Module, Modules, Name};
 

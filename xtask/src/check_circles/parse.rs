@@ -1,10 +1,10 @@
-//! What a file says of modules and paths; what is compiled for tests only is left out.
+//! Parses the modules and paths of a file, without the parts that are compiled for tests only.
 
 use std::collections::BTreeSet;
 
 use super::tokens::{At, Token};
 
-/// A module as its text has it.
+/// The modules, imports and paths of one module's text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {
     /// Names that `use` brings in.
@@ -28,7 +28,7 @@ pub(super) struct Path {
 #[derive(Clone, Debug)]
 pub(super) struct Use {
     pub(super) path: Path,
-    /// The name it has here; none for `*` and `_`.
+    /// The imported name; none for `*` and `_`.
     pub(super) name: Option<String>,
     /// Whether the use ends in `*`.
     pub(super) glob: bool,

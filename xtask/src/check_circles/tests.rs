@@ -1,4 +1,4 @@
-//! Circles of small crates that are made up here.
+//! Tests with small made-up crates.
 
 use std::collections::BTreeMap;
 

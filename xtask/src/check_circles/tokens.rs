@@ -1,4 +1,4 @@
-//! The words and signs of a Rust file, without comments and literals.
+//! The tokens of a Rust file, without comments and literals.
 
 /// A token that says something about modules and paths.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The tables of layers speak of crates that exist: a row of a crate that was renamed or never came forbids nothing.
+//! Checks that the tables of layers name existing crates: a row of a renamed or missing crate would forbid nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Dependencies that nothing uses: versions in the workspace's manifest that no crate takes, and dependencies of a crate that none of its files names.
+//! Finds unused dependencies: versions in the workspace's manifest that no crate takes, and dependencies of a crate that none of its files names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ struct Crate {
 /// A dependency.
 struct Need {
     package: String,
-    /// What sources call it.
+    /// The dependency's name in sources.
     word: String,
 }
 

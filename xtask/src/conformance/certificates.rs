@@ -1,4 +1,4 @@
-//! Certificates and kubeconfigs of what belongs to the nodes, signed by the cluster's authority.
+//! Certificates and kubeconfigs for the programs of the nodes, signed by the cluster's authority.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::peer;
 
 const CLIENT: &str = "extendedKeyUsage=clientAuth\n";
 
-/// Makes a client's certificate, and `folder`/`name`.kubeconfig, which speaks for it.
+/// Makes a client's certificate, and `folder`/`name`.kubeconfig with this identity.
 pub(crate) fn client(plane: &ControlPlane, folder: &Path, name: &str, subject: &str) -> anyhow::Result<PathBuf> {
     peer::issue(&plane.pki, folder, name, subject, CLIENT)?;
     let (port, ca, folder) = (plane.port, plane.pki.join("ca.crt"), folder.display());

@@ -1,4 +1,4 @@
-//! The cgroups of a run. Every process of a run, of its containers too, is below them in one hierarchy: that is the record of what has to be ended.
+//! The cgroups of a run. All processes of a run, those of containers too, are below them in one hierarchy, which thus lists what has to be ended.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use super::wait;
 use crate::tool::output;
 
 const MOUNTED: &str = "/sys/fs/cgroup";
-/// The hierarchy that tells which processes belong to a run.
+/// The hierarchy that shows which processes belong to a run.
 const RECORD: &str = "pids";
 /// Below the run's: those that are no container's.
 const DAEMONS: &str = "daemons";
 /// What a node needs, each a hierarchy of its own.
 const CONTROLLERS: [&str; 7] = ["cpu", "cpuset", "memory", "devices", "freezer", "blkio", RECORD];
 /// How long it may take until killed processes are collected and cgroups can be removed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const END_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Which controllers are not there as hierarchies of version 1.
 pub(crate) fn lacking() -> Option<String> {
@@ -69,7 +69,7 @@ fn hierarchies() -> Vec<PathBuf> {
 /// # Errors
 /// When one is still there after a while.
 pub(crate) fn kill(place: &Place) -> anyhow::Result<()> {
-    wait::until("the processes of the run have ended", PATIENCE, || {
+    wait::until("the processes of the run have ended", END_TIMEOUT, || {
         let mut processes = Vec::new();
         collect(&record(place), &mut processes);
         if processes.is_empty() {
@@ -81,7 +81,7 @@ pub(crate) fn kill(place: &Place) -> anyhow::Result<()> {
     })
 }
 
-/// The processes of a cgroup and of those below it; of none that is not there.
+/// The processes of a cgroup and of those below it; none if the cgroup does not exist.
 fn collect(folder: &Path, processes: &mut Vec<String>) {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     processes.extend(text.lines().map(str::to_owned));
@@ -104,7 +104,7 @@ pub(crate) fn remove(place: &Place) -> anyhow::Result<()> {
     // runc makes them where version 2 is mounted, too.
     for hierarchy in below(Path::new(MOUNTED)) {
         let run = hierarchy.join(place.cgroup());
-        wait::until("cgroups are removed", PATIENCE, || Ok(remove_all(&run)))?;
+        wait::until("cgroups are removed", END_TIMEOUT, || Ok(remove_all(&run)))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Takes away what a run has left: its processes, mounts, namespaces, cgroups and state, and nothing else.
+//! Removes what a run has left: its processes, mounts, namespaces, cgroups and state, and nothing else.
 
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
@@ -18,7 +18,7 @@ pub(crate) struct Cleaner {
 }
 
 impl Cleaner {
-    /// Starts it. It is in a process group of its own, which the terminal does not interrupt.
+    /// Starts the cleaner, in a process group of its own, which the terminal does not interrupt.
     pub(crate) fn start(place: &Place) -> anyhow::Result<Self> {
         let log = place.logs().join("clean-up.log");
         let file = std::fs::File::create(&log)?;
@@ -28,7 +28,7 @@ impl Cleaner {
         Ok(Self { child, log })
     }
 
-    /// Has it clean up now.
+    /// Orders the cleaner to clean up now.
     ///
     /// # Errors
     /// When something is left.
@@ -42,13 +42,13 @@ impl Cleaner {
     }
 }
 
-/// Cleans up when standard input ends, which it does at the latest with the process that holds the other end.
+/// Cleans up when standard input ends, at the latest with the process that holds the other end.
 pub(crate) fn after(folder: &Path) -> anyhow::Result<()> {
     std::io::stdin().read_to_end(&mut Vec::new())?;
     clean(&Place::at(folder)?)
 }
 
-/// Cleans up after earlier runs whose cleaner was ended too, and forgets the logs of all runs but the last.
+/// Cleans up after earlier runs whose cleaner was ended too, and deletes the logs of all runs but the last.
 pub(crate) fn leftovers() -> anyhow::Result<()> {
     let mut ended: Vec<Place> = Place::all().into_iter().filter(|place| !place.is_owned()).collect();
     for place in ended.iter().filter(|place| place.state().exists()) {

@@ -12,8 +12,8 @@ use super::programs::Programs;
 use super::{images, wait};
 use crate::tool::{capture, output};
 
-/// How long it may take until it answers.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The limit until containerd answers.
+const CONTAINERD_READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The socket of the containerd in a node's folder.
 pub(crate) fn socket(node: &Path) -> PathBuf {
@@ -39,7 +39,7 @@ pub(crate) fn start(place: &Place, programs: &Programs, node: u8, folder: &Path,
         command.arg("--address").arg(socket(folder)).args(["--namespace", "k8s.io"]);
         command
     };
-    wait::until("containerd answers", PATIENCE, || {
+    wait::until("containerd answers", CONTAINERD_READY_TIMEOUT, || {
         let (ok, text) = capture(ctr().arg("version"))?;
         Ok(if ok { Ok(()) } else { Err(text) })
     })?;

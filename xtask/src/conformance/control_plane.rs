@@ -1,4 +1,4 @@
-//! The control plane that is tested.
+//! The tested control plane.
 
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -17,7 +17,7 @@ use crate::tool::{capture, say};
 /// Of our API server.
 const PORT: u16 = 6443;
 /// How long a control plane may take until it is ready.
-const PATIENCE: Duration = Duration::from_secs(120);
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running control plane.
 pub(crate) struct ControlPlane {
@@ -42,7 +42,7 @@ pub(crate) fn start(place: &Place, programs: &Programs, maker: Maker) -> anyhow:
         Maker::Ours => ours(place, &programs.oarlock, &folder)?,
         Maker::Upstream => vec![upstreams(place, &folder)?],
     };
-    wait::until("the API server is ready", PATIENCE, || {
+    wait::until("the API server is ready", READY_TIMEOUT, || {
         if !kubeconfig.exists() {
             return Ok(Err(format!("there is no {}", kubeconfig.display())));
         }
@@ -70,7 +70,7 @@ fn ours(place: &Place, oarlock: &Path, folder: &Path) -> anyhow::Result<Vec<Chil
     ];
     let mut children = vec![Daemon::new(place, "apiserver", &place.control()).start(oarlock, server)?];
     let written = folder.join("scheduler.kubeconfig");
-    wait::until("the API server has written its clients' kubeconfigs", PATIENCE, || {
+    wait::until("the API server has written its clients' kubeconfigs", READY_TIMEOUT, || {
         Ok(if written.exists() { Ok(()) } else { Err(format!("there is no {}", written.display())) })
     })?;
     for component in ["controller-manager", "scheduler"] {

@@ -1,4 +1,4 @@
-//! The specs that pass, and the reasons of those that do not: `tests/conformance/passing.txt` and `known.toml`.
+//! The golden list of specs that pass, and the known reasons of those that do not: `tests/conformance/passing.txt` and `known.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,9 +9,9 @@ use serde::Deserialize;
 use super::outcome::{Outcome, State};
 use crate::tool::{root, say};
 
-/// One name a line, sorted. It only grows.
+/// The golden list: one name a line, sorted. The list only grows.
 pub(crate) const PASSING: &str = "tests/conformance/passing.txt";
-/// Why specs fail.
+/// The known reasons of failures.
 pub(crate) const KNOWN: &str = "tests/conformance/known.toml";
 
 /// Both lists.
@@ -88,7 +88,7 @@ pub(crate) struct Verdict {
     missing: Vec<String>,
     /// Passed, and not on the list yet.
     new: Vec<String>,
-    /// Passed, though a reason is known why they would not.
+    /// The spec passed, though `known.toml` gives a reason for a failure.
     stale: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the machine must have.
+//! Checks what a run needs from the machine.
 
 use std::path::Path;
 use std::process::Command;

@@ -17,10 +17,10 @@ use super::wait;
 use crate::tool::{capture, output, say};
 
 /// How long the nodes may take until they are ready.
-const PATIENCE: Duration = Duration::from_secs(180);
+const NODES_READY_TIMEOUT: Duration = Duration::from_secs(180);
 /// Files that a kubelet and its like may have open: machines of containers may raise no limit.
 const OPEN_FILES: u32 = 20_000;
-/// Kernel settings that upstream's kubelet insists on. It is shown them, and the machine keeps its own.
+/// Kernel settings that upstream's kubelet insists on. The kubelet sees these values, and the machine keeps its own.
 const SETTINGS: [(&str, &str); 3] = [
     ("/proc/sys/vm/overcommit_memory", "1"),
     ("/proc/sys/kernel/panic", "10"),
@@ -57,7 +57,7 @@ pub(crate) fn start_all(
 /// # Errors
 /// When one is not in time.
 pub(crate) fn wait_for_all(place: &Place, programs: &Programs, plane: &ControlPlane) -> anyhow::Result<()> {
-    wait::until("the nodes are ready", PATIENCE, || {
+    wait::until("the nodes are ready", NODES_READY_TIMEOUT, || {
         let mut get = place.beside(&programs.tool("kubectl"));
         get.arg("--kubeconfig").arg(&plane.kubeconfig).args(["get", "nodes", "--no-headers"]);
         let (_, text) = capture(&mut get)?;

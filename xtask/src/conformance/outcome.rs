@@ -1,4 +1,4 @@
-//! What came of specs, as ginkgo reports it.
+//! The results of specs, from ginkgo's report.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ const REASON: usize = 400;
 pub(crate) struct Outcome {
     pub(crate) state: State,
     pub(crate) seconds: f64,
-    /// Why it did not pass.
+    /// The reason of the failure.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) reason: String,
-    /// File and line of the suite that found it.
+    /// File and line of the suite at which the spec failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) at: String,
-    /// Why it failed the first time, where it passed the second.
+    /// The reason of the first failure, where the second run passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) first_try: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The names and folders of one run: two runs at once have nothing in common.
+//! The names and folders of one run, which no other run shares.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

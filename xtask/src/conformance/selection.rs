@@ -1,4 +1,4 @@
-//! Which specs are run, and how many at once.
+//! Selects the specs that run, and how many run at once.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const ALONE: &str = "Conformance && (Serial || Disruptive)";
 /// How the names of those say it.
 const MARKS: [&str; 2] = ["[Serial]", "[Disruptive]"];
 /// How many specs are run at once a second time.
-const AGAIN: usize = 2;
+const RERUN_PROCS: usize = 2;
 
 /// What is asked for.
 pub(crate) struct Selection {
@@ -44,7 +44,7 @@ impl Part {
             name: "again",
             labels: "Conformance",
             focus: names.iter().map(|name| exactly(name)).collect(),
-            procs: AGAIN,
+            procs: RERUN_PROCS,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Waits for what other programs do.
+//! Waits for conditions of other programs.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use anyhow::bail;
 
 use crate::tool::now;
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(200);
+/// The time between two checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Looks until something is so. `look` says why it is not.
 ///
@@ -25,6 +25,6 @@ pub(crate) fn until(
             bail!("{what}: not after {} s: {why}", patience.as_secs());
         }
         #[expect(clippy::disallowed_methods, reason = "a chore that polls another program's readiness")]
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_INTERVAL);
     }
 }

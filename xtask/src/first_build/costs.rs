@@ -1,4 +1,4 @@
-//! How much processor time the packages of a build take.
+//! The processor time of each package of a build.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Which bugs are planted, and what catches each.
+//! The list of seeded bugs, and the test that catches each.
 
 /// A forbidden bug and the test that must fail with it, and pass without.
 pub(crate) struct Bug {

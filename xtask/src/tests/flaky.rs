@@ -1,4 +1,4 @@
-//! Tests that fail once and pass when they are run again at once and alone.
+//! Reruns failed tests alone; a test that passes then counts as flaky.
 //!
 //! A run does not end red for such a test. It is named in `tests/flaky.toml` from then on: nightly repeats it fifty times, and no issue is resolved while a
 //! test that the issue touched is listed.
@@ -13,8 +13,8 @@ use crate::tool::{output, root, say};
 
 /// The list.
 const LIST: &str = "tests/flaky.toml";
-/// So many runs in a row must pass.
-const AGAIN: usize = 2;
+/// The number of reruns in a row that must pass.
+const RERUNS: usize = 2;
 /// When so many tests were red again, the others are not run again: something is broken.
 const ENOUGH: usize = 3;
 
@@ -86,7 +86,7 @@ pub(super) fn judge(
     let (mut flaky, mut red) = (Vec::new(), Vec::new());
     for failure in failures {
         let mut again = || -> anyhow::Result<bool> {
-            for _ in 0..AGAIN {
+            for _ in 0..RERUNS {
                 if !passes(&failure)? {
                     return Ok(false);
                 }

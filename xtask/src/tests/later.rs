@@ -1,4 +1,4 @@
-//! Tests that only nightly runs, since the gate has no time for them.
+//! The list of tests that only nightly runs, because they take too long for the gate.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Runs Rust's test harness, and reads what it prints.
+//! Runs Rust's test harness, and parses its output.
 
 use std::collections::BTreeSet;
 use std::fs;

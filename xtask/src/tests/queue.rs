@@ -1,4 +1,4 @@
-//! One queue over everything that runs: the longest first, as many at once as the machine has room for.
+//! One queue of all test processes: the longest first, as many at once as the machine has room for.
 
 use std::collections::VecDeque;
 

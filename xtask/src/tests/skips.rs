@@ -1,4 +1,4 @@
-//! Tests that say of themselves that they show nothing on this machine (`oarlock_testkit::skipped!`).
+//! Finds tests that report a skip on this machine (`oarlock_testkit::skipped!`).
 
 use std::fs;
 use std::path::PathBuf;

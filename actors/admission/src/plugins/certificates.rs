@@ -1,4 +1,4 @@
-//! Certificate signing requests: who may approve and sign for which signer, and what nobody may ask for.
+//! CertificateSigningRequests: who may approve and sign for which signer, and which subjects are forbidden.
 
 pub mod approval;
 pub mod signing;
@@ -10,14 +10,14 @@ use crate::attributes::{Attributes, Rights};
 
 const GROUP: &str = "certificates.k8s.io";
 
-/// Whether a request is about this subresource of CertificateSigningRequests.
+/// Whether a request is for this subresource of CertificateSigningRequests.
 fn concerns(attributes: &Attributes<'_>, subresource: &str) -> bool {
     let resource = attributes.resource;
     resource.group == GROUP && resource.plural == "certificatesigningrequests" && attributes.subresource == subresource
 }
 
-/// Whether the user has the right `verb` on `signers` for a signer: by the signer's name, or by `<domain>/*`, which stands for all signers of the domain
-/// (upstream `certauthorization.IsAuthorizedForSignerName`). Without an authorizer nobody has the right.
+/// Whether the user has the permission `verb` on `signers` for a signer: by the signer's name, or by `<domain>/*` for all signers of the domain
+/// (upstream `certauthorization.IsAuthorizedForSignerName`). False without an authorizer.
 fn may(attributes: &Attributes<'_>, verb: &str, signer: &str) -> bool {
     let Some(authorizer) = attributes.authorizer.map(Rights::authorizer) else { return false };
     let domain = signer.split('/').next().unwrap_or("");

@@ -1,4 +1,4 @@
-//! DefaultStorageClass: a claim that names no class gets the default one.
+//! DefaultStorageClass: a claim without a class gets the default one.
 
 use async_trait::async_trait;
 use oarlock_meta::Status;
@@ -14,13 +14,13 @@ const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 const IS_DEFAULT_BETA: &str = "storageclass.beta.kubernetes.io/is-default-class";
 const CLASS_BETA: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The stage.
+/// The DefaultStorageClass stage.
 #[derive(Debug)]
 pub struct DefaultStorageClass {
     reader: Reader,
 }
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(DefaultStorageClass { reader: reader.clone() })
@@ -50,7 +50,7 @@ impl AdmissionStage for DefaultStorageClass {
 }
 
 impl DefaultStorageClass {
-    /// Of several defaults the newest, then the first by name.
+    /// Returns the default class: of several the newest, then the first by name.
     fn default_class(&self) -> Option<Obj> {
         let classes = row("storage.k8s.io", "v1", "storageclasses")?;
         let is_default = |obj: &Obj| {

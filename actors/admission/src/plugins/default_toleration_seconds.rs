@@ -1,4 +1,4 @@
-//! DefaultTolerationSeconds: pods stay five minutes on a node that is not ready or unreachable, unless they say otherwise.
+//! DefaultTolerationSeconds: by default pods stay five minutes on a node that is not ready or unreachable.
 
 use async_trait::async_trait;
 use oarlock_meta::Status;
@@ -11,16 +11,16 @@ use crate::attributes::{Attributes, Operation};
 use crate::stage::AdmissionStage;
 
 const KEYS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
-const SECONDS: i64 = 300;
+const TOLERATION_SECONDS: i64 = 300;
 
-/// The stage.
+/// The DefaultTolerationSeconds stage.
 #[derive(Debug)]
 pub struct DefaultTolerationSeconds {
-    /// The tolerations, by key; built once.
+    /// The tolerations, by key; created once.
     defaults: Vec<(&'static str, Struct)>,
 }
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
     let defaults = KEYS.into_iter().filter_map(|key| Some((key, toleration(key)?))).collect();
@@ -42,7 +42,7 @@ impl AdmissionStage for DefaultTolerationSeconds {
             return Ok(());
         }
         let Some(object) = attributes.object.as_deref_mut() else { return Ok(()) };
-        // Decided by what the client said: of two missing keys the first one added does not stand for the second.
+        // Decided on the client's tolerations: when both keys are missing, the first added one does not count for the second.
         let Some(pod) = object.view::<Pod<'_>>() else { return Ok(()) };
         let missing: Vec<Value> = self
             .defaults
@@ -60,7 +60,7 @@ impl AdmissionStage for DefaultTolerationSeconds {
 fn toleration(key: &str) -> Option<Struct> {
     let mut toleration = node("core/v1.Toleration")?;
     let mut view = TolerationMut::new(&mut toleration);
-    view.set_key(key).set_operator("Exists").set_effect("NoExecute").set_toleration_seconds(SECONDS);
+    view.set_key(key).set_operator("Exists").set_effect("NoExecute").set_toleration_seconds(TOLERATION_SECONDS);
     Some(toleration)
 }
 

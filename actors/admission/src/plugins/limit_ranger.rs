@@ -1,4 +1,4 @@
-//! LimitRanger: fills in what a namespace's limit ranges say containers get, and refuses what is outside of them.
+//! LimitRanger: fills in the defaults of a namespace's limit ranges, and refuses requests outside of the limits.
 
 mod constraints;
 mod defaults;
@@ -17,7 +17,7 @@ use crate::attributes::{Attributes, Operation};
 use crate::cache::Cache;
 use crate::stage::AdmissionStage;
 
-/// The stage.
+/// The LimitRanger stage.
 #[derive(Debug)]
 pub struct LimitRanger {
     reader: Reader,
@@ -25,7 +25,7 @@ pub struct LimitRanger {
     known: Cache<Vec<Limit>>,
 }
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     let ranges = row("", "v1", "limitranges");
@@ -80,7 +80,7 @@ impl AdmissionStage for LimitRanger {
 }
 
 impl LimitRanger {
-    /// The limit ranges of a namespace, by name.
+    /// Returns the limit ranges of a namespace, by name.
     fn ranges(&self, namespace: &str) -> Vec<Arc<Vec<Limit>>> {
         let Some((ranges, prefix)) = self.ranges.and_then(|ranges| Some((ranges, key::prefix(ranges)?))) else {
             return Vec::new();
@@ -93,7 +93,7 @@ impl LimitRanger {
     }
 }
 
-/// New pods, their resizes, and claims whenever they change; nothing that is on its way out.
+/// Whether limits apply to a request: new pods, their resizes, and new or changed claims; but no object that is being deleted.
 fn concerns(attributes: &Attributes<'_>) -> bool {
     if !attributes.resource.group.is_empty() || attributes.old.is_some_and(|o| o.meta().deletion_timestamp().is_some())
     {

@@ -1,4 +1,4 @@
-//! NamespaceLifecycle: nothing is created in a namespace that is not there or is going; the system's namespaces stay.
+//! NamespaceLifecycle: no object is created in a missing or terminating namespace; the system's namespaces cannot be deleted.
 
 use async_trait::async_trait;
 use oarlock_meta::Status;
@@ -10,15 +10,15 @@ use crate::attributes::{Attributes, Operation};
 use crate::stage::AdmissionStage;
 
 /// Namespaces that cannot be deleted.
-const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+const UNDELETABLE: &[&str] = &["default", "kube-system", "kube-public"];
 
-/// The stage.
+/// The NamespaceLifecycle stage.
 #[derive(Debug)]
 pub struct NamespaceLifecycle {
     reader: Reader,
 }
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(NamespaceLifecycle { reader: reader.clone() })
@@ -36,12 +36,12 @@ impl AdmissionStage for NamespaceLifecycle {
 
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         if attributes.operation == Operation::Delete {
-            if attributes.is("", "namespaces") && IMMORTAL.contains(&attributes.name) {
+            if attributes.is("", "namespaces") && UNDELETABLE.contains(&attributes.name) {
                 return Err(attributes.forbidden("this namespace may not be deleted"));
             }
             return Ok(());
         }
-        // Access reviews ask about namespaces that need not be there.
+        // Access reviews may ask about namespaces that do not exist.
         if !attributes.resource.namespaced || attributes.resource.plural == "localsubjectaccessreviews" {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! NodeRestriction: a kubelet writes only what is its own: its Node, its Lease, its pods' status, its pods' tokens.
+//! NodeRestriction: a kubelet writes only its own objects: its Node, its Lease, its pods' status, its pods' tokens.
 
 mod claim;
 mod labels;
@@ -16,13 +16,13 @@ use super::row;
 use crate::attributes::{Attributes, Operation};
 use crate::stage::AdmissionStage;
 
-/// The stage.
+/// The NodeRestriction stage.
 #[derive(Debug)]
 pub struct NodeRestriction {
     reader: Reader,
 }
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(NodeRestriction { reader: reader.clone() })
@@ -31,9 +31,9 @@ pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
 /// Why a request is refused.
 #[derive(Debug)]
 enum Refusal {
-    /// 403 with this text.
+    /// A 403 with this text.
     Forbidden(String),
-    /// Something the decision needs is not there.
+    /// An object that the decision needs does not exist.
     Status(Box<Status>),
 }
 
@@ -61,7 +61,7 @@ impl AdmissionStage for NodeRestriction {
         operation != Operation::Connect
     }
 
-    /// Upstream decides before validation too, so that a kubelet learns nothing of what is wrong with other nodes' objects.
+    /// Decides before validation, as upstream, so that a kubelet learns nothing about invalid objects of other nodes.
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let user = attributes.user;
         let Some(node) =
@@ -136,7 +136,8 @@ impl NodeRestriction {
         Err(format!("node {node} can only evict pods with spec.nodeName set to itself").into())
     }
 
-    /// Tokens are for the accounts of pods that run here; the Node authorizer has checked the account, this checks the binding.
+    /// Checks a token request: tokens are for the accounts of pods on this node. The Node authorizer has checked the account; this checks the
+    /// binding.
     async fn token(&self, attributes: &Attributes<'_>, node: &str) -> Verdict {
         let Some(request) = attributes.object.as_deref() else { return Ok(()) };
         let bound = token::bound_to(request)?;
@@ -159,7 +160,7 @@ impl NodeRestriction {
     }
 }
 
-/// 404 about something that the decision needs; upstream's listers name the resource in the singular.
+/// Returns a 404 for an object that the decision needs; upstream's listers name the resource in the singular.
 fn missing(resource: &str, name: &str) -> Refusal {
     Refusal::Status(Box::new(Status::not_found(&GroupResource::new("", resource), name)))
 }

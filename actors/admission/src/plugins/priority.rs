@@ -1,4 +1,4 @@
-//! Priority: resolves a pod's priority class to a number, and keeps one global default.
+//! Priority: resolves a pod's priority class to a number, and allows only one global default.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::attributes::{Attributes, Operation};
 use crate::cache::Cache;
 use crate::stage::AdmissionStage;
 
-/// The policy of pods and classes that name none.
+/// The preemption policy of pods and classes without one.
 const PREEMPT: &str = "PreemptLowerPriority";
 
-/// What a class says.
+/// The fields of a PriorityClass that pods take over.
 #[derive(Debug)]
 struct Class {
     name: CompactString,
@@ -39,7 +39,7 @@ impl Class {
     }
 }
 
-/// The stage.
+/// The Priority stage.
 #[derive(Debug)]
 pub struct Priority {
     reader: Reader,
@@ -47,7 +47,7 @@ pub struct Priority {
     known: Cache<Class>,
 }
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     let classes = row("scheduling.k8s.io", "v1", "priorityclasses");
@@ -94,7 +94,7 @@ impl AdmissionStage for Priority {
 }
 
 impl Priority {
-    /// Turns the pod's class, or the default one, into numbers; numbers that the pod brings itself must be the same.
+    /// Sets the numbers of the pod's class, or of the default one; numbers that the pod already has must be equal.
     fn resolve(&self, pod: &mut Obj) -> Result<(), String> {
         let Some(view) = pod.view::<Pod<'_>>().map(Pod::spec) else { return Ok(()) };
         let name = view.priority_class_name();
@@ -127,7 +127,7 @@ impl Priority {
         self.known.get(classes, self.reader.entry(classes, "", name)?.as_ref())
     }
 
-    /// The global default; of several, which a race can make, the one with the lowest value.
+    /// Returns the global default class. If a race has made several, the one with the lowest value.
     fn default_class(&self) -> Option<Arc<Class>> {
         let classes = self.classes?;
         let all = self.reader.view().list(key::prefix(classes)?);
@@ -135,7 +135,7 @@ impl Priority {
     }
 }
 
-/// An update that leaves the priority out keeps it.
+/// Keeps the priority when an update leaves it out.
 fn keep(pod: &mut Obj, old: Option<&Obj>) {
     let Some(before) = old.and_then(|o| o.view::<Pod<'_>>()) else { return };
     let mut pod = PodMut::new(pod);

@@ -1,9 +1,9 @@
-//! Whether a pod refers to secrets or config maps, by any of the ways there are (upstream `podutil.VisitPodSecretNames`, `VisitPodConfigmapNames`).
+//! Detection of pod references to Secrets and ConfigMaps in all possible fields (upstream `podutil.VisitPodSecretNames`, `VisitPodConfigmapNames`).
 
 use oarlock_schema::views::List;
 use oarlock_schema::views::core_v1::{EnvFromSource, EnvVar, Pod, Volume};
 
-/// Whether the pod refers to a secret.
+/// Whether the pod refers to a Secret.
 pub(super) fn to_secrets(pod: Pod<'_>) -> bool {
     let spec = pod.spec();
     let env = |env: List<'_, EnvVar<'_>>, from: List<'_, EnvFromSource<'_>>| {
@@ -13,7 +13,7 @@ pub(super) fn to_secrets(pod: Pod<'_>) -> bool {
     !spec.image_pull_secrets().is_empty() || any_container(pod, env) || spec.volumes().iter().any(has_secret)
 }
 
-/// Whether the pod refers to a config map.
+/// Whether the pod refers to a ConfigMap.
 pub(super) fn to_config_maps(pod: Pod<'_>) -> bool {
     let env = |env: List<'_, EnvVar<'_>>, from: List<'_, EnvFromSource<'_>>| {
         from.iter().any(|f| f.config_map_ref().is_some())

@@ -1,7 +1,8 @@
-//! ResourceQuota: what a request adds to a namespace is charged to the quotas it falls under, in the same commit as the object.
+//! ResourceQuota: charges new usage to the matching quotas of the namespace, in the same commit as the object.
 //!
-//! The charge is a compare-and-swap of `status.used`, handed on in [`RequestContext::together`](crate::RequestContext::together): it commits with the object or neither does, so a
-//! refused or lost write charges nothing. Writes that charge the same namespace take turns, because all but one of them would lose. Usage goes down only when a controller counts anew.
+//! The charge is a compare-and-swap of `status.used`, passed on in [`RequestContext::together`](crate::RequestContext::together). The charge commits
+//! atomically with the object, so a refused or lost write charges nothing. Writes that charge the same namespace take turns, because all but one of
+//! them would lose the comparison. Only the quota controller lowers the usage, when it counts again.
 
 mod charge;
 mod claims;
@@ -26,10 +27,10 @@ use crate::stage::AdmissionStage;
 use crate::turns::Turns;
 use oarlock_pods::Amounts;
 
-/// How long a request waits for its turn before it tries without.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a request waits for its turn before it continues without one.
+const LONGEST_WAIT_FOR_TURN: Duration = Duration::from_secs(5);
 
-/// The stage.
+/// The ResourceQuota stage.
 #[derive(Debug)]
 pub struct ResourceQuota {
     reader: Reader,
@@ -37,7 +38,7 @@ pub struct ResourceQuota {
     turns: Turns,
 }
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(ResourceQuota { reader: reader.clone(), quotas: row("", "v1", "resourcequotas"), turns: Turns::new() })
@@ -61,10 +62,10 @@ impl AdmissionStage for ResourceQuota {
             return Ok(());
         }
         if !attributes.context.dry_run {
-            let patience = attributes.context.until(PATIENCE).remaining();
+            let patience = attributes.context.until(LONGEST_WAIT_FOR_TURN).remaining();
             attributes.context.held.extend(self.turns.take(attributes.namespace, patience).await);
         }
-        // Whoever had the turn before may have changed the usage.
+        // The previous holder of the turn may have changed the usage.
         let charges = self.charges(evaluator, attributes)?;
         attributes.context.together.extend(charges);
         Ok(())
@@ -72,7 +73,7 @@ impl AdmissionStage for ResourceQuota {
 }
 
 impl ResourceQuota {
-    /// The charges to the quotas under which the object falls.
+    /// Returns the charges to the quotas that match the object.
     fn charges(&self, evaluator: Evaluator, attributes: &Attributes<'_>) -> Result<Vec<Append>, Status> {
         let Some((quotas, prefix)) = self.quotas.and_then(|quotas| Some((quotas, key::prefix(quotas)?))) else {
             return Ok(Vec::new());
@@ -114,7 +115,7 @@ fn write_used(quota: &mut Obj, used: &Amounts) {
     }
 }
 
-/// The limits in force: those that the quota controller has taken note of.
+/// Returns the limits in force: those that the quota controller has copied to the status.
 fn hard(quota: &Obj) -> Amounts {
     quota.view::<Quota<'_>>().map_or_else(Amounts::default, |q| Amounts::of(q.status().hard()))
 }

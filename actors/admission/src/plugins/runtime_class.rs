@@ -1,4 +1,4 @@
-//! RuntimeClass: a pod's class must be there; its overhead and scheduling constraints become the pod's.
+//! RuntimeClass: a pod's class must exist; its overhead and scheduling constraints are copied to the pod.
 
 use async_trait::async_trait;
 use oarlock_meta::Status;
@@ -13,13 +13,13 @@ use oarlock_pods::Amounts;
 
 const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
-/// The stage.
+/// The RuntimeClass stage.
 #[derive(Debug)]
 pub struct RuntimeClass {
     reader: Reader,
 }
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(RuntimeClass { reader: reader.clone() })
@@ -62,7 +62,7 @@ impl AdmissionStage for RuntimeClass {
 }
 
 impl RuntimeClass {
-    /// The class that the pod names.
+    /// Returns the pod's class.
     fn class(&self, attributes: &Attributes<'_>) -> Result<Option<Obj>, Status> {
         let pod = attributes.object.as_deref().and_then(|o| o.view::<Pod<'_>>());
         let Some(name) = pod.and_then(|p| p.spec().runtime_class_name()) else { return Ok(None) };
@@ -85,7 +85,7 @@ fn complete(pod: &mut Obj, class: &Obj) -> Result<(), String> {
     schedule(pod, class)
 }
 
-/// Node selector and tolerations of the class become the pod's.
+/// Merges the node selector and tolerations of the class into the pod.
 fn schedule(pod: &mut Obj, class: &Obj) -> Result<(), String> {
     let mut view = PodMut::new(pod);
     if let Some(Value::Map(selector)) = class.at(&["scheduling", "nodeSelector"]) {

@@ -1,4 +1,4 @@
-//! ServiceAccount: every pod runs as an account that exists, with its token, its pull secrets and its limits on secrets.
+//! ServiceAccount: every pod runs as an existing account, with the account's token, pull secrets and limits on secrets.
 
 mod facts;
 mod mirror;
@@ -25,10 +25,11 @@ use crate::stage::AdmissionStage;
 
 const DEFAULT: &str = "default";
 const MIRROR: &str = "kubernetes.io/config.mirror";
-/// The default account is made by a controller right after its namespace: wait this long for it (upstream: ten tries, 100 to 200 ms apart).
-const PATIENCE: Duration = Duration::from_millis(1500);
+/// How long to wait for a missing account: a controller creates the default account right after its namespace (upstream: ten tries, 100 to 200 ms
+/// apart).
+const LONGEST_WAIT_FOR_ACCOUNT: Duration = Duration::from_millis(1500);
 
-/// The stage.
+/// The ServiceAccount stage.
 #[derive(Debug)]
 pub struct ServiceAccount {
     reader: Reader,
@@ -37,7 +38,7 @@ pub struct ServiceAccount {
     token: Token,
 }
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(ServiceAccount {
@@ -115,7 +116,7 @@ impl AdmissionStage for ServiceAccount {
 }
 
 impl ServiceAccount {
-    /// What must hold of the final pod; a mirror pod has no account.
+    /// Checks the final pod; a mirror pod has no account.
     fn check(&self, attributes: &Attributes<'_>, account: Option<&Account>) -> Result<(), Status> {
         let Some(pod) = attributes.object.as_deref().and_then(|o| o.view::<Pod<'_>>()) else { return Ok(()) };
         let verdict = match account {
@@ -132,7 +133,7 @@ impl ServiceAccount {
             return Ok(found);
         }
         let found = if name == DEFAULT {
-            self.await_account(namespace, name, attributes.context.until(PATIENCE)).await
+            self.await_account(namespace, name, attributes.context.until(LONGEST_WAIT_FOR_ACCOUNT)).await
         } else {
             None
         };
@@ -148,7 +149,7 @@ impl ServiceAccount {
         self.known.get(accounts, self.reader.entry(accounts, namespace, name)?.as_ref())
     }
 
-    /// Waits until `deadline` for an account that is about to be made.
+    /// Waits until `deadline` for an account to be created.
     async fn await_account(&self, namespace: &str, name: &str, deadline: Instant) -> Option<Arc<Account>> {
         let prefix = key::prefix(self.accounts?)?;
         let after = self.reader.view().list(prefix).revision();
@@ -169,7 +170,7 @@ fn is_mirror(pod: Option<&Obj>) -> bool {
     pod.is_some_and(|o| o.meta().annotations().get(MIRROR).is_some())
 }
 
-/// The account that a pod names, in the field or in its old alias, which is kept equal to it.
+/// Returns the account of a pod, from the field or its old alias, which has the same value.
 fn account_name(pod: Option<&Obj>) -> &str {
     let Some(spec) = pod.and_then(|o| o.view::<Pod<'_>>()).map(Pod::spec) else { return "" };
     let name = spec.service_account_name();

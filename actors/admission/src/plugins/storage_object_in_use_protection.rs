@@ -1,4 +1,4 @@
-//! StorageObjectInUseProtection: volumes, claims and attributes classes get a finalizer that their controllers remove once nobody uses them.
+//! StorageObjectInUseProtection: volumes, claims and attributes classes get a finalizer that their controllers remove when the objects are unused.
 
 use async_trait::async_trait;
 use oarlock_meta::Status;
@@ -15,11 +15,11 @@ const FINALIZERS: &[(&str, &str, &str)] = &[
     ("storage.k8s.io", "volumeattributesclasses", "kubernetes.io/vac-protection"),
 ];
 
-/// The stage.
+/// The StorageObjectInUseProtection stage.
 #[derive(Debug)]
 pub struct StorageObjectInUseProtection;
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(StorageObjectInUseProtection)

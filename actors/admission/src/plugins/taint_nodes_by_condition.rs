@@ -1,4 +1,4 @@
-//! TaintNodesByCondition: a new node takes no pods until somebody has seen it ready.
+//! TaintNodesByCondition: a new node is tainted as not ready, so that it takes no pods until it has been seen ready.
 
 use async_trait::async_trait;
 use oarlock_meta::Status;
@@ -11,11 +11,11 @@ use crate::stage::AdmissionStage;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// The stage.
+/// The TaintNodesByCondition stage.
 #[derive(Debug)]
 pub struct TaintNodesByCondition;
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(TaintNodesByCondition)

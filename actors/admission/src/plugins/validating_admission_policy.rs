@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicy: the cluster's own rules, written as expressions.
+//! ValidatingAdmissionPolicy: checks requests against the cluster's policies, which are CEL expressions.
 
 mod params;
 
@@ -24,8 +24,8 @@ use crate::policy::{
 };
 use crate::stage::AdmissionStage;
 
-/// Resources that no policy judges. A policy about policies could forbid its own removal, and a cluster in which access and token reviews are refused does
-/// not work.
+/// Resources exempt from policies. A policy about policies could forbid its own removal, and a cluster that refuses access and token reviews does not
+/// work.
 const EXEMPT: &[(&str, &[&str])] = &[
     (
         "admissionregistration.k8s.io",
@@ -45,7 +45,7 @@ const EXEMPT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The stage.
+/// The ValidatingAdmissionPolicy stage.
 #[derive(Debug)]
 pub struct ValidatingAdmissionPolicy {
     reader: Reader,
@@ -56,7 +56,7 @@ pub struct ValidatingAdmissionPolicy {
     elsewhere: Elsewhere,
 }
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     let row = |plural| row("admissionregistration.k8s.io", "v1", plural);
@@ -106,14 +106,14 @@ impl AdmissionStage for ValidatingAdmissionPolicy {
     }
 }
 
-/// A policy and a binding of it that are about a request.
+/// A policy with one of its bindings.
 struct Relevant {
     policy: Arc<Policy>,
     binding: Arc<Obj>,
 }
 
 impl ValidatingAdmissionPolicy {
-    /// Policies with their bindings, both by name.
+    /// Returns all policies with their bindings, sorted by name.
     fn bound(&self) -> Vec<Relevant> {
         let (Some(policies), Some(bindings)) = (self.policies, self.bindings) else { return Vec::new() };
         let Some(prefix) = key::prefix(bindings) else { return Vec::new() };
@@ -131,7 +131,7 @@ impl ValidatingAdmissionPolicy {
         found
     }
 
-    /// Those that a request is about; what cannot be found out counts as their failure.
+    /// Selects the policies and bindings that match a request; an error in matching counts as a failure of the policy.
     fn relevant<'b>(
         &self,
         bound: &'b [Relevant],
@@ -171,7 +171,7 @@ impl ValidatingAdmissionPolicy {
         (found, answer)
     }
 
-    /// Puts the question together and has it answered, elsewhere if there is anybody.
+    /// Builds the question and evaluates it, in another process if one answers.
     async fn judge(
         &self,
         found: Vec<&Relevant>,
@@ -211,7 +211,7 @@ impl ValidatingAdmissionPolicy {
         Ok(answer)
     }
 
-    /// The objects as clients would read them.
+    /// Returns the objects of the request as clients would read them.
     fn input(&self, request: Request, attributes: &Attributes<'_>) -> Input {
         let shown = |obj: &Obj| {
             let mut obj = obj.clone();
@@ -222,7 +222,7 @@ impl ValidatingAdmissionPolicy {
         let namespaces = row("", "v1", "namespaces").filter(|_| inside);
         let mut namespace = namespaces.and_then(|row| self.reader.get(row, "", &request.namespace));
         if let Some(mut meta) = namespace.as_mut().and_then(Obj::meta_mut) {
-            // Expressions see what they may rely on.
+            // Only fields with stable meaning are visible to expressions.
             meta.clear_managed_fields().clear_owner_references().clear_self_link();
         }
         Input { request, object: attributes.object.as_deref().map(shown), old: attributes.old.map(shown), namespace }
@@ -234,12 +234,12 @@ fn spec(binding: &Obj) -> ValidatingAdmissionPolicyBindingSpec<'_> {
     binding.map_or(ValidatingAdmissionPolicyBindingSpec::from_option(None), |binding| binding.spec())
 }
 
-/// Without constraints everything matches.
+/// Whether constraints match; without constraints everything matches.
 fn matches(constraints: Option<MatchResources<'_>>, candidate: &Candidate<'_>) -> Result<bool, String> {
     constraints.map_or(Ok(true), |constraints| matching::matches(constraints, candidate))
 }
 
-/// What a policy or binding that is not right means.
+/// Returns the denial for an invalid policy or binding, as its failure policy requires.
 fn misconfigured(policy: &Policy, binding: Option<&str>, why: &str) -> Option<Denial> {
     let what = if binding.is_some() { "binding" } else { "policy" };
     (policy.failure == Failure::Fail).then(|| Denial {
@@ -250,7 +250,7 @@ fn misconfigured(policy: &Policy, binding: Option<&str>, why: &str) -> Option<De
     })
 }
 
-/// The Status of a refusal: a 403 by its text, with the reason and code of the validation.
+/// Returns the Status of a denial: a 403 with its text, and the reason and code of the validation.
 fn refusal(attributes: &Attributes<'_>, denial: &Denial) -> Status {
     let binding = denial.binding.as_ref().map(|name| format!(" with binding '{name}'")).unwrap_or_default();
     let Denial { policy, message, .. } = denial;

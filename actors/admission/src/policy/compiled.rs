@@ -1,4 +1,4 @@
-//! A policy whose expressions are compiled.
+//! Policies with compiled expressions.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,44 +12,44 @@ use oarlock_schema::{Obj, resource};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// One generation of a policy.
+/// The identity of one generation of a policy.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct PolicyId {
-    /// Its name.
+    /// The policy's name.
     pub name: String,
-    /// Its uid.
+    /// The policy's uid.
     pub uid: String,
-    /// Rises whenever its specification changes.
+    /// The generation; incremented with every change of the spec.
     pub generation: i64,
 }
 
-/// What a failure of the policy itself means for a request.
+/// How a failure of the policy itself affects a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// It is refused.
+    /// The request is refused.
     Fail,
-    /// The policy does not count.
+    /// The policy is ignored.
     Ignore,
 }
 
-/// A policy.
+/// A policy with compiled expressions.
 #[derive(Debug)]
 pub struct Policy {
-    /// Which one.
+    /// The policy's identity.
     pub id: PolicyId,
-    /// What failures mean.
+    /// How failures of the policy are treated.
     pub failure: Failure,
     pub(super) conditions: Vec<Expression>,
     pub(super) variables: Vec<Variable>,
     pub(super) validations: Vec<Validation>,
     pub(super) annotations: Vec<Annotation>,
     obj: Obj,
-    /// Its digest and its JSON, made when they are first sent.
+    /// The policy's digest and JSON, computed when first sent.
     source: OnceLock<(Bytes, Bytes)>,
     asks_rights: AtomicBool,
 }
 
-/// An expression as it was written, and what it compiled to, or why it did not: other versions may have accepted it.
+/// The source text of an expression, and the compiled form or the compile error: another version may have accepted the text.
 #[derive(Debug)]
 pub(super) struct Expression {
     pub(super) text: String,
@@ -58,7 +58,7 @@ pub(super) struct Expression {
 
 #[derive(Debug)]
 pub(super) struct Variable {
-    /// As expressions name it.
+    /// The variable's name in expressions.
     pub(super) name: String,
     pub(super) expression: Expression,
 }
@@ -83,13 +83,13 @@ impl Expression {
     }
 }
 
-/// What a policy's JSON is called between processes: its SHA-256.
+/// Returns the SHA-256 of a policy's JSON, the policy's name between processes.
 pub(super) fn digest(json: &[u8]) -> Bytes {
     Bytes::copy_from_slice(&Sha256::digest(json))
 }
 
 impl Policy {
-    /// The identity of a policy object.
+    /// Returns the identity of a policy object.
     #[must_use]
     pub fn id_of(obj: &Obj) -> PolicyId {
         let meta = obj.meta();
@@ -143,7 +143,7 @@ impl Policy {
     /// Compiles a policy from its JSON.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The reason why the JSON is invalid.
     pub(super) fn read(json: &[u8]) -> Result<Self, String> {
         let ty = resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
         let ty = ty.ok_or("the schema knows no policies")?.ty;
@@ -151,7 +151,7 @@ impl Policy {
         Ok(Self::compile(decoded.value))
     }
 
-    /// The policy's [`digest`], and what it is of.
+    /// Returns the policy's [`digest`] and JSON.
     pub(super) fn source(&self) -> &(Bytes, Bytes) {
         self.source.get_or_init(|| {
             let json = Bytes::from(oarlock_codec::json::encode(&self.obj).bytes);
@@ -159,17 +159,17 @@ impl Policy {
         })
     }
 
-    /// Whether one of its expressions is known to ask about rights.
+    /// Whether an expression of this policy is known to use the authorizer.
     pub(super) fn asks_rights(&self) -> bool {
         self.asks_rights.load(Ordering::Relaxed)
     }
 
-    /// One of its expressions, or of another's that was judged with it, has asked about rights.
+    /// Records that an expression of this policy, or of one evaluated with it, has used the authorizer.
     pub(super) fn note_asks_rights(&self) {
         self.asks_rights.store(true, Ordering::Relaxed);
     }
 
-    /// What the policy says as it was written.
+    /// Returns the policy's spec.
     #[must_use]
     pub fn spec(&self) -> v1::ValidatingAdmissionPolicySpec<'_> {
         let policy = self.obj.view::<v1::ValidatingAdmissionPolicy<'_>>();

@@ -1,9 +1,9 @@
-//! Judging in other processes: an API server asks whoever of the role `admission` is on the bus, and judges itself whenever it gets no answer. So
-//! who is asked makes no difference to what is admitted, only to who has the work.
+//! Evaluation of policies in other processes: an API server asks a process of the role `admission` over the bus, and evaluates the policies itself
+//! when no answer arrives. The choice of process affects only the load, never the result.
 //!
-//! An answer counts only with a signature made with the key of the role `admission` ([`Bus::ask_proven`]). nats-server checks permissions for its own clients
-//! only: what another server sends over a route passes unchecked, and a forged answer "nobody objects" would disable every policy. Questions about secrets
-//! are never sent, because every server that carries a question can read it.
+//! An answer counts only with a signature made with the key of the role `admission` ([`Bus::ask_proven`]). nats-server checks permissions of its own
+//! clients only: a message that another server sends over a route passes unchecked, and a forged answer without denials would disable every policy.
+//! Questions about secrets are never sent, because every server that carries a question can read it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,26 +21,26 @@ use parking_lot::Mutex;
 use super::compiled::{Policy, PolicyId};
 use super::question::{Answer, Question};
 
-/// The service, and its method.
+/// The name of the service and of its method.
 pub(super) const POLICIES: &str = "policies";
-/// How long an answer may take; then the request is judged here.
-const BUDGET: Duration = Duration::from_millis(500);
-/// After nobody answered nobody is asked for so long.
-const PAUSE: Duration = Duration::from_millis(500);
+/// How long to wait for an answer before the request is evaluated in this process.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long no question is sent after one without an answer.
+const PAUSE_AFTER_SILENCE: Duration = Duration::from_millis(500);
 
-/// Asks other processes.
+/// Evaluates policies in other processes.
 #[derive(Debug, Default)]
 pub struct Elsewhere {
-    /// When others may be asked again.
+    /// The time before which no question is sent.
     pause: Mutex<Option<Instant>>,
-    /// The last question was answered.
+    /// Whether the last question was answered.
     answered: AtomicBool,
-    /// Whether the log has a warning about an answer without proof since the last proven answer.
+    /// Whether a warning about an answer without proof was logged since the last proven answer.
     warned: AtomicBool,
 }
 
 impl Elsewhere {
-    /// What another process makes of a question about `policies`; `None` when it has to be judged here.
+    /// Evaluates `question` about `policies` in another process; `None` when this process has to evaluate it.
     pub async fn judge(
         &self,
         bus: &Bus,
@@ -63,18 +63,18 @@ impl Elsewhere {
             },
             Ok(Said::Rights(_)) => policies.values().for_each(|policy| policy.note_asks_rights()),
             Ok(Said::Unknown(_)) => self.note(false, "policies that were sent are not known"),
-            // Either somebody answers who has no right to, or the role's key is not configured here. Both are worth a line in the log.
+            // Either a process without permission answers, or the role's key is not configured here. Both deserve a log line.
             Err(error @ AskError::Unproven(_)) => {
-                *self.pause.lock() = Some(clock::after(PAUSE));
+                *self.pause.lock() = Some(clock::after(PAUSE_AFTER_SILENCE));
                 self.answered.store(false, Ordering::Relaxed);
                 if !self.warned.swap(true, Ordering::Relaxed) {
                     tracing::warn!(reason = %error, "policies are judged here");
                 }
             }
-            // These tell of this question, or of this moment, and nothing of the next.
+            // These errors concern this question only, so the next one may be sent.
             Err(AskError::TooLarge { .. } | AskError::Overloaded { .. }) => {}
             Err(error) => {
-                *self.pause.lock() = Some(clock::after(PAUSE));
+                *self.pause.lock() = Some(clock::after(PAUSE_AFTER_SILENCE));
                 self.note(false, &error);
             }
         }
@@ -94,16 +94,16 @@ impl Elsewhere {
         let (digests, bodies): (Vec<Bytes>, Vec<Bytes>) = sources.cloned().unzip();
         let mut wire = PolicyQuestion { review: review.into(), digests, policies: Vec::new() };
         let said = |answer: PolicyAnswer| answer.said.ok_or_else(|| AskError::Garbled("an empty answer".to_owned()));
-        match said(bus.ask_proven(&subject, &wire, BUDGET).await?)? {
+        match said(bus.ask_proven(&subject, &wire, ANSWER_TIMEOUT).await?)? {
             Said::Unknown(_) => {
                 wire.policies = bodies;
-                said(bus.ask_proven(&subject, &wire, BUDGET).await?)
+                said(bus.ask_proven(&subject, &wire, ANSWER_TIMEOUT).await?)
             }
             other => Ok(other),
         }
     }
 
-    /// Says in the log when who judges changes.
+    /// Logs a change between evaluation here and in other processes.
     fn note(&self, answered: bool, why: &(impl std::fmt::Display + ?Sized)) {
         if self.answered.swap(answered, Ordering::Relaxed) != answered {
             tracing::info!(reason = %why, "policies are judged {}", if answered { "elsewhere" } else { "here" });

@@ -1,4 +1,4 @@
-//! Judges a request. Pure: the same question, policies and answers of the authorizer give the same answer.
+//! Evaluation of policies for one request. Pure: the same question, policies and authorizer answers give the same result.
 
 use std::sync::Arc;
 
@@ -10,35 +10,35 @@ use super::compiled::{Failure, Policy, PolicyId, Validation};
 use super::question::{Action, Answer, Asked, Denial, Input, Question};
 use super::scope::{self, Failed, Scope};
 
-/// Bytes of a message that an expression made; a longer one is not used.
-const MESSAGE: usize = 5 * 1024;
-/// Bytes of an audit annotation's value; the rest is cut off.
-const ANNOTATION: usize = 10 * 1024;
-/// What a refusal that is only written down is called.
+/// The longest message from an expression, in bytes; a longer one is ignored.
+const MAX_MESSAGE_BYTES: usize = 5 * 1024;
+/// The longest value of an audit annotation, in bytes; the rest is cut off.
+const MAX_ANNOTATION_BYTES: usize = 10 * 1024;
+/// The annotation key of violations that are only audited.
 const FAILURE_KEY: &str = "validation.policy.admission.k8s.io/validation_failure";
 
-/// Compiled policies by what a question calls them.
+/// Lookup of compiled policies by the identity in a question.
 pub trait Policies {
-    /// The policy, if it is known.
+    /// Returns the policy, if known.
     fn policy(&self, id: &PolicyId) -> Option<Arc<Policy>>;
 }
 
-/// Why a validation does not hold.
+/// A violated validation.
 struct Objection {
-    /// Place among the policy's validations.
+    /// The position among the policy's validations.
     index: usize,
     message: String,
     reason: String,
 }
 
-/// Answers a question. `authorizer` answers what expressions ask about the rights of whoever made the request.
+/// Evaluates a question. `authorizer` answers the expressions' checks of the requesting user's permissions.
 #[must_use]
 pub fn judge(question: &Question, policies: &dyn Policies, authorizer: Option<&dyn Authorizer>) -> Answer {
     let mut answer = Answer::default();
     for asked in &question.asked {
         match policies.policy(&asked.policy) {
             Some(policy) => ask(&question.input, asked, &policy, authorizer, &mut answer),
-            // Nobody can say what an unknown policy would have: it counts as one that fails.
+            // The failure policy of an unknown policy is unknown, too: the request is refused.
             None => answer.denials.push(Denial {
                 policy: asked.policy.name.clone(),
                 binding: Some(asked.binding.clone()),
@@ -59,7 +59,7 @@ fn ask(input: &Input, asked: &Asked, policy: &Policy, authorizer: Option<&dyn Au
     };
     for params in &asked.params {
         let result = match scope::request(&input.request) {
-            Ok(request) => one(input, &request, policy, params.as_ref(), authorizer),
+            Ok(request) => evaluate_once(input, &request, policy, params.as_ref(), authorizer),
             Err(error) => Err(error.to_string()),
         };
         let (objections, annotations) = match result {
@@ -75,7 +75,7 @@ fn ask(input: &Input, asked: &Asked, policy: &Policy, authorizer: Option<&dyn Au
                         "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
                         policy.id.name, asked.binding, objection.message
                     )),
-                    Action::Audit => answer.annotations.extend(written_down(asked, &objection)),
+                    Action::Audit => answer.annotations.extend(audit_annotation(asked, &objection)),
                 }
             }
         }
@@ -88,7 +88,7 @@ fn ask(input: &Input, asked: &Asked, policy: &Policy, authorizer: Option<&dyn Au
     }
 }
 
-/// Values of one name are joined, each once.
+/// Adds an annotation; values of the same key are joined, each once.
 fn annotate(answer: &mut Answer, key: String, value: String) {
     match answer.annotations.iter_mut().find(|(have, _)| *have == key) {
         Some((_, values)) if values.split(", ").any(|have| have == value) => {}
@@ -100,35 +100,35 @@ fn annotate(answer: &mut Answer, key: String, value: String) {
     }
 }
 
-/// A refusal that is written down, in upstream's form.
-fn written_down(asked: &Asked, objection: &Objection) -> Option<(String, String)> {
+/// Returns the annotation of an audited violation, in upstream's format.
+fn audit_annotation(asked: &Asked, objection: &Objection) -> Option<(String, String)> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Written<'a> {
+    struct AuditedViolation<'a> {
         message: &'a str,
         policy: &'a str,
         binding: &'a str,
         expression_index: usize,
         validation_actions: &'a [Action],
     }
-    let written = Written {
+    let written = AuditedViolation {
         message: &objection.message,
         policy: &asked.policy.name,
         binding: &asked.binding,
         expression_index: objection.index,
         validation_actions: &asked.actions,
     };
-    // Texts and numbers always serialise.
+    // Strings and numbers can always be serialised.
     serde_json::to_string(&[written]).ok().map(|json| (FAILURE_KEY.to_owned(), json))
 }
 
 type Annotations = Vec<Result<(String, String), String>>;
 
-/// Judges with one set of parameters.
+/// Evaluates a policy with one set of parameters.
 ///
 /// # Errors
-/// When the policy as a whole fails; the failure policy says what that means.
-fn one(
+/// When the policy as a whole fails; its failure policy decides what follows.
+fn evaluate_once(
     input: &Input,
     request: &Value<'_>,
     policy: &Policy,
@@ -167,10 +167,10 @@ fn one(
     Ok((objections, annotations(&scope, policy)?))
 }
 
-/// Whether all match conditions hold. One that does not is enough, whatever becomes of the others.
+/// Whether all match conditions hold. One that is false decides, whatever the errors of the others.
 ///
 /// # Errors
-/// What failed, when none said no.
+/// The errors of conditions, when none was false.
 fn applies<'a>(scope: &Scope<'a>, policy: &'a Policy) -> Result<bool, String> {
     let mut budget = Budget::new(limits::MATCH_CONDITIONS_COST);
     let mut failed = Vec::new();
@@ -189,17 +189,17 @@ fn applies<'a>(scope: &Scope<'a>, policy: &'a Policy) -> Result<bool, String> {
     }
 }
 
-/// What is said about a validation that does not hold: what its expression makes, else what it says itself, else the expression.
+/// Returns the message of a violated validation: from its message expression, else its message, else the expression.
 ///
 /// # Errors
-/// When the budget is used up.
+/// When the cost budget is used up.
 fn message<'a>(scope: &Scope<'a>, validation: &'a Validation, budget: &mut Budget) -> Result<String, String> {
     let made = match validation.message_expression.as_ref().map(|expression| scope.eval(expression, budget)) {
         Some(Err(Failed::Everywhere(why))) => return Err(why),
         Some(Ok(value)) => value.as_str().map(|text| text.trim().to_owned()),
         Some(Err(Failed::Here(_))) | None => None,
     };
-    let usable = |text: &String| !text.is_empty() && text.len() <= MESSAGE && !text.contains('\n');
+    let usable = |text: &String| !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains('\n');
     Ok(match made.filter(usable) {
         Some(text) => text,
         None if !validation.message.is_empty() => validation.message.clone(),
@@ -207,10 +207,10 @@ fn message<'a>(scope: &Scope<'a>, validation: &'a Validation, budget: &mut Budge
     })
 }
 
-/// What the policy wants to be written down.
+/// Returns the audit annotations of the policy.
 ///
 /// # Errors
-/// When the budget is used up.
+/// When the cost budget is used up.
 fn annotations<'a>(scope: &Scope<'a>, policy: &'a Policy) -> Result<Annotations, String> {
     let mut budget = Budget::new(limits::POLICY_COST);
     let mut all = Vec::new();
@@ -219,7 +219,7 @@ fn annotations<'a>(scope: &Scope<'a>, policy: &'a Policy) -> Result<Annotations,
             Ok(value) => {
                 let text = value.as_str().map_or("", str::trim);
                 if !text.is_empty() {
-                    let cut = text.floor_char_boundary(ANNOTATION);
+                    let cut = text.floor_char_boundary(MAX_ANNOTATION_BYTES);
                     all.push(Ok((annotation.key.clone(), text.get(..cut).unwrap_or(text).to_owned())));
                 }
             }

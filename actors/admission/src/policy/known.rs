@@ -1,4 +1,4 @@
-//! Policies that are compiled, by generation.
+//! A cache of compiled policies, by generation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use parking_lot::Mutex;
 use super::compiled::{Policy, PolicyId};
 use super::evaluate::Policies;
 
-/// Policies remembered before the cache starts over.
+/// How many policies are cached before the cache is cleared.
 const CAPACITY: usize = 1024;
 
-/// Compiled policies. A change that leaves the generation as it is (of status, of labels) compiles nothing anew. Holds at most 1024 of them; a
-/// full cache forgets everything, which costs one compilation per policy.
+/// Compiled policies by generation. A change that keeps the generation (of status, of labels) compiles nothing. Holds at most 1024 policies; a full
+/// cache is cleared, which costs one compilation per policy.
 #[derive(Debug, Default)]
 pub struct Known {
     policies: Mutex<HashMap<Key, (Revision, Arc<Policy>)>>,
 }
 
 impl Known {
-    /// The policy of an entry; `None` when its bytes do not decode.
+    /// Returns the policy of an entry; `None` when its bytes do not decode.
     #[must_use]
     pub fn get(&self, resource: &Resource, entry: &Entry) -> Option<Arc<Policy>> {
         let before = match self.policies.lock().get(&entry.key) {

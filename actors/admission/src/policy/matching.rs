@@ -1,4 +1,4 @@
-//! Which requests a policy, or a binding of it, is about.
+//! Matching of requests against the constraints of policies and bindings.
 
 use oarlock_apis::rules::selector;
 use oarlock_schema::views::List;
@@ -8,24 +8,24 @@ use oarlock_schema::{Obj, RESOURCES, Resource};
 
 use super::question::Request;
 
-/// What is matched.
+/// A request with the data that constraints match on.
 pub struct Candidate<'a> {
     /// The request.
     pub request: &'a Request,
-    /// The resource it names.
+    /// The request's resource.
     pub resource: &'static Resource,
-    /// The object as it will be.
+    /// The new object.
     pub object: Option<&'a Obj>,
-    /// The object as it is.
+    /// The stored object.
     pub old: Option<&'a Obj>,
-    /// The namespace of the object; looked for only when a selector wants it.
+    /// Returns the object's namespace; called only when a selector needs it.
     pub namespace: &'a dyn Fn() -> Option<Obj>,
 }
 
-/// Whether a request is among those that constraints describe.
+/// Whether constraints match a request.
 ///
 /// # Errors
-/// When the namespace that a selector is about is not there.
+/// When the namespace that a selector needs does not exist.
 pub fn matches(constraints: MatchResources<'_>, candidate: &Candidate<'_>) -> Result<bool, String> {
     if !selects_object(constraints.object_selector(), candidate) {
         return Ok(false);
@@ -38,7 +38,7 @@ pub fn matches(constraints: MatchResources<'_>, candidate: &Candidate<'_>) -> Re
     if !rules.is_empty() && !by_rules(rules, equivalent, candidate) {
         return Ok(false);
     }
-    // Last, since this one can fail, and only those that the policy is about have to hear of it.
+    // Last, because only this check can fail, and only matching policies should report the error.
     selects_namespace(constraints.namespace_selector(), candidate)
 }
 
@@ -50,7 +50,7 @@ fn by_rules(rules: List<'_, NamedRuleWithOperations<'_>>, equivalent: bool, cand
     equivalent && others(candidate.resource).any(fits)
 }
 
-/// Other names under which the same objects are served.
+/// Returns the other resources that serve the same objects.
 fn others(resource: &'static Resource) -> impl Iterator<Item = &'static Resource> {
     let same = move |other: &&'static Resource| {
         let kept = |resource: &Resource| resource.storage.map(|storage| storage.prefix);
@@ -80,7 +80,7 @@ fn by_rule(rule: NamedRuleWithOperations<'_>, resource: &Resource, request: &Req
         && (names.is_empty() || names.iter().any(|name| name == request.name))
 }
 
-/// An object that changes counts with both its states.
+/// Whether the object selector matches; for an update the old or the new object suffices.
 fn selects_object(chosen: Option<LabelSelector<'_>>, candidate: &Candidate<'_>) -> bool {
     let Some(chosen) = chosen.filter(|chosen| !selector::is_empty(*chosen)) else { return true };
     let states = [candidate.object, candidate.old];
@@ -93,7 +93,7 @@ fn selects_namespace(chosen: Option<LabelSelector<'_>>, candidate: &Candidate<'_
     if request.namespace.is_empty() {
         return Ok(true);
     }
-    // Of a namespace that is made or changed its new labels count.
+    // For a namespace that is created or changed, its new labels count.
     let own = candidate.object.filter(|_| request.is_of_namespaces() && request.subresource.is_empty());
     if let Some(own) = own {
         return Ok(selector::matches(chosen, own.meta().labels()));

@@ -1,4 +1,4 @@
-//! What is asked about a request, and what is answered.
+//! Questions about requests, and the answers of policies.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use super::compiled::PolicyId;
 use super::wire;
 use crate::attributes::{Attributes, Operation};
 
-/// Everything that a judgement depends on.
+/// All inputs of an evaluation except the policies and the authorizer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Question {
-    /// What is to be judged.
+    /// The request to evaluate.
     pub input: Input,
-    /// By which policies, in order.
+    /// The policies and bindings to evaluate, in order.
     pub asked: Vec<Asked>,
 }
 
-/// Types whose objects are secrets, or hold tokens in the clear.
+/// Types whose objects are secret, or contain tokens in clear text.
 const SECRET: [&str; 3] = ["core/v1.Secret", "authentication/v1.TokenReview", "authentication/v1.TokenRequest"];
 
 impl Question {
-    /// Whether an object or parameter of the question is secret: such a question must not leave the process.
+    /// Whether an object or parameter of the question is secret; such a question must not leave the process.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         let Input { object, old, .. } = &self.input;
@@ -31,23 +31,23 @@ impl Question {
     }
 }
 
-/// What a request does.
+/// A request with its objects.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Input {
-    /// All but the objects.
+    /// The request without its objects.
     pub request: Request,
-    /// The object as it will be; none when it is deleted.
+    /// The new object; `None` for deletions.
     #[serde(with = "wire")]
     pub object: Option<Obj>,
-    /// The object as it is; none when it is new.
+    /// The stored object; `None` for creations.
     #[serde(with = "wire")]
     pub old: Option<Obj>,
-    /// The namespace that the object is in; none for the cluster's objects, and for namespaces.
+    /// The object's namespace; `None` for cluster-scoped objects and for namespaces.
     #[serde(with = "wire")]
     pub namespace: Option<Obj>,
 }
 
-/// A request, but for its objects (upstream `admission/v1.AdmissionRequest`). Empty text means "not given".
+/// A request without its objects (upstream `admission/v1.AdmissionRequest`). An empty text means "not given".
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Request {
     /// `CREATE`, `UPDATE`, `DELETE`, `CONNECT`.
@@ -60,82 +60,82 @@ pub struct Request {
     pub resource: String,
     /// Subresource.
     pub subresource: String,
-    /// Group, version and kind of what is sent to that endpoint.
+    /// Group, version and kind of the endpoint's body.
     pub kind: [String; 3],
-    /// The namespace; of a namespace its own name.
+    /// The namespace; for a namespace its own name.
     pub namespace: String,
-    /// The name.
+    /// The object's name.
     pub name: String,
-    /// Who asks.
+    /// The user who makes the request.
     pub user: User,
-    /// Nothing will be kept.
+    /// Whether nothing is to be stored.
     pub dry_run: bool,
 }
 
-/// Who makes a request.
+/// The user who makes a request.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct User {
-    /// User name.
+    /// The user name.
     pub name: String,
-    /// Unique for ever, where there is such a thing.
+    /// The uid, unique for ever; empty if the authenticator gives none.
     pub uid: String,
-    /// Groups.
+    /// The user's groups.
     pub groups: Vec<String>,
-    /// What else the authenticator knows.
+    /// Further attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// One policy and binding.
+/// A policy with one of its bindings, to be evaluated.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Asked {
     /// The policy.
     pub policy: PolicyId,
     /// The binding's name.
     pub binding: String,
-    /// What happens to what the policy does not allow.
+    /// The actions on a violation.
     pub actions: Vec<Action>,
-    /// The policy judges once with each; once with none where it has no parameters.
+    /// The sets of parameters, each evaluated once; one `None` for a policy without parameters.
     #[serde(with = "wire::list")]
     pub params: Vec<Option<Obj>>,
 }
 
-/// What happens to what a policy does not allow.
+/// What follows a violation of a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Action {
-    /// It is refused.
+    /// The request is refused.
     Deny,
-    /// Who asked is told.
+    /// The client gets a warning.
     Warn,
-    /// It is written down.
+    /// The violation is recorded in the audit log.
     Audit,
 }
 
-/// What policies make of a request.
+/// The result of all policies for a request.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Answer {
-    /// Why it is refused; not at all when empty. The first one is told.
+    /// The reasons for refusing the request; empty when it is allowed. The first one is returned to the client.
     pub denials: Vec<Denial>,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
-    /// Names and values to be written down about the request.
+    /// Keys and values of audit annotations.
     pub annotations: Vec<(String, String)>,
 }
 
-/// One reason to refuse.
+/// One reason for refusing a request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Denial {
     /// The policy's name.
     pub policy: String,
-    /// The binding's name; none when the policy itself is not right.
+    /// The binding's name; `None` when the policy itself is invalid.
     pub binding: Option<String>,
-    /// Why.
+    /// The text for the client.
     pub message: String,
-    /// Upstream's word for it: `Forbidden`, `Invalid`, `RequestEntityTooLarge`.
+    /// Upstream's reason: `Forbidden`, `Invalid`, `RequestEntityTooLarge`.
     pub reason: String,
 }
 
 impl Action {
-    /// The action of a word in a binding; validation lets no other word in.
+    /// Parses an action of a binding; validation allows no other text.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         match word {
@@ -148,7 +148,7 @@ impl Action {
 }
 
 impl Request {
-    /// What is known of a request, but for its objects.
+    /// Creates the request from the attributes, without its objects.
     #[must_use]
     pub fn of(attributes: &Attributes<'_>) -> Self {
         let resource = attributes.resource;
@@ -184,7 +184,7 @@ impl Request {
         }
     }
 
-    /// Whether the request is about a namespace itself.
+    /// Whether the request is for a namespace object.
     #[must_use]
     pub fn is_of_namespaces(&self) -> bool {
         self.group.is_empty() && self.resource == "namespaces"

@@ -1,4 +1,4 @@
-//! What a policy's expressions see while they run.
+//! The variables that a policy's expressions can read.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use oarlock_schema::Obj;
 use super::compiled::{Expression, Policy};
 use super::question::{Input, Request};
 
-/// The variables of one policy for one request and one set of parameters. The policy's own are computed when they are first read.
+/// The variables of one policy for one request and one set of parameters. The policy's own variables are computed when first read.
 pub(super) struct Scope<'a> {
     input: &'a Input,
     request: Value<'a>,
@@ -32,7 +32,7 @@ impl<'a> Scope<'a> {
         Self { input, request, params, namespace, policy, computed: RefCell::default(), authorizer }
     }
 
-    /// The same without a namespace: match conditions do not see it.
+    /// Returns the same scope without a namespace, for match conditions.
     pub(super) fn without_namespace(self) -> Self {
         Self { namespace: None, ..self }
     }
@@ -40,7 +40,7 @@ impl<'a> Scope<'a> {
     /// Evaluates an expression of the policy.
     ///
     /// # Errors
-    /// What upstream says about an expression that fails.
+    /// Upstream's text for an expression that fails.
     pub(super) fn eval(&self, expression: &'a Expression, budget: &mut Budget) -> Result<Value<'a>, Failed> {
         let program = match &expression.program {
             Ok(program) => program,
@@ -74,12 +74,12 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// How an expression failed.
+/// How the evaluation of an expression failed.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// By itself.
+    /// An error of this expression.
     Here(String),
-    /// Because there is no budget left: no other expression will be evaluated either.
+    /// The cost budget is used up, so that no further expression is evaluated.
     Everywhere(String),
 }
 
@@ -103,7 +103,7 @@ impl<'a> Activation<'a> for Scope<'a> {
     }
 }
 
-/// The check of what the request itself is about.
+/// Returns the access check for the request's own resource.
 fn of_request(request: &Request) -> AccessQuery {
     AccessQuery {
         group: request.group.clone(),
@@ -115,10 +115,10 @@ fn of_request(request: &Request) -> AccessQuery {
     }
 }
 
-/// The variable `request`: upstream's AdmissionRequest without its objects. What is empty is not there.
+/// Returns the variable `request`: upstream's AdmissionRequest without its objects. Empty fields are left out.
 ///
 /// # Errors
-/// None in practice: nothing of it is nested deeply.
+/// None in practice: no field is nested deeply.
 pub(super) fn request(request: &Request) -> Result<Value<'_>, EvalError> {
     let [group, version, kind] = &request.kind;
     let kind = fields([("group", text(group)), ("version", text(version)), ("kind", text(kind))])?;

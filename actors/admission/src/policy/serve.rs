@@ -1,4 +1,4 @@
-//! Judges for API servers: the other end of [`Elsewhere`](super::Elsewhere).
+//! The service that evaluates policies for API servers, the counterpart of [`Elsewhere`](super::Elsewhere).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,39 +18,39 @@ use super::elsewhere::POLICIES;
 use super::evaluate::judge;
 use super::question::Question;
 
-/// Policies remembered before the memory starts over.
+/// How many policies are cached before the cache is cleared.
 const CAPACITY: usize = 1024;
 
-/// Judging for others cannot begin.
+/// The service could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The service's name is none.
+    /// The service's name is invalid.
     #[error(transparent)]
     Name(#[from] BadName),
-    /// The runtime refused the actor.
+    /// The runtime refused to spawn the actor.
     #[error("actor that judges")]
     Spawn(#[from] oarlock_runtime::Error),
 }
 
-/// Starts an actor that judges for whoever asks, `permits` requests at once.
+/// Starts an actor that evaluates policies for other processes, `permits` requests at a time.
 ///
 /// # Errors
-/// [`ServeError`].
+/// [`ServeError`] when the service cannot be started.
 pub async fn serve(system: &System, bus: Bus, permits: usize) -> Result<(), ServeError> {
-    let bench = Arc::new(Bench::default());
-    let answer = move |question: PolicyQuestion, _| std::future::ready(bench.answer(&question));
+    let cache = Arc::new(PolicyCache::default());
+    let answer = move |question: PolicyQuestion, _| std::future::ready(cache.answer(&question));
     let pattern = Pattern::service(Role::Admission, POLICIES)?;
     Service::new(pattern, permits).method(POLICIES, answer).start(system, bus).await?;
     Ok(())
 }
 
-/// What one who judges has learnt.
+/// The cache of policies that were sent to this process.
 #[derive(Debug, Default)]
-struct Bench {
+struct PolicyCache {
     policies: Mutex<HashMap<Bytes, Arc<Policy>>>,
 }
 
-impl Bench {
+impl PolicyCache {
     fn answer(&self, question: &PolicyQuestion) -> Result<PolicyAnswer, Decline> {
         question.policies.iter().try_for_each(|body| self.learn(body))?;
         let review: Question =
@@ -61,7 +61,7 @@ impl Bench {
             question.digests.iter().map(known).collect()
         };
         let Some(known) = known else { return Ok(PolicyAnswer { said: Some(Said::Unknown(Unknown {})) }) };
-        let rights = AskedBack::default();
+        let rights = UsageRecorder::default();
         let answer = judge(&review, &known, Some(&rights));
         let said = if rights.0.into_inner() {
             Said::Rights(Rights {})
@@ -72,7 +72,7 @@ impl Bench {
         Ok(PolicyAnswer { said: Some(said) })
     }
 
-    /// Compiles a policy, which from now on is known by what it says, whoever sent it.
+    /// Compiles a policy and caches it by the digest of its contents, so that the sender does not matter.
     fn learn(&self, body: &Bytes) -> Result<(), Decline> {
         let digest = digest(body);
         if self.policies.lock().contains_key(&digest) {
@@ -88,11 +88,11 @@ impl Bench {
     }
 }
 
-/// Knows nobody's rights, and whether it was asked.
+/// An authorizer that allows nothing and records whether it was used.
 #[derive(Debug, Default)]
-struct AskedBack(AtomicBool);
+struct UsageRecorder(AtomicBool);
 
-impl Authorizer for AskedBack {
+impl Authorizer for UsageRecorder {
     fn check(&self, _: &AccessQuery) -> Decision {
         self.0.store(true, Ordering::Relaxed);
         Decision { allowed: false, reason: String::new(), error: None }

@@ -1,4 +1,4 @@
-//! Objects in questions: their type's name, and their JSON.
+//! The serialised form of objects in questions: type name and JSON.
 
 use oarlock_codec::Mode;
 use oarlock_schema::{Obj, type_named};
@@ -6,18 +6,18 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[derive(Serialize, Deserialize)]
-struct Sent {
+struct EncodedObject {
     #[serde(rename = "type")]
     ty: String,
     json: String,
 }
 
-fn sent(obj: &Obj) -> Sent {
+fn sent(obj: &Obj) -> EncodedObject {
     let json = String::from_utf8_lossy(&oarlock_codec::json::encode(obj).bytes).into_owned();
-    Sent { ty: obj.ty().name.to_owned(), json }
+    EncodedObject { ty: obj.ty().name.to_owned(), json }
 }
 
-fn received(sent: &Sent) -> Result<Obj, String> {
+fn received(sent: &EncodedObject) -> Result<Obj, String> {
     let ty = type_named(&sent.ty).ok_or_else(|| format!("no type is called {}", sent.ty))?;
     let decoded = oarlock_codec::json::decode(sent.json.as_bytes(), ty, Mode::Lenient);
     decoded.map(|decoded| decoded.value).map_err(|error| error.to_string())
@@ -28,24 +28,24 @@ pub(super) fn serialize<S: Serializer>(obj: &Option<Obj>, serializer: S) -> Resu
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Obj>, D::Error> {
-    let sent = Option::<Sent>::deserialize(deserializer)?;
+    let sent = Option::<EncodedObject>::deserialize(deserializer)?;
     sent.as_ref().map(received).transpose().map_err(D::Error::custom)
 }
 
-/// Lists of objects, or of none.
+/// Serialises lists of optional objects.
 pub(super) mod list {
-    use super::{Deserialize, Deserializer, Obj, Sent, Serialize, Serializer, received, sent};
+    use super::{Deserialize, Deserializer, EncodedObject, Obj, Serialize, Serializer, received, sent};
     use serde::de::Error as _;
 
     pub(in crate::policy) fn serialize<S: Serializer>(objs: &[Option<Obj>], serializer: S) -> Result<S::Ok, S::Error> {
-        let all: Vec<Option<Sent>> = objs.iter().map(|obj| obj.as_ref().map(sent)).collect();
+        let all: Vec<Option<EncodedObject>> = objs.iter().map(|obj| obj.as_ref().map(sent)).collect();
         all.serialize(serializer)
     }
 
     pub(in crate::policy) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<Option<Obj>>, D::Error> {
-        let all = Vec::<Option<Sent>>::deserialize(deserializer)?;
+        let all = Vec::<Option<EncodedObject>>::deserialize(deserializer)?;
         let objs = all.iter().map(|sent| sent.as_ref().map(received).transpose());
         objs.collect::<Result<_, _>>().map_err(D::Error::custom)
     }

@@ -1,4 +1,4 @@
-//! Cluster IPs: each is owned by an IPAddress object (KEP-1880).
+//! Allocation of cluster IPs: each is owned by an IPAddress object (KEP-1880).
 
 use std::net::IpAddr;
 
@@ -14,10 +14,10 @@ use oarlock_storage::Append;
 use crate::server::Server;
 use crate::target::Target;
 
-/// Draws before every address is tried in turn.
+/// How many random addresses are tried before every address is tried in turn.
 const DRAWS: usize = 32;
 
-/// Completes `clusterIP` and its companions; returns the IPAddress to create or delete.
+/// Fills in `clusterIP` and `clusterIPs`; returns the IPAddress to create or delete.
 pub(super) fn assign(
     server: &Server,
     target: &Target<'_>,
@@ -39,7 +39,7 @@ pub(super) fn assign(
         return Ok(Vec::new());
     }
     if asked.is_empty() && before.is_some() {
-        // An update that leaves the address out keeps it.
+        // An update that omits the address keeps it.
         set(obj, before.as_deref().unwrap_or(""), Some("IPv4"));
         return Ok(Vec::new());
     }
@@ -79,13 +79,13 @@ fn set(obj: &mut Obj, ip: &str, family: Option<&str>) {
     }
 }
 
-/// A free address: the lower band (up to 256 addresses) is left to explicit wishes until the rest is full.
+/// Returns a free address. The lower band (up to 256 addresses) is left to explicit requests until the rest is full.
 fn free(server: &Server, addresses: &Resource) -> Result<String, Status> {
     let (base, size) = range(server)?;
     let band = (size / 16).clamp(16, 256).min(size.saturating_sub(1));
     let taken = |ip: &str| server.reader().entry(addresses, "", ip).is_some();
     let text = |offset: u32| std::net::Ipv4Addr::from(base + offset).to_string();
-    // Offset 0 is the network, the last one its broadcast address.
+    // Offset 0 is the network address, the last one the broadcast address.
     let last = size.saturating_sub(2);
     for _ in 0..DRAWS {
         let span = u64::from(last.saturating_sub(band).max(1));
@@ -121,11 +121,11 @@ fn checked(
     let ip: IpAddr = asked
         .parse()
         .map_err(|_| refuse(format!("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff), got {asked}")))?;
-    // The network and the broadcast address of the range are never given to a Service.
+    // The network and broadcast addresses of the range are never given to a Service.
     let (base, size) = range(server)?;
     let edge = matches!(ip, IpAddr::V4(v4) if [0, size.saturating_sub(1)].contains(&u32::from(v4).wrapping_sub(base)));
     if edge || !server.config().service_cidr.contains(&ip) {
-        // Upstream looks for a range that contains the address and finds none; in a dry run upstream asks the one range there is, so the texts differ.
+        // Upstream looks for a range that contains the address and finds none; in a dry run upstream asks its only range, so the texts differ.
         let range = server.config().service_cidr;
         let why = if dry_run {
             format!("the provided IP ({asked}) is not in the valid range. The range of valid IPs is {range}")
@@ -149,7 +149,7 @@ fn range(server: &Server) -> Result<(u32, u32), Status> {
     }
 }
 
-/// The IPAddress object of a Service's address.
+/// Builds the IPAddress object of a Service's address.
 #[must_use]
 pub(super) fn ip_address(addresses: &Resource, ip: &str, namespace: &str, name: &str) -> Obj {
     let mut obj = Obj::new(addresses.ty);

@@ -5,13 +5,13 @@ use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::core_v1::{Service, ServiceSpec};
 use oarlock_schema::{Obj, Value};
 
-/// The family of this cluster's service range.
+/// The IP family of this cluster's Service range.
 const OWN: &str = "IPv4";
 const POLICY: [&str; 2] = ["spec", "ipFamilyPolicy"];
 const FAMILIES: [&str; 2] = ["spec", "ipFamilies"];
 const ADDRESSES: [&str; 2] = ["spec", "clusterIPs"];
 
-/// Completes `ipFamilyPolicy` and `ipFamilies` of a Service that is no ExternalName; without errors it fits this cluster.
+/// Fills in `ipFamilyPolicy` and `ipFamilies` of a Service that is not an ExternalName. Without errors the Service fits this cluster.
 #[must_use]
 pub(super) fn settle(obj: &mut Obj, old: Option<&Obj>) -> ErrorList {
     let mut errors = ErrorList::new();
@@ -59,12 +59,12 @@ fn spec(obj: &Obj) -> ServiceSpec<'_> {
     obj.view::<Service<'_>>().map_or_else(|| ServiceSpec::from_option(None), Service::spec)
 }
 
-/// Whether a Service is headless and has no selector: whoever writes its endpoints decides on their families.
+/// Whether a Service is headless without a selector: the client that writes its endpoints decides on their families.
 fn is_free(obj: &Obj) -> bool {
     spec(obj).cluster_ip() == "None" && spec(obj).selector().is_empty()
 }
 
-/// Whether an update leaves a Service with `PreferDualStack` its families: nothing that decides about families has changed.
+/// Whether an update keeps the families of a Service with `PreferDualStack`, because no field that decides them has changed.
 fn keeps_its_preference(new: &Obj, old: &Obj) -> bool {
     let same = |path: &[&str]| list(new, path) == list(old, path);
     let before = text(old, &POLICY);
@@ -75,7 +75,7 @@ fn keeps_its_preference(new: &Obj, old: &Obj) -> bool {
         && same(&FAMILIES)
 }
 
-/// Drops the second address and family when the policy becomes `SingleStack`; under any other policy an update that drops one is refused.
+/// Drops the second address and family when the policy becomes `SingleStack`. Under any other policy an update that drops one is refused.
 fn release(new: &mut Obj, old: &Obj, policy: &str, errors: &mut ErrorList) {
     for (path, what) in [(&ADDRESSES, "cluster IP"), (&FAMILIES, "IP family")] {
         let (now, before) = (list(new, path), list(old, path));
@@ -99,7 +99,7 @@ fn single(obj: &Obj, policy: &str, errors: &mut ErrorList) {
     }
 }
 
-/// Fills in the families that the Service does not name, from its addresses.
+/// Derives the families that the Service does not state from its addresses.
 fn infer(obj: &mut Obj, errors: &mut ErrorList) {
     let (addresses, mut families) = (list(obj, &ADDRESSES), list(obj, &FAMILIES));
     let count = families.len();
@@ -126,7 +126,7 @@ fn infer(obj: &mut Obj, errors: &mut ErrorList) {
     }
 }
 
-/// Fills in the families of a headless Service without a selector, which may even be families that this cluster lacks.
+/// Fills in the families of a headless Service without a selector, which may be families that this cluster lacks.
 fn free(obj: &mut Obj, policy: &str) {
     let mut families = list(obj, &FAMILIES);
     if families.is_empty() {
@@ -175,7 +175,7 @@ mod tests {
     const FREE: &str = r#""clusterIP":"None","clusterIPs":["None"]"#;
     const CHOSEN: &str = r#""selector":{"a":"b"}"#;
 
-    /// Each row is what upstream answered to the same Service.
+    /// Each expected result is upstream's answer to the same Service.
     #[test]
     fn families_follow_from_policy_addresses_and_selector() {
         let ok = |new: &str, families: &str, policy: &str| {

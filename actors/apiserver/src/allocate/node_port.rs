@@ -1,4 +1,4 @@
-//! Node ports: unique per protocol over the cluster, kept in one RangeAllocation as upstream does.
+//! Allocation of node ports: unique per protocol in the cluster, recorded in one RangeAllocation as upstream does.
 
 mod allocation;
 mod shared;
@@ -17,7 +17,7 @@ use crate::target::Target;
 
 pub(super) const NAME: &str = "servicenodeports";
 
-/// Whether a Service has ports here, or wants some.
+/// Whether a Service has node ports or asks for some.
 pub(super) fn concerns(obj: &Obj) -> bool {
     may_have(obj) || !ports_of(obj).is_empty()
 }
@@ -26,22 +26,23 @@ fn is(obj: &Obj, test: impl FnOnce(ServiceSpec<'_>) -> bool) -> bool {
     obj.view::<Service<'_>>().is_some_and(|service| test(service.spec()))
 }
 
-/// Types whose ports are open on nodes.
+/// Whether a Service has a type whose ports are open on nodes.
 fn may_have(obj: &Obj) -> bool {
     is(obj, |spec| matches!(spec.type_(), "NodePort" | "LoadBalancer"))
 }
 
-/// Whether the server gives a node port to ports of the Service that ask for none. A port that asks for one gets it in any case.
+/// Whether the server allocates node ports for ports that ask for none. A port that asks for one gets it in any case.
 fn wants(obj: &Obj) -> bool {
     is(obj, |spec| spec.type_() == "NodePort" || spec.allocate_load_balancer_node_ports() != Some(false))
 }
 
-/// Whether the Service has a health check node port: the load balancer asks each node there whether the node has endpoints (upstream `NeedsHealthCheck`).
+/// Whether the Service has a health check node port, on which the load balancer asks each node whether the node has endpoints (upstream
+/// `NeedsHealthCheck`).
 fn is_checked(obj: &Obj) -> bool {
     is(obj, |spec| spec.type_() == "LoadBalancer" && spec.external_traffic_policy() == "Local")
 }
 
-/// Gives ports to a Service of a type that has them; returns the changed allocation.
+/// Allocates the ports of a Service whose type has node ports; returns the write of the changed allocation.
 pub(super) fn assign(
     server: &Server,
     target: &Target<'_>,
@@ -121,7 +122,7 @@ pub(super) fn release(server: &Server, old: &Obj) -> Option<Append> {
     allocation.save()
 }
 
-/// The node ports that a Service holds, its health check node port included.
+/// Returns the node ports that a Service holds, including its health check node port.
 fn ports_of(obj: &Obj) -> BTreeSet<u16> {
     let Some(view) = obj.view::<Service<'_>>() else { return BTreeSet::new() };
     let ports = view.spec().ports().iter().filter_map(|p| u16::try_from(p.node_port()).ok());

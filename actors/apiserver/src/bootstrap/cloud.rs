@@ -1,5 +1,6 @@
-//! What the cloud controller manager itself may do: read what its controllers watch, and let them log in. Upstream has no such role, each cloud's manifests
-//! bring one. The controllers' own are upstream's (`system:controller:node-controller`, `system:controller:service-controller`).
+//! RBAC for the cloud controller manager itself: reading what its controllers watch, and authenticating the controllers' accounts. Upstream has no
+//! such role; the manifests of each cloud provider bring one. The roles of the controllers are upstream's (`system:controller:node-controller`,
+//! `system:controller:service-controller`).
 
 use oarlock_meta::Status;
 use serde_json::json;
@@ -9,17 +10,17 @@ use super::reconcile::{Desired, Repair};
 
 const NAME: &str = "oarlock:cloud-controller-manager";
 const USER: &str = "system:cloud-controller-manager";
-/// The accounts of its controllers.
+/// The ServiceAccounts of its controllers.
 const ACCOUNTS: [&str; 2] = ["node-controller", "service-controller"];
 
-/// Roles and bindings.
+/// Returns the roles and bindings.
 ///
 /// # Errors
 /// 500 when the schema lacks RBAC.
 pub(super) fn all() -> Result<[Desired; 4], Status> {
     let metadata = json!({"name": NAME});
     let inside = json!({"name": NAME, "namespace": "kube-system"});
-    // The reviews say who may see what its own server tells, as in upstream's roles of the crew.
+    // The reviews let the manager's own server authenticate and authorize its clients, as in upstream's roles for control plane components.
     let reads = json!([
         {"apiGroups": [""], "resources": ["nodes", "services"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},

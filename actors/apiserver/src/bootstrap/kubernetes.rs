@@ -1,8 +1,8 @@
-//! Service `default/kubernetes`, whose endpoints are all API servers that live, and the Leases by which they know one another.
+//! The Service `default/kubernetes`, whose endpoints are all live API servers, and the Leases by which the servers find one another.
 //!
-//! Upstream keeps addresses in keys of its own (`masterleases`); here the identity Lease (KEP-1965) carries its server's address as an
-//! annotation. Who has not renewed within [`ALIVE`] is no endpoint any more, and after an hour its Lease goes; who ends in order takes both away
-//! at once.
+//! Upstream keeps the addresses under keys of its own (`masterleases`). Here each server's identity Lease (KEP-1965) carries the server's address as
+//! an annotation. A server that has not renewed its Lease within [`ENDPOINT_LIFETIME`] is no endpoint any more, and its Lease is deleted after an
+//! hour. A server that shuts down in order removes both at once.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,21 +18,21 @@ use super::objects::{from_json, made};
 use super::reconcile::{Desired, Repair};
 use crate::server::Server;
 
-/// How long a server is an endpoint after its last renewal: one that is missed is forgiven (upstream: 15 s).
-const ALIVE: Duration = Duration::from_secs(25);
-/// How long a Lease says it holds (upstream: an hour).
-const SECONDS: i64 = 3600;
+/// How long a server remains an endpoint after its last renewal: one missed renewal is tolerated (upstream: 15 s).
+const ENDPOINT_LIFETIME: Duration = Duration::from_secs(25);
+/// Duration that a Lease states, in seconds (upstream: an hour).
+const LEASE_DURATION_SECONDS: i64 = 3600;
 const NAMESPACE: &str = "kube-system";
 const LEASES: &str = "/registry/leases/";
 const ROLE: (&str, &str) = ("apiserver.kubernetes.io/identity", "kube-apiserver");
 const ADDRESS: &str = "oarlock.dev/advertise-address";
 
-/// The name of this server's Lease.
+/// Returns the name of this server's Lease.
 pub(super) fn lease_name(server: &Server) -> String {
     format!("apiserver-{}", server.config().identity)
 }
 
-/// This server's Lease, renewed now.
+/// Builds this server's Lease, renewed now.
 pub(super) fn lease(server: &Server) -> Result<Desired, Status> {
     let config = server.config();
     let name = lease_name(server);
@@ -43,15 +43,15 @@ pub(super) fn lease(server: &Server) -> Result<Desired, Status> {
     }
     let now = MicroTime::from_unix_micros(clock::wall().as_microsecond()).to_string();
     obj.set_at(&["spec", "holderIdentity"], format!("{name}_{}", config.port));
-    obj.set_at(&["spec", "leaseDurationSeconds"], SECONDS);
+    obj.set_at(&["spec", "leaseDurationSeconds"], LEASE_DURATION_SECONDS);
     obj.set_at(&["spec", "renewTime"], now);
     Ok(Desired { resource: row, obj, repair: Repair::Replace(&["spec"]) })
 }
 
-/// The Service with the Endpoints and the EndpointSlice that point to the servers that live.
+/// Builds the Service, with the Endpoints and the EndpointSlice that list the live servers.
 pub(super) fn service(server: &Server) -> Result<Vec<Desired>, Status> {
     let config = server.config();
-    let servers = alive(server);
+    let servers = live_servers(server);
     let ip = config.first_service_ip().map(|ip| ip.to_string()).unwrap_or_default();
     let labels = json!({"component": "apiserver", "provider": "kubernetes"});
     let row = |group, version, plural| {
@@ -68,7 +68,7 @@ pub(super) fn service(server: &Server) -> Result<Vec<Desired>, Status> {
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": {skip: "true"}},
         "subsets": subsets(&servers),
     });
-    // A slice has one port for all: that of the most servers. Others differ only where several share a machine.
+    // An EndpointSlice has one port for all addresses: that of most servers. Servers have different ports only when several share a machine.
     let common = servers.iter().max_by_key(|(port, addresses)| (addresses.len(), u16::MAX - **port));
     let (port, addresses) = common.map_or((config.port, &[][..]), |(port, addresses)| (*port, addresses.as_slice()));
     let ready = |address: &IpAddr| json!({"addresses": [address], "conditions": {"ready": true}});
@@ -85,17 +85,17 @@ pub(super) fn service(server: &Server) -> Result<Vec<Desired>, Status> {
     ])
 }
 
-/// Servers by port, in order.
+/// Addresses of servers by port.
 type Servers = BTreeMap<u16, Vec<IpAddr>>;
 
-/// The Lease of a server.
+/// An identity Lease, with what is needed to delete it.
 pub(super) struct Identity {
     pub(super) resource: &'static Resource,
     pub(super) obj: Obj,
     pub(super) revision: Revision,
 }
 
-/// Every server's Lease, as the View has it.
+/// Returns the Leases of all servers from the View.
 fn leases(server: &Server) -> Vec<Identity> {
     let Some(resource) = resource("coordination.k8s.io", "v1", "leases") else { return Vec::new() };
     let leases = server.store().view().list(LEASES);
@@ -107,14 +107,14 @@ fn leases(server: &Server) -> Vec<Identity> {
     decoded.collect()
 }
 
-/// The Leases that have run out: their servers have not renewed for an hour.
-pub(super) fn dead(server: &Server) -> Vec<Identity> {
+/// Returns the expired Leases: their servers have not renewed for an hour.
+pub(super) fn expired_leases(server: &Server) -> Vec<Identity> {
     let now = clock::wall().as_microsecond();
-    leases(server).into_iter().filter(|lease| ran_out(&lease.obj, now)).collect()
+    leases(server).into_iter().filter(|lease| is_expired(&lease.obj, now)).collect()
 }
 
-/// A Lease that does not say until when it holds, does not hold.
-fn ran_out(lease: &Obj, now: i64) -> bool {
+/// Whether a Lease has expired. A Lease without a time of renewal or a duration counts as expired.
+fn is_expired(lease: &Obj, now: i64) -> bool {
     let until = || {
         let spec = lease.view::<Lease<'_>>()?.spec();
         let renewed = MicroTime::parse(spec.renew_time()?).ok()?.unix_micros();
@@ -123,9 +123,9 @@ fn ran_out(lease: &Obj, now: i64) -> bool {
     until().is_none_or(|until| until < now)
 }
 
-/// Every server that has renewed of late. This one's own Lease is in the View before this is asked.
-fn alive(server: &Server) -> Servers {
-    let oldest = clock::wall().as_microsecond() - i64::try_from(ALIVE.as_micros()).unwrap_or(i64::MAX);
+/// Returns every server that has renewed its Lease lately. This server's own Lease is in the View before this is called.
+fn live_servers(server: &Server) -> Servers {
+    let oldest = clock::wall().as_microsecond() - i64::try_from(ENDPOINT_LIFETIME.as_micros()).unwrap_or(i64::MAX);
     let mut servers = Servers::new();
     for (address, port) in leases(server).iter().filter_map(|lease| address_of(&lease.obj, oldest)) {
         servers.entry(port).or_default().push(address);
@@ -137,7 +137,7 @@ fn alive(server: &Server) -> Servers {
     servers
 }
 
-/// Where the server of a Lease is, if it was renewed after `oldest`.
+/// Returns the address of the server of a Lease, if the Lease was renewed after `oldest`.
 fn address_of(lease: &Obj, oldest: i64) -> Option<(IpAddr, u16)> {
     let renewed = MicroTime::parse(lease.view::<Lease<'_>>()?.spec().renew_time()?).ok()?;
     let (address, port) = lease.meta().annotations().get(ADDRESS)?.split_once(' ')?;

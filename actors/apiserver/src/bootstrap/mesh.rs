@@ -1,5 +1,5 @@
-//! What the crew may do about its own work: write Leases in kube-system (which process is there) and Assignments (which process works for which unit), and
-//! make writes under a claim to a unit.
+//! RBAC for the crew, the processes that share the work of the control plane: writing Leases in kube-system (which processes are alive) and
+//! Assignments (which process holds which unit of work), and making writes under a claim to a unit.
 
 use std::collections::BTreeSet;
 
@@ -12,21 +12,21 @@ use super::reconcile::{Desired, Repair};
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 const NAME: &str = "oarlock:mesh";
-/// ClusterRole of those who may write under a claim; a claim of anybody else is refused (`Server::authorize_claim`).
+/// ClusterRole for writing under a claim. A claim of a user without this role is refused (`Server::authorize_claim`).
 const CLAIMS: &str = "oarlock:claims";
-const EVERYTHING: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
-/// The processes that share work among themselves.
+const ALL_VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
+/// Users of the processes that share work among themselves.
 const CREW: [&str; 3] = ["system:cloud-controller-manager", "system:kube-controller-manager", "system:kube-scheduler"];
 
-/// Roles and bindings. `controllers` are the accounts of kube-system under which controllers write.
+/// Returns the roles and bindings. `controllers` are the accounts of kube-system under which controllers write.
 ///
 /// # Errors
 /// 500 when the schema lacks RBAC.
 pub(super) fn all(controllers: &BTreeSet<String>) -> Result<[Desired; 6], Status> {
     let metadata = json!({"name": NAME});
     let inside = json!({"name": NAME, "namespace": "kube-system"});
-    let assignments = json!([{"apiGroups": ["oarlock.dev"], "resources": ["assignments"], "verbs": EVERYTHING}]);
-    let leases = json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": EVERYTHING}]);
+    let assignments = json!([{"apiGroups": ["oarlock.dev"], "resources": ["assignments"], "verbs": ALL_VERBS}]);
+    let leases = json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ALL_VERBS}]);
     let subjects: Vec<Value> =
         CREW.iter().map(|user| json!({"apiGroup": GROUP, "kind": "User", "name": user})).collect();
     let claims = json!([{"apiGroups": ["oarlock.dev"], "resources": ["assignments"], "verbs": ["claim"]}]);
@@ -51,7 +51,7 @@ pub(super) fn all(controllers: &BTreeSet<String>) -> Result<[Desired; 6], Status
     ])
 }
 
-/// A role or binding.
+/// Builds a role or binding.
 pub(super) fn rbac(plural: &str, json: Value, repair: Repair) -> Result<Desired, Status> {
     let row = resource(GROUP, "v1", plural);
     from_json(row.ok_or_else(|| Status::internal_error(format!("no resource {plural}")))?, json, repair)

@@ -1,4 +1,4 @@
-//! The objects of an empty cluster: recorded ones (`actors/registry/data/bootstrap.json`) and those that depend on this server.
+//! The list of bootstrap objects: recorded ones (`actors/registry/data/bootstrap.json`) and those that depend on this server.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use crate::server::Server;
 
 static RECORDED: LazyLock<Result<Vec<Desired>, String>> = LazyLock::new(|| recorded().map_err(|status| status.message));
 
-/// Every object that must be there.
+/// Returns every object that must exist.
 ///
 /// # Errors
 /// 500 when the recorded data is damaged.
@@ -28,7 +28,7 @@ pub(super) fn all(server: &Server) -> Result<Vec<Desired>, Status> {
     Ok(objects)
 }
 
-/// The accounts of kube-system to which upstream binds the roles of its controllers.
+/// Returns the accounts of kube-system to which upstream binds the roles of its controllers.
 fn controllers(recorded: &[Desired]) -> BTreeSet<String> {
     let subjects = recorded.iter().filter(|one| one.obj.name().starts_with("system:controller:")).flat_map(|one| {
         let cluster = one.obj.view::<ClusterRoleBinding<'_>>().map(|binding| binding.subjects());
@@ -90,7 +90,7 @@ pub(super) fn from_json(row: &'static Resource, json: serde_json::Value, repair:
     Ok(Desired { resource: row, obj, repair })
 }
 
-/// This server towards kubelets: what kubeadm gives to `system:masters` by the certificate's group.
+/// Builds the binding that lets this server call kubelets. kubeadm grants the same by putting the certificate into the group `system:masters`.
 fn kubelet_client() -> Result<Desired, Status> {
     let row = resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings");
     let row = row.ok_or_else(|| Status::internal_error("no resource clusterrolebindings"))?;
@@ -109,7 +109,8 @@ fn service_cidr(server: &Server) -> Result<Desired, Status> {
     Ok(Desired { resource: row, obj, repair: Repair::CreateOnly })
 }
 
-/// From which day on upstream's cleaner of unused token Secrets counts (KEP-2799). This server takes no such tokens: none is in use.
+/// Builds the ConfigMap that tells upstream's cleaner of unused token Secrets since when use has been tracked (KEP-2799). This server accepts no such
+/// tokens, so none is in use.
 fn token_tracking() -> Result<Desired, Status> {
     let (row, mut obj) =
         made("", "v1", "configmaps", "kube-system", "kube-apiserver-legacy-service-account-token-tracking")?;
@@ -118,7 +119,7 @@ fn token_tracking() -> Result<Desired, Status> {
     Ok(Desired { resource: row, obj, repair: Repair::CreateOnly })
 }
 
-/// ConfigMap `kube-system/extension-apiserver-authentication`, from which aggregated servers learn whom to believe.
+/// Builds the ConfigMap `kube-system/extension-apiserver-authentication`, from which aggregated servers learn which certificate authorities to trust.
 fn authentication(server: &Server) -> Result<Desired, Status> {
     let (row, mut obj) = made("", "v1", "configmaps", "kube-system", "extension-apiserver-authentication")?;
     let config = server.config();

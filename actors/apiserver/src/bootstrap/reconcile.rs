@@ -1,41 +1,46 @@
-//! Creates what is missing and repairs what may be repaired.
+//! Creates missing bootstrap objects and repairs existing ones.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use oarlock_client::Client;
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, Resource, Value};
 
-/// Writes under way at a time: they share commits. What they need at once stays with the process for good.
-const AT_ONCE: usize = 16;
+/// Maximum number of concurrent writes, which share commits. The bound is low because the process keeps the memory of the peak.
+const MAX_CONCURRENT_WRITES: usize = 16;
 
-/// How an object that is there already is treated.
+/// How an existing object is treated.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Repair {
-    /// Left alone.
+    /// The object is left as it is.
     CreateOnly,
     /// Missing items of a list are added, unless `rbac.authorization.kubernetes.io/autoupdate` is `false`.
     AddItems(&'static str),
-    /// These fields are put back.
+    /// The named fields are reset.
     Replace(&'static [&'static str]),
 }
 
-/// An object that must be there.
+/// An object that must exist.
 #[derive(Clone, Debug)]
 pub(super) struct Desired {
-    /// Its resource.
+    /// Resource of the object.
     pub resource: &'static Resource,
     /// The object.
     pub obj: Obj,
-    /// What to do when it is there.
+    /// Treatment of the object if it exists already.
     pub repair: Repair,
 }
 
-/// Makes sure of every object.
+/// Creates or repairs every object.
 ///
 /// # Errors
-/// The first write that fails for another reason than a race.
+/// The first failed write; losing a race against another writer is no failure.
 pub(super) async fn ensure(client: &Client, desired: Vec<Desired>) -> Result<(), Status> {
-    stream::iter(desired).map(|d| one(client, d)).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await.map(|_| ())
+    stream::iter(desired)
+        .map(|d| one(client, d))
+        .buffer_unordered(MAX_CONCURRENT_WRITES)
+        .try_collect::<Vec<()>>()
+        .await
+        .map(|_| ())
 }
 
 async fn one(client: &Client, desired: Desired) -> Result<(), Status> {
@@ -46,25 +51,25 @@ async fn one(client: &Client, desired: Desired) -> Result<(), Status> {
         Err(status) if status.is_not_found() => {
             return match client.create(resource, obj).await {
                 Ok(_) => Ok(()),
-                // Another server was faster.
+                // Another server created the object first.
                 Err(status) if status.is_already_exists() => Ok(()),
                 Err(status) => Err(status),
             };
         }
         Err(status) => return Err(status),
     };
-    let Some(mended) = mended(&current, &obj, repair) else { return Ok(()) };
-    match client.update(resource, mended).await {
+    let Some(repaired) = repaired(&current, &obj, repair) else { return Ok(()) };
+    match client.update(resource, repaired).await {
         Ok(_) => Ok(()),
-        // Somebody else changed it; the next round looks again.
+        // Another client changed the object; the next round repairs it.
         Err(status) if status.is_conflict() => Ok(()),
         Err(status) => Err(status),
     }
 }
 
-/// The object after repair; `None` when nothing is to be done.
-fn mended(current: &Obj, desired: &Obj, repair: Repair) -> Option<Obj> {
-    let mut mended = current.clone();
+/// Returns the repaired object; `None` when nothing has to be repaired.
+fn repaired(current: &Obj, desired: &Obj, repair: Repair) -> Option<Obj> {
+    let mut repaired = current.clone();
     match repair {
         Repair::CreateOnly => return None,
         Repair::AddItems(field) => {
@@ -78,7 +83,7 @@ fn mended(current: &Obj, desired: &Obj, repair: Repair) -> Option<Obj> {
             if missing.is_empty() {
                 return None;
             }
-            mended.set_name(field, have.iter().cloned().chain(missing).collect::<Value>());
+            repaired.set_name(field, have.iter().cloned().chain(missing).collect::<Value>());
         }
         Repair::Replace(fields) => {
             if fields.iter().all(|f| current.get(f) == desired.get(f)) {
@@ -86,10 +91,10 @@ fn mended(current: &Obj, desired: &Obj, repair: Repair) -> Option<Obj> {
             }
             for field in fields {
                 if let Some(value) = desired.get(field) {
-                    mended.set_name(field, value.clone());
+                    repaired.set_name(field, value.clone());
                 }
             }
         }
     }
-    Some(mended)
+    Some(repaired)
 }

@@ -1,4 +1,4 @@
-//! What form of answer a client asks for: its headers and query against what the endpoint has.
+//! Content negotiation: the form of answer that a client asks for by headers and query, matched with the forms that the endpoint has.
 
 use http::{HeaderMap, header};
 use oarlock_codec::negotiate::{self, Endpoint};
@@ -8,7 +8,7 @@ use oarlock_schema::Resource;
 
 use super::options::Query;
 
-/// What stands beside the cells in a table's rows (`includeObject`).
+/// What each row of a Table contains besides its cells (`includeObject`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Include {
     /// The object's metadata.
@@ -20,24 +20,24 @@ pub enum Include {
     None,
 }
 
-/// How one answer is to look.
+/// The form in which one answer is encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Encoding and content.
     pub form: Representation,
-    /// JSON with line breaks.
+    /// Whether JSON is written with line breaks.
     pub pretty: bool,
-    /// Long answers may be compressed.
+    /// Whether long answers may be compressed.
     pub gzip: bool,
-    /// What table rows hold beside their cells.
+    /// What each row of a Table contains besides its cells.
     pub include: Include,
 }
 
 impl Wanted {
-    /// Reads what a request for a resource wants.
+    /// Negotiates the form of the answer to a request for a resource.
     ///
     /// # Errors
-    /// 406 when it takes nothing that there is, 400 for an unknown `includeObject`.
+    /// 406 when the client accepts none of the available forms, 400 for an unknown `includeObject`.
     pub fn new(
         headers: &HeaderMap,
         query: &Query,
@@ -71,7 +71,7 @@ fn include(value: &str) -> Result<Include, Status> {
     }
 }
 
-/// What can be listed, and scales, can be tables and metadata; reviews, tokens and evictions cannot.
+/// Returns the forms that an endpoint has: listable resources and scales can be Tables and metadata; reviews, tokens and evictions cannot.
 fn endpoint(row: &Resource, subresource: &str) -> Endpoint {
     let kind = row.subresource(subresource).map(|sub| sub.gvk.kind);
     if row.has_verb("list") && kind.is_none_or(|kind| kind == row.kind || kind == "Scale") {

@@ -16,16 +16,17 @@ use oarlock_schema::{Gvk, Obj, TypeRef};
 use crate::caller::Caller;
 use crate::large;
 
-/// A client has this long for the beginning of its body: several times what a lost packet costs, since clients send it right behind the head.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// It earns a second more with so many bytes, a fraction of what the slowest modem line carries: who sends one byte now and then earns nothing.
+/// Time that a client has for the beginning of its body: several times the delay of a lost packet, since clients send the body right after the head.
+const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(10);
+/// Number of bytes for which a client gets one more second, a fraction of what the slowest modem line carries. A client that sends single bytes now
+/// and then gets no more time.
 const BYTES_PER_SECOND: u64 = 4 << 10;
 
-/// Reads a body of at most `limit` bytes. A client that sends none of it, or hardly anything, would hold memory until `deadline`; it has as long as
-/// what it has sent earns it.
+/// Reads a body of at most `limit` bytes. A client that sends nothing or hardly anything would hold memory until `deadline`, so the time for the body
+/// grows with the bytes received.
 ///
 /// # Errors
-/// 413 when it is longer, 400 when the client breaks off, 504 when it is not there in time.
+/// 413 when the body is longer, 400 when the client breaks off, 504 when the body does not arrive in time.
 pub async fn read<B>(body: B, limit: usize, deadline: Instant) -> Result<Bytes, Status>
 where
     B: Body<Data = Bytes>,
@@ -34,13 +35,13 @@ where
     let mut body = std::pin::pin!(Limited::new(body, limit));
     let began = clock::now();
     let mut first = Bytes::new();
-    // One buffer, not one piece for each frame: frames of one byte would cost many times what they carry.
+    // One buffer, not one allocation per frame: frames of one byte would cost many times their content.
     let mut all = BytesMut::new();
     loop {
         let received = u64::try_from(first.len() + all.len()).unwrap_or(u64::MAX);
         let earned = Duration::from_millis(received.saturating_mul(1000) / BYTES_PER_SECOND);
-        let until = (began + PATIENCE + earned).min(deadline);
-        let frame = match clock::timeout_at(until, body.frame()).await.map_err(|_| large::late())? {
+        let until = (began + FIRST_BYTES_TIMEOUT + earned).min(deadline);
+        let frame = match clock::timeout_at(until, body.frame()).await.map_err(|_| large::timed_out())? {
             Some(Ok(frame)) => frame,
             Some(Err(error)) if error.is::<LengthLimitError>() => {
                 return Err(Status::request_too_large(format!("limit is {limit}")));
@@ -49,7 +50,7 @@ where
             None if all.is_empty() => return Ok(first),
             None => return Ok(all.freeze()),
         };
-        // What comes behind a body (trailers) says nothing that anybody asks for.
+        // Trailers are ignored: no request uses them.
         let Ok(data) = frame.into_data() else { continue };
         if first.is_empty() && all.is_empty() {
             first = data;
@@ -60,10 +61,10 @@ where
     }
 }
 
-/// The encoding of a body; none counts as JSON.
+/// Returns the encoding of a body; JSON when the client names none.
 ///
 /// # Errors
-/// 415 for anything else than JSON, YAML and protobuf.
+/// 415 for anything but JSON, YAML and protobuf.
 pub fn media(headers: &HeaderMap) -> Result<Format, Status> {
     negotiate::input(headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or(""))
 }
@@ -71,7 +72,7 @@ pub fn media(headers: &HeaderMap) -> Result<Format, Status> {
 /// Decodes an object of the expected type.
 ///
 /// # Errors
-/// 400 for what does not decode, is of another kind or version, or has unknown or duplicate fields under strict validation.
+/// 400 for a body that does not decode, is of another kind or version, or has unknown or duplicate fields under strict validation.
 pub fn object(
     format: Format,
     bytes: &Bytes,
@@ -94,10 +95,10 @@ pub fn object(
     Ok(obj)
 }
 
-/// Decodes DeleteOptions, which arrive with any apiVersion.
+/// Decodes DeleteOptions, which clients send with any apiVersion.
 ///
 /// # Errors
-/// 400 for what does not decode and for another kind.
+/// 400 for a body that does not decode and for another kind.
 pub fn delete_options(format: Format, bytes: &Bytes, ty: TypeRef) -> Result<Obj, Status> {
     let refuse = |error: DecodeError| Status::bad_request(error.to_string());
     let (peeked, decoded) = match format {
@@ -128,7 +129,7 @@ mod tests {
 
     const S: Duration = Duration::from_secs(1);
 
-    /// A body of these pieces, each after so long.
+    /// A body of these pieces, each after a delay.
     fn body(pieces: Vec<(Duration, Bytes)>) -> impl Body<Data = Bytes, Error = Infallible> {
         StreamBody::new(stream::iter(pieces).then(|(after, piece)| async move {
             clock::sleep(after).await;

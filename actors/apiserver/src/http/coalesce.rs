@@ -1,7 +1,8 @@
-//! Answers that are ready together leave together.
+//! Coalesces the answers of a connection that are ready together into one write.
 //!
-//! One commit answers many requests of a connection at once, each from a task of its own. The first to be done would wake the connection, which
-//! would encrypt and send that one alone. Here a flush waits until the tasks that are ready now have run: it never waits for time.
+//! One commit answers many requests of a connection at once, each from its own task. Without this stream the first finished task would wake the
+//! connection, which would encrypt and send that answer alone. Here a flush waits until the tasks that are runnable now have run, but never for a
+//! timer.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,33 +11,33 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// More than this is written at once, in bytes.
-const MOST: usize = 64 << 10;
+/// Number of buffered bytes above which the buffer is written at once.
+const MAX_BUFFERED_BYTES: usize = 64 << 10;
 
-/// A stream whose flushes are put off once. Whoever drives it must flush again when it is woken, as HTTP/2 connections do; HTTP/1.1 and upgraded
-/// connections do not.
+/// A stream that defers each flush once. The driver must flush again when it is woken: HTTP/2 connections do so, HTTP/1.1 and upgraded connections do
+/// not.
 #[derive(Debug)]
 pub(super) struct Coalesce<T> {
     io: T,
-    gathered: BytesMut,
-    /// The flush of what is gathered was put off, and the driver was woken.
-    put_off: bool,
+    buffered: BytesMut,
+    /// Whether the flush of the buffered bytes was deferred and the driver was woken.
+    flush_deferred: bool,
 }
 
 impl<T: AsyncWrite + Unpin> Coalesce<T> {
     pub(super) fn new(io: T) -> Self {
-        Self { io, gathered: BytesMut::new(), put_off: false }
+        Self { io, buffered: BytesMut::new(), flush_deferred: false }
     }
 
-    /// Writes what is gathered.
+    /// Writes the buffered bytes.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.gathered.has_remaining() {
-            match ready!(Pin::new(&mut self.io).poll_write(cx, &self.gathered))? {
+        while self.buffered.has_remaining() {
+            match ready!(Pin::new(&mut self.io).poll_write(cx, &self.buffered))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                written => self.gathered.advance(written),
+                written => self.buffered.advance(written),
             }
         }
-        self.put_off = false;
+        self.flush_deferred = false;
         Poll::Ready(Ok(()))
     }
 }
@@ -58,13 +59,13 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Coalesce<T> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let length = bufs.iter().map(|buf| buf.len()).sum::<usize>();
-        if self.gathered.len() + length > MOST {
+        if self.buffered.len() + length > MAX_BUFFERED_BYTES {
             ready!(self.poll_drain(cx))?;
         }
-        if length > MOST {
+        if length > MAX_BUFFERED_BYTES {
             return Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
         }
-        bufs.iter().for_each(|buf| self.gathered.extend_from_slice(buf));
+        bufs.iter().for_each(|buf| self.buffered.extend_from_slice(buf));
         Poll::Ready(Ok(length))
     }
 
@@ -73,8 +74,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Coalesce<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.gathered.has_remaining() && !self.put_off {
-            self.put_off = true;
+        if self.buffered.has_remaining() && !self.flush_deferred {
+            self.flush_deferred = true;
             cx.waker().wake_by_ref();
             return Poll::Ready(Ok(()));
         }
@@ -93,17 +94,17 @@ mod tests {
     use futures::FutureExt;
     use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 
-    use super::{Coalesce, MOST};
+    use super::{Coalesce, MAX_BUFFERED_BYTES};
 
-    /// Bytes that have arrived.
+    /// Bytes that the peer has received.
     fn arrived(peer: &mut DuplexStream) -> usize {
-        let mut bytes = vec![0; 4 * MOST];
+        let mut bytes = vec![0; 4 * MAX_BUFFERED_BYTES];
         peer.read(&mut bytes).now_or_never().map_or(0, Result::unwrap)
     }
 
     #[tokio::test]
     async fn what_is_written_between_a_flush_and_the_next_goes_with_it() {
-        let (io, mut peer) = duplex(4 * MOST);
+        let (io, mut peer) = duplex(4 * MAX_BUFFERED_BYTES);
         let mut io = Coalesce::new(io);
         io.write_all(b"one").await.unwrap();
         io.flush().await.unwrap();
@@ -111,7 +112,7 @@ mod tests {
         io.write_all(b"two").await.unwrap();
         io.flush().await.unwrap();
         assert_eq!(arrived(&mut peer), 6);
-        // And a later one is put off again.
+        // A later flush is deferred again.
         io.write_all(b"three").await.unwrap();
         io.flush().await.unwrap();
         assert_eq!(arrived(&mut peer), 0);
@@ -121,26 +122,26 @@ mod tests {
 
     #[tokio::test]
     async fn much_is_not_gathered_and_stays_in_order() {
-        let (io, mut peer) = duplex(4 * MOST);
+        let (io, mut peer) = duplex(4 * MAX_BUFFERED_BYTES);
         let mut io = Coalesce::new(io);
         io.write_all(b"first").await.unwrap();
-        io.write_all(&vec![7; MOST + 1]).await.unwrap();
-        let mut bytes = vec![0; 5 + MOST + 1];
+        io.write_all(&vec![7; MAX_BUFFERED_BYTES + 1]).await.unwrap();
+        let mut bytes = vec![0; 5 + MAX_BUFFERED_BYTES + 1];
         peer.read_exact(&mut bytes).await.unwrap();
-        assert_eq!((&bytes[..5], bytes[5], io.gathered.len()), (&b"first"[..], 7, 0));
+        assert_eq!((&bytes[..5], bytes[5], io.buffered.len()), (&b"first"[..], 7, 0));
     }
 
     #[tokio::test]
     async fn a_slow_reader_holds_the_writer_back() {
         let (io, _peer) = duplex(16);
         let mut io = Coalesce::new(io);
-        assert!(io.write_all(&vec![7; 2 * MOST]).now_or_never().is_none());
-        assert!(io.gathered.len() <= MOST);
+        assert!(io.write_all(&vec![7; 2 * MAX_BUFFERED_BYTES]).now_or_never().is_none());
+        assert!(io.buffered.len() <= MAX_BUFFERED_BYTES);
     }
 
     #[tokio::test]
     async fn a_put_off_flush_wakes_its_driver() {
-        let (io, mut peer) = duplex(4 * MOST);
+        let (io, mut peer) = duplex(4 * MAX_BUFFERED_BYTES);
         let mut io = Coalesce::new(io);
         io.write_all(b"one").await.unwrap();
         let mut polls = 0;

@@ -1,5 +1,4 @@
-//! The seat of a watch that sends what there is at its start: that is the work of a list (upstream's flow control: a watch counts until it is
-//! initialized).
+//! The seat of a watch that sends initial events, which is the work of a list (upstream's flow control: a watch counts until it is initialized).
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -9,23 +8,23 @@ use tokio::sync::oneshot;
 
 use crate::inflight::Seat;
 
-/// A client that does not read what it asked for holds a seat no longer than this: seats are for the server's work, and nobody works for it then.
-const LONGEST: Duration = Duration::from_secs(10);
+/// Maximum time for which a watch holds a seat while it sends initial events. Seats are for the server's work, and the server does none while the client does not read.
+const MAX_SEAT_TIME: Duration = Duration::from_secs(10);
 
-/// Holds a seat until it is dropped, or for [`LONGEST`].
+/// A seat that is held until it is dropped, or for [`MAX_SEAT_TIME`].
 #[derive(Debug)]
 pub(super) struct Initial {
-    /// The task waits for its end.
+    /// Dropping the sender ends the task that holds the seat.
     _held: oneshot::Sender<Infallible>,
 }
 
 impl Initial {
-    /// The task that can give a seat back while nobody asks for the watch's next frame is of this gate.
+    /// Spawns a task in `gate` that holds the seat. The task can release the seat even while the connection does not poll the watch.
     pub(super) fn new(gate: &Gate, seat: Seat) -> Self {
         let (held, gone) = oneshot::channel();
         let stop = gate.token();
-        // A gate that is closed takes no task, and the seat goes with it: the server is ending.
-        let _ = gate.spawn_until("initial events", clock::after(LONGEST), async move {
+        // A closed gate accepts no task and the seat is released: the server is shutting down.
+        let _ = gate.spawn_until("initial events", clock::after(MAX_SEAT_TIME), async move {
             let _seat = seat;
             tokio::select! {
                 _ = gone => {}
@@ -51,14 +50,14 @@ mod tests {
         let info = RequestInfo { resource_request: true, verb: "watch", ..RequestInfo::default() };
         let start = || Some(Initial::new(&gate, inflight.enter(&user, &info).ok()?));
         let first = start().unwrap();
-        clock::sleep(LONGEST / 2).await;
+        clock::sleep(MAX_SEAT_TIME / 2).await;
         assert!(start().is_none(), "the only seat is taken");
         drop(first);
         clock::sleep(Duration::from_millis(1)).await;
         let _unread = start().unwrap();
-        clock::sleep(LONGEST / 2).await;
+        clock::sleep(MAX_SEAT_TIME / 2).await;
         assert!(start().is_none());
-        clock::sleep(LONGEST).await;
+        clock::sleep(MAX_SEAT_TIME).await;
         assert!(start().is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! The HTTPS listener: one actor that accepts, one gated task per connection.
+//! The HTTPS listener: one actor that accepts connections, and one gated task per connection.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -18,29 +18,29 @@ use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::coalesce::Coalesce;
-use super::newcomers::{Newcomer, Newcomers};
 use super::service;
+use super::unauthenticated::{UnauthenticatedConnection, UnauthenticatedConnections};
 use crate::server::Server;
 use crate::streaming::Remote;
 
-/// The listener's row: it stops taking connections before the pipeline behind it goes.
+/// The listener actor. It stops before the request pipeline does.
 pub static LISTENER: ActorKind = ActorKind { name: "apiserver.listener", phase: Phase::Ingress, ..ActorKind::DEFAULT };
 
-/// A client has this long for its TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// An HTTP/2 connection on which nothing came for this long is pinged.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// Informers share one connection: streams per connection (upstream's default is 250).
-const STREAMS: u32 = 1000;
-/// A connection over which no request has come yet has this long to bring one when the server closes (Go: 5 s): its client is just about to.
-const FIRST: Duration = Duration::from_secs(1);
+/// Time limit of a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Idle time after which an HTTP/2 connection is pinged.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// Maximum number of concurrent streams per HTTP/2 connection (upstream's default is 250): all informers of a client share one connection.
+const MAX_STREAMS: u32 = 1000;
+/// At shutdown, how long a connection without a request may still send its first one (Go: 5 s). The client has probably just connected to send it.
+const FIRST_REQUEST_WAIT: Duration = Duration::from_secs(1);
 
-/// The listening socket, until the server ends. Clones share it.
+/// The listening socket, open until the server shuts down. Clones share the socket.
 #[derive(Clone, Debug)]
 pub struct Socket(Arc<Mutex<Option<Arc<TcpListener>>>>);
 
 impl Socket {
-    /// A socket that listens.
+    /// Wraps a bound, listening socket.
     #[must_use]
     pub fn new(socket: TcpListener) -> Self {
         Self(Arc::new(Mutex::new(Some(Arc::new(socket)))))
@@ -51,16 +51,21 @@ impl Socket {
     }
 }
 
-/// Accepts connections until the actor is stopped, then ends them ([`crate::termination`]).
+/// Accepts connections until the actor is stopped, then shuts them down ([`crate::termination`]).
 ///
 /// # Errors
 /// When the socket fails.
 pub async fn run(ctx: LoopCtx, socket: Socket, tls: TlsAcceptor, server: Server) -> Result<(), Failure> {
-    // A socket that is closed is not opened again: the process is ending.
+    // A closed socket is not opened again: the process is shutting down.
     let Some(listening) = socket.get() else { return Ok(()) };
-    let door = Door { ctx: ctx.clone(), tls, server: server.clone(), newcomers: Newcomers::default() };
+    let acceptor = Acceptor {
+        ctx: ctx.clone(),
+        tls,
+        server: server.clone(),
+        unauthenticated: UnauthenticatedConnections::default(),
+    };
     while let Some(accepted) = ctx.or_stop(listening.accept()).await {
-        door.admit(accepted).await;
+        acceptor.admit(accepted).await;
     }
     let patience = server.config().request_timeout;
     let termination = server.config().termination;
@@ -71,13 +76,13 @@ pub async fn run(ctx: LoopCtx, socket: Socket, tls: TlsAcceptor, server: Server)
         let done = async {
             server.state().requests_done().await;
             while server.state().watches() > 0 {
-                clock::sleep(LOOK_AGAIN).await;
+                clock::sleep(POLL_INTERVAL).await;
             }
         };
         let patience = clock::after(patience + termination.watches);
         let serving = async {
             loop {
-                door.admit(listening.accept().await).await;
+                acceptor.admit(listening.accept().await).await;
             }
         };
         ctx.protected(async {
@@ -90,12 +95,12 @@ pub async fn run(ctx: LoopCtx, socket: Socket, tls: TlsAcceptor, server: Server)
         .await;
         tracing::info!(took = ?began.elapsed(), "refused: what was under way is done");
     }
-    // Whoever stands in the queue has been let in by the kernel; closing would throw them out.
-    let last = clock::after(QUEUE);
+    // Connections in the accept backlog are established; closing the socket now would reset them. They are accepted first.
+    let last = clock::after(BACKLOG_DRAIN_LIMIT);
     while !last.passed()
-        && let Ok(Ok(accepted)) = clock::timeout(LOOK_AGAIN, listening.accept()).await
+        && let Ok(Ok(accepted)) = clock::timeout(POLL_INTERVAL, listening.accept()).await
     {
-        door.admit(Ok(accepted)).await;
+        acceptor.admit(Ok(accepted)).await;
     }
     *socket.0.lock() = None;
     drop(listening);
@@ -106,42 +111,44 @@ pub async fn run(ctx: LoopCtx, socket: Socket, tls: TlsAcceptor, server: Server)
     Ok(())
 }
 
-/// The queue of a socket that closes is emptied for no longer than this …
-const QUEUE: Duration = Duration::from_millis(500);
-/// … and is empty when nobody came for so long. Watches that are left are looked at this often.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Time limit for emptying the accept backlog before the socket closes.
+const BACKLOG_DRAIN_LIMIT: Duration = Duration::from_millis(500);
+/// The backlog counts as empty when no connection arrives for this long. Also the interval at which remaining watches are counted.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Where connections come in.
-struct Door {
+/// Admits accepted connections within the limits, and serves each in a task of its own.
+struct Acceptor {
     ctx: LoopCtx,
     tls: TlsAcceptor,
     server: Server,
-    newcomers: Newcomers,
+    unauthenticated: UnauthenticatedConnections,
 }
 
-impl Door {
+impl Acceptor {
+    /// Serves an accepted connection, or closes it when a limit is reached.
     async fn admit(&self, accepted: std::io::Result<(TcpStream, SocketAddr)>) {
         match accepted {
             Ok((stream, from)) => {
-                // The open connections go on. The new one is closed at once, so that its client need not wait for a place.
+                // At the limit, open connections continue. The new one is closed at once, so that its client need not wait for a free place.
                 let (most, open) = (self.server.config().limits.connections, self.ctx.gate().inside());
                 if most > 0 && open >= most {
                     crate::metrics::connection_refused();
                     tracing::debug!(%from, open, "connection refused: there are as many as --max-connections allows");
                     return;
                 }
-                let Some(newcomer) = self.newcomers.enter(from.ip(), most) else {
+                let Some(unauthenticated) = self.unauthenticated.enter(from.ip(), most) else {
                     crate::metrics::connection_refused();
                     tracing::debug!(%from, "connection refused: too many from its address have not authenticated");
                     return;
                 };
                 let (tls, server, gate) = (self.tls.clone(), self.server.clone(), self.ctx.gate().clone());
-                // The gate is open as long as there is a door.
-                let _ =
-                    self.ctx.spawn("connection", async move { connection(&gate, stream, newcomer, tls, server).await });
+                // The gate is open as long as the acceptor exists.
+                let _ = self
+                    .ctx
+                    .spawn("connection", async move { connection(&gate, stream, unauthenticated, tls, server).await });
             }
             Err(error) => {
-                // Out of file descriptors, or a client that went away: neither is the listener's end.
+                // Out of file descriptors, or a client that disconnected: neither ends the listener.
                 tracing::warn!(%error, "connection not accepted");
                 clock::sleep(Duration::from_millis(20)).await;
             }
@@ -149,17 +156,24 @@ impl Door {
     }
 }
 
-async fn connection(gate: &Gate, stream: TcpStream, newcomer: Newcomer, tls: TlsAcceptor, server: Server) {
-    let newcomer = Arc::new(newcomer);
+/// Serves one connection: TLS handshake, then HTTP/2 or HTTP/1.1.
+async fn connection(
+    gate: &Gate,
+    stream: TcpStream,
+    unauthenticated: UnauthenticatedConnection,
+    tls: TlsAcceptor,
+    server: Server,
+) {
+    let unauthenticated = Arc::new(unauthenticated);
     let patience = server.config().request_timeout;
     let _ = stream.set_nodelay(true);
     let Ok(remote) = stream.peer_addr().map(Remote) else { return };
-    let shaken = tokio::select! {
+    let handshake = tokio::select! {
         biased;
-        shaken = clock::timeout(HANDSHAKE, tls.accept(stream)) => shaken,
-        () = last_moment(gate) => return,
+        handshake = clock::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)) => handshake,
+        () = first_request_overdue(gate) => return,
     };
-    let stream = match shaken {
+    let stream = match handshake {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "tls handshake failed"),
         Err(_) => return tracing::debug!("tls handshake took too long"),
@@ -167,26 +181,26 @@ async fn connection(gate: &Gate, stream: TcpStream, newcomer: Newcomer, tls: Tls
     let chain =
         stream.get_ref().1.peer_certificates().map(|chain| chain.iter().map(|c| c.clone().into_owned()).collect());
     let peer = chain.and_then(PeerCertificates::new).map(Arc::new);
-    // What was agreed on decides, not the first bytes: a client without ALPN speaks HTTP/1.1.
+    // The negotiated protocol decides, not the first bytes: a client without ALPN speaks HTTP/1.1.
     let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let signs = Arc::new(Signs::default());
-    let (seen, whose) = (Arc::clone(&signs), Arc::clone(&newcomer));
+    let signals = Arc::new(RequestSignals::default());
+    let (request_signals, connection_state) = (Arc::clone(&signals), Arc::clone(&unauthenticated));
     let service = service_fn(move |mut request: Request<Incoming>| {
-        seen.first.notify_one();
-        if multiplexed && (server.state().is_refusing() || strikes(server.config().goaway_chance)) {
-            seen.goaway.notify_one();
+        request_signals.first.notify_one();
+        if multiplexed && (server.state().is_refusing() || occurs(server.config().goaway_chance)) {
+            request_signals.goaway.notify_one();
         }
         let (server, peer) = (server.clone(), peer.clone());
         request.extensions_mut().insert(remote);
-        request.extensions_mut().insert(Arc::clone(&whose));
+        request.extensions_mut().insert(Arc::clone(&connection_state));
         async move { Ok::<_, std::convert::Infallible>(service::serve(&server, peer.as_deref(), request).await) }
     });
     if multiplexed {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
-            .keep_alive_interval(KEEP_ALIVE)
+            .max_concurrent_streams(MAX_STREAMS)
+            .keep_alive_interval(KEEP_ALIVE_INTERVAL)
             .initial_stream_window_size(1 << 20)
             .initial_connection_window_size(4 << 20);
         let connection = builder.serve_connection(TokioIo::new(Coalesce::new(stream)), service);
@@ -194,49 +208,49 @@ async fn connection(gate: &Gate, stream: TcpStream, newcomer: Newcomer, tls: Tls
             tokio::select! {
                 biased;
                 () = gate.cancelled() => {}
-                () = signs.goaway.notified() => {}
-                () = newcomer.overdue(Duration::ZERO) => {}
+                () = signals.goaway.notified() => {}
+                () = unauthenticated.overdue(Duration::ZERO) => {}
             }
         };
         tokio::select! {
             biased;
             () = drive(closing, connection, |connection| connection.graceful_shutdown()) => {}
-            // It was asked to go, and what it may have begun before has had its time.
-            () = newcomer.overdue(patience) => tracing::debug!("connection ended: nobody authenticated"),
+            // The client has got a GOAWAY, and the requests that it may have begun before have had their time.
+            () = unauthenticated.overdue(patience) => tracing::debug!("connection ended: no request was authenticated"),
         }
     } else {
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
+        builder.timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT);
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let closing = async {
             gate.cancelled().await;
-            // Also over when one has come long ago: the first sign stays until it is read.
-            let _ = clock::timeout(FIRST, signs.first.notified()).await;
+            // Returns at once if a request has come before: the notification is kept until it is awaited.
+            let _ = clock::timeout(FIRST_REQUEST_WAIT, signals.first.notified()).await;
         };
         drive(closing, connection, |connection| connection.graceful_shutdown()).await;
     }
 }
 
-/// The end of the patience with those who have not asked for anything yet.
-async fn last_moment(gate: &Gate) {
+/// Waits until a connection without a request must close: [`FIRST_REQUEST_WAIT`] after the gate is cancelled.
+async fn first_request_overdue(gate: &Gate) {
     gate.cancelled().await;
-    clock::sleep(FIRST).await;
+    clock::sleep(FIRST_REQUEST_WAIT).await;
 }
 
-/// What requests tell the driver of their connection.
+/// Signals from the requests of a connection to the driver of the connection.
 #[derive(Default)]
-struct Signs {
+struct RequestSignals {
     first: Notify,
     goaway: Notify,
 }
 
-/// Whether chance has it so.
-fn strikes(chance: f64) -> bool {
+/// Draws a random number and returns whether an event with the probability `chance` occurs.
+fn occurs(chance: f64) -> bool {
     const STEPS: u32 = 1 << 24;
     chance > 0.0 && (rng::below(STEPS.into()) as f64) < chance * f64::from(STEPS)
 }
 
-/// Drives a connection to its end, which `close` begins after `closing`. Streams that are open then run on.
+/// Drives a connection to its end. After `closing` resolves, `close` begins the shutdown of the connection; its open streams still run to their end.
 async fn drive<C>(closing: impl Future<Output = ()>, connection: C, close: impl FnOnce(Pin<&mut C>))
 where
     C: Future<Output = hyper::Result<()>>,

@@ -1,4 +1,4 @@
-//! Query parameters as the options of verbs.
+//! Converts query parameters into the options of verbs.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use oarlock_seeded_bug::seeded_bug;
 
 use super::request_info::{flag, pairs};
 
-/// A query string, read.
+/// A decoded query string.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pairs: Vec<(Str, Str)>,
@@ -26,30 +26,30 @@ impl Query {
         Self { pairs: pairs(query).collect() }
     }
 
-    /// The first value of a parameter; absent reads as empty.
+    /// Returns the first value of a parameter; an empty string when the parameter is absent.
     #[must_use]
     pub fn get(&self, name: &str) -> &str {
         self.pairs.iter().find(|(k, _)| k == name).map_or("", |(_, v)| v.as_str())
     }
 
-    /// Whether the parameter is there.
+    /// Whether the query has the parameter.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.pairs.iter().any(|(k, _)| k == name)
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.pairs.iter().filter(move |(k, _)| k == name).map(|(_, v)| v.as_str())
     }
 
-    /// A boolean parameter.
+    /// Returns the value of a boolean parameter.
     #[must_use]
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.pairs.iter().find(|(k, _)| k == name).map(|(_, v)| flag(v))
     }
 
-    /// `resourceVersion`; the error is upstream's text about one that is no number, which each verb wraps in its own way.
+    /// Parses `resourceVersion`. The error is upstream's text about an invalid number, which each verb wraps in its own way.
     fn revision(&self) -> Result<Option<Revision>, FieldError> {
         let text = self.get("resourceVersion");
         if text.is_empty() {
@@ -73,18 +73,18 @@ fn integer(text: &str) -> Result<i64, Status> {
     text.parse().map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax")))
 }
 
-/// Options of a get.
+/// Parses the options of a get.
 ///
 /// # Errors
-/// 500, as upstream has it, for a bad resourceVersion.
+/// 500, as upstream answers, for an invalid resourceVersion.
 pub fn get(query: &Query) -> Result<GetOptions, Status> {
     Ok(GetOptions { resource_version: query.revision().map_err(Status::unexpected)? })
 }
 
-/// Options of a list or watch.
+/// Parses the options of a list or watch.
 ///
 /// # Errors
-/// 400 for selectors and numbers that do not parse, 422 for combinations that are forbidden, 500 (as upstream has it) for a watch from a bad
+/// 400 for selectors and numbers that do not parse, 422 for forbidden combinations, 500 (as upstream answers) for a watch from an invalid
 /// resourceVersion.
 pub fn list(query: &Query, watch: bool) -> Result<ListOptions, Status> {
     let label_selector =
@@ -122,7 +122,7 @@ pub fn list(query: &Query, watch: bool) -> Result<ListOptions, Status> {
 /// Narrows a list or watch to the object that its URL or selector names, because the request has been authorized for that object only.
 ///
 /// # Errors
-/// 400 where a field selector names another object, or none.
+/// 400 when a field selector names another object, or none.
 pub fn narrow(mut options: ListOptions, name: &str) -> Result<ListOptions, Status> {
     const NAME: &str = "metadata.name";
     if name.is_empty() || seeded_bug!("watch_path_forgets_its_name") {
@@ -194,10 +194,10 @@ fn version_match(query: &Query, watch: bool, initial: Option<bool>) -> Result<Op
     })
 }
 
-/// Options of a create, update or patch; `kind` names them in errors.
+/// Parses the options of a create, update or patch; `kind` names them in errors.
 ///
 /// # Errors
-/// 422 for unknown words and for `force` where it does not belong.
+/// 422 for unknown values, and for `force` on another request than an apply.
 pub fn write(query: &Query, kind: &str, apply: bool) -> Result<WriteOptions, Status> {
     let mut errors = ErrorList::default();
     let dry_run = dry_run(query.all("dryRun"), &mut errors);
@@ -240,14 +240,14 @@ pub fn write(query: &Query, kind: &str, apply: bool) -> Result<WriteOptions, Sta
     })
 }
 
-/// Options of a deletion: those of the body, or of the query where there is no body. As upstream, the query is not read beside a body.
+/// Parses the options of a deletion: those of the body, or of the query if there is no body. As upstream, the query is ignored when there is a body.
 ///
 /// # Errors
-/// 422 for policies that do not exist or exclude one another.
+/// 422 for unknown policies and policies that exclude one another.
 pub fn delete(query: &Query, body: Option<&Obj>) -> Result<DeleteOptions, Status> {
     let asked = match body {
-        Some(body) => Deletion::of_body(body)?,
-        None => Deletion::of_query(query)?,
+        Some(body) => RawDeleteOptions::of_body(body)?,
+        None => RawDeleteOptions::of_query(query)?,
     };
     let mut errors = ErrorList::default();
     let policy = asked.policy.as_deref();
@@ -277,9 +277,9 @@ pub fn delete(query: &Query, body: Option<&Obj>) -> Result<DeleteOptions, Status
     })
 }
 
-/// Options of a deletion as they were sent.
+/// The options of a deletion as the client sent them.
 #[derive(Default)]
-struct Deletion {
+struct RawDeleteOptions {
     grace: Option<i64>,
     policy: Option<String>,
     orphan: Option<bool>,
@@ -288,7 +288,7 @@ struct Deletion {
     resource_version: Option<Revision>,
 }
 
-impl Deletion {
+impl RawDeleteOptions {
     fn of_body(body: &Obj) -> Result<Self, Status> {
         let Some(view) = body.view::<View<'_>>() else { return Err(Status::internal_error("no DeleteOptions")) };
         let preconditions = view.preconditions();
@@ -299,12 +299,12 @@ impl Deletion {
             orphan: view.orphan_dependents(),
             dry_run: view.dry_run().iter().map(str::to_owned).collect(),
             uid: preconditions.and_then(|p| p.uid()).map(Str::new),
-            // A text that is no revision becomes one that no object has, so that the precondition fails.
+            // An invalid revision becomes one that no object has, so that the precondition fails.
             resource_version: revision.map(|r| Revision(r.parse().unwrap_or(u64::MAX))),
         })
     }
 
-    /// Preconditions can be stated in a body only: there is no query parameter for them.
+    /// Reads the options from a query. Preconditions have no query parameter; only a body can state them.
     fn of_query(query: &Query) -> Result<Self, Status> {
         Ok(Self {
             grace: query.has("gracePeriodSeconds").then(|| integer(query.get("gracePeriodSeconds"))).transpose()?,
@@ -319,7 +319,7 @@ impl Deletion {
 fn dry_run<'a>(asked: impl Iterator<Item = &'a str>, errors: &mut ErrorList) -> bool {
     let asked: Vec<&str> = asked.collect();
     if asked.iter().any(|value| *value != "All") {
-        // Upstream shows the whole list, whichever value is wrong.
+        // Upstream's error shows the whole list, whichever value is wrong.
         let all: Vec<_> = asked.iter().map(|value| format!("{value:?}")).collect();
         let shown = format!("[{}]", all.join(","));
         errors.push(FieldError::not_supported(&Path::new("dryRun"), oarlock_meta::field::Raw(&shown), &["All"]));
@@ -391,7 +391,7 @@ mod tests {
         let path = "/api/v1/watch/namespaces/t/secrets/one";
         let narrowed = options("", path).unwrap();
         assert_eq!(narrowed.field_selector, FieldSelector::equal("metadata.name", "one"));
-        // What is narrowed more than that stays so.
+        // Further requirements of the selector are kept.
         let narrowed = options("fieldSelector=metadata.name%3Done,type%3DOpaque", path).unwrap();
         assert_eq!(narrowed.field_selector.requirements().len(), 2);
         for other in ["metadata.name%3Dtwo", "metadata.name!%3Done", "type%3DOpaque"] {

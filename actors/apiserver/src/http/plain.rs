@@ -1,4 +1,4 @@
-//! Paths that are no resource: health, version, discovery, OpenAPI, metrics, token keys.
+//! Answers paths that are not resources: health, version, discovery, OpenAPI, metrics, token keys.
 
 use std::sync::LazyLock;
 
@@ -19,10 +19,10 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 static AGGREGATED_CORE: LazyLock<Document> = LazyLock::new(|| Document::new(&discovery::aggregated(true)));
 static AGGREGATED_GROUPS: LazyLock<Document> = LazyLock::new(|| Document::new(&discovery::aggregated(false)));
 
-/// Answers a plain path.
+/// Answers a path that is not a resource.
 ///
 /// # Errors
-/// 404 for a path that is none.
+/// 404 for an unknown path.
 pub fn answer(
     server: &Server,
     path: &str,
@@ -31,8 +31,8 @@ pub fn answer(
     accept: Option<&str>,
 ) -> Result<Response<Body>, Status> {
     let query = Query::new(query);
-    // Paths that upstream serves with its router take one method and certain media types, and ignore slashes at their end. The handlers of other paths check
-    // none of these.
+    // Paths that upstream serves with its router accept one method and certain media types, and ignore trailing slashes. The handlers of other paths
+    // check none of these.
     let routed = ["/api", "/apis", "/version", "/openid", "/.well-known"].iter().any(|root| below(path, root));
     let path = if routed { path.trim_end_matches('/') } else { path };
     let segments: Vec<&str> = path.split('/').skip(1).collect();
@@ -81,7 +81,7 @@ pub fn answer(
     }
 }
 
-/// The checks that upstream's router makes for a path that it serves: first the method, then the media types that the client accepts.
+/// Makes the checks of upstream's router: first the method, then the media types that the client accepts.
 fn route(segments: &[&str], request: &Request<Incoming>, accept: Option<&str>) -> Result<(), Status> {
     let discovery = match segments {
         ["api" | "apis"] | ["api", "v1"] => true,
@@ -116,7 +116,7 @@ fn wants_aggregated(accept: Option<&str>) -> bool {
         })
 }
 
-/// A document with an entity tag: 304 when the client has it.
+/// Answers with a document and its entity tag, or with 304 when the client has the document already.
 #[must_use]
 pub fn document(document: &Document, content_type: &'static str, request: &Request<Incoming>) -> Response<Body> {
     let known = request
@@ -142,7 +142,7 @@ fn found(group: &str, body: Option<serde_json::Value>) -> Result<Response<Body>,
     body.map_or_else(|| not_served(group), |body| Ok(json(body.to_string())))
 }
 
-/// The answer to a path below a group: a group that is served says so in a Status, for another one nobody is there to speak.
+/// Answers a path below `/apis` that does not exist: a Status when the group is served, otherwise the text of upstream's mux.
 ///
 /// # Errors
 /// 404.

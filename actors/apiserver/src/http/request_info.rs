@@ -1,4 +1,4 @@
-//! What a request is about, read from method, path and query alone (upstream: `RequestInfoFactory`).
+//! Parses what a request is about from its method, path and query alone (upstream: `RequestInfoFactory`).
 
 use oarlock_apis::rules::formats;
 use oarlock_meta::FieldSelector;
@@ -7,19 +7,19 @@ use oarlock_schema::Str;
 /// Whether a path has empty segments. No route has any; slashes at the end of a path are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Slashes {
-    /// One slash between two segments.
+    /// No empty segment.
     #[default]
     Single,
-    /// Two in a row, or more, between two segments.
+    /// Two or more slashes in a row between two segments.
     Doubled,
-    /// Two in a row, or more, in front of the first segment.
+    /// Two or more slashes in a row before the first segment.
     Leading,
 }
 
-/// A parsed request line.
+/// The parsed request line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RequestInfo {
-    /// The path names a resource (`/api/v1/...`, `/apis/<group>/<version>/...`).
+    /// Whether the path names a resource (`/api/v1/...`, `/apis/<group>/<version>/...`).
     pub resource_request: bool,
     /// Request verb (`get`, `list`, `watch`, `create`, …) or, for other paths, the lower-case method.
     pub verb: &'static str,
@@ -33,22 +33,22 @@ pub struct RequestInfo {
     pub resource: Str,
     /// Subresource, empty if none.
     pub subresource: Str,
-    /// Object name, empty for collections: from the path, or from a list's or watch's field selector that requires one `metadata.name`.
+    /// Object name, empty for collections: from the path, or from the field selector of a list or watch that requires one `metadata.name`.
     pub name: Str,
-    /// Path segments behind the subresource (proxy paths).
+    /// Path segments after the subresource (proxy paths).
     pub rest: Str,
-    /// The path is one of the old `/watch/` paths.
+    /// Whether the path is one of the old `/watch/` paths.
     pub watch_path: bool,
-    /// The path has a namespace in front of the resource (`/namespaces/<namespace>/<resource>`). False for `/namespaces/<name>`, the path of a Namespace
-    /// itself.
+    /// Whether the path has a namespace before the resource (`/namespaces/<namespace>/<resource>`). False for `/namespaces/<name>`, the path of a
+    /// Namespace itself.
     pub scoped: bool,
     /// Whether the path has empty segments.
     pub slashes: Slashes,
-    /// The decoded path of a request that is about no resource.
+    /// The decoded path of a request that is not about a resource.
     pub path: Str,
 }
 
-/// Why a path cannot be one.
+/// The reason why a path cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PathError {
     /// The path is not valid percent-encoding or UTF-8.
@@ -61,7 +61,7 @@ pub enum PathError {
 /// [`PathError::Encoding`] when the path does not decode.
 pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestInfo, PathError> {
     let mut info = RequestInfo { verb: method_verb(method), ..RequestInfo::default() };
-    // As in upstream's server an encoded slash is a slash, and nothing between two slashes is an empty segment.
+    // As in upstream's server, an encoded slash counts as a slash, and a segment is empty if nothing is between two slashes.
     let decoded = if path.contains('%') { Some(decode(path)?) } else { None };
     let path = decoded.as_deref().unwrap_or(path);
     info.slashes = slashes(path);
@@ -84,7 +84,7 @@ pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestIn
         parts.pop_front();
     }
     if parts.front().is_some_and(|s| s == "namespaces") && parts.len() > 1 {
-        // `namespaces/x` is the object x; with a resource behind it that is no subresource of namespaces it is a scope.
+        // `namespaces/x` is the object x. If a resource follows that is not a subresource of namespaces, x is the scope of that resource.
         info.scoped = parts.get(2).is_some_and(|s| !matches!(s.as_str(), "status" | "finalize"));
         info.namespace = parts.get(1).cloned().unwrap_or_default();
         if info.scoped {
@@ -97,8 +97,8 @@ pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestIn
     info.subresource = parts.pop_front().unwrap_or_default();
     info.rest = parts.into_iter().collect::<Vec<_>>().join("/").into();
     info.verb = resource_verb(method, &info.name, query, info.watch_path);
-    // Only lists and watches are narrowed by a selector: the deletion of a collection is always authorized as one of the whole collection, and the old watch
-    // paths have the name in the path.
+    // A selector narrows only lists and watches. The deletion of a collection is always authorized for the whole collection, and the old watch paths
+    // have the name in the path.
     if matches!(info.verb, "list" | "watch") && !info.watch_path && info.name.is_empty() {
         info.name = single_name(query).unwrap_or_default();
     }
@@ -149,13 +149,13 @@ fn wants_watch(query: &str) -> bool {
     pairs(query).find(|(k, _)| k == "watch").is_some_and(|(_, v)| flag(&v))
 }
 
-/// A boolean as Go's query conversion reads it: everything but `false` and `0` is true.
+/// Parses a boolean as Go's query conversion does: everything but `false` and `0` is true.
 pub fn flag(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
-/// The object that `fieldSelector=metadata.name=<name>` narrows a collection to. The selector is parsed with the parser that the verb uses, so that the
-/// object which is authorized is the one which is served.
+/// Returns the object to which `fieldSelector=metadata.name=<name>` narrows a collection. This uses the same selector parser as the verb, so that the
+/// authorized object is the served one.
 fn single_name(query: &str) -> Option<Str> {
     let text = pairs(query).find(|(k, _)| k == "fieldSelector")?.1;
     let selector = FieldSelector::parse(&text).ok()?;
@@ -163,7 +163,7 @@ fn single_name(query: &str) -> Option<Str> {
     formats::path_segment(name).is_empty().then(|| Str::new(name))
 }
 
-/// Decoded key-value pairs of a query string; pairs that do not decode are left out.
+/// Decodes the key-value pairs of a query string; pairs that do not decode are skipped.
 pub fn pairs(query: &str) -> impl Iterator<Item = (Str, Str)> + '_ {
     query.split('&').filter(|p| !p.is_empty()).filter_map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -336,7 +336,7 @@ mod tests {
                 delete(&query, None).err(),
             ];
             for status in refusals.into_iter().flatten() {
-                // Upstream's own fault, it says, when a revision is no number.
+                // Upstream answers 500 when a revision is not a number.
                 let revision = status.message.starts_with("resourceVersion: Invalid value");
                 assert!(matches!(status.code, 400 | 422) || revision, "{status:?} for {text}");
             }

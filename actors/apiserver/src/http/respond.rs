@@ -1,4 +1,4 @@
-//! Answers: replies and failures in the form that the client asked for.
+//! Encodes replies and failures in the form that the client asked for.
 
 mod payload;
 
@@ -15,8 +15,8 @@ use super::accept::{Format, Representation, Transform, Wanted};
 use crate::target::Target;
 use payload::Payload;
 
-/// A failure as an answer, in the encoding that was asked for. A client that takes none of them (one that wants tables alone) gets it in
-/// readable JSON.
+/// Answers with a Status in the encoding that the client asked for. A client that accepts no such encoding (only Tables, for example) gets readable
+/// JSON.
 #[must_use]
 pub fn status(status: &Status, accept: Option<&str>) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -33,7 +33,7 @@ pub fn status(status: &Status, accept: Option<&str>) -> Response<Body> {
     response
 }
 
-/// A Status in an encoding, on a line of its own.
+/// Encodes a Status, followed by a line break in JSON.
 fn status_bytes(status: &Status, format: Format) -> Bytes {
     let mut body = status.to_json();
     let obj = match format {
@@ -49,7 +49,7 @@ fn status_bytes(status: &Status, format: Format) -> Bytes {
     }
 }
 
-/// Whether a reply is expensive to encode: a large list whose objects must be decoded one by one. A list in JSON is put together from stored bytes.
+/// Whether a reply is expensive to encode: a large list whose objects must be decoded one by one. A JSON list is joined from stored bytes.
 pub(super) fn is_large(reply: &Reply, wanted: &Wanted) -> bool {
     const BYTES: usize = 1 << 20;
     let Reply::List(list) = reply else { return false };
@@ -57,10 +57,10 @@ pub(super) fn is_large(reply: &Reply, wanted: &Wanted) -> bool {
     !asis && list.items.iter().map(|object| object.bytes.len()).sum::<usize>() > BYTES
 }
 
-/// A reply as an answer.
+/// Encodes a reply.
 ///
 /// # Errors
-/// 406 when the form cannot be given, 500 when stored bytes do not decode.
+/// 406 when the requested form is not available, 500 when stored bytes do not decode.
 pub fn reply(reply: Reply, target: &Target<'_>, wanted: &Wanted) -> Result<Response<Body>, Status> {
     let code = match &reply {
         Reply::Object { created: true, .. } => StatusCode::CREATED,
@@ -89,7 +89,7 @@ pub fn reply(reply: Reply, target: &Target<'_>, wanted: &Wanted) -> Result<Respo
         }
     };
     let bytes = match (format, wanted.pretty) {
-        // Readable answers have no line break at the end.
+        // Readable JSON ends without a line break.
         (Format::Json, true) => Bytes::from(json::pretty(bytes.trim_ascii_end())),
         (Format::Json, false) => line(bytes),
         _ => bytes,
@@ -110,7 +110,8 @@ fn answer(code: StatusCode, format: Format, payload: Payload) -> Response<Body> 
     response
 }
 
-/// Upstream's 406 for a list where one object's metadata is asked for, or the other way round. It names its internal Go type.
+/// Returns upstream's 406 for a request of one object's metadata where the answer is a list, or the reverse. The text names upstream's internal Go
+/// type.
 fn mismatch(what: &str, target: &Target<'_>, suffix: &str) -> Status {
     let resource = target.resource();
     let package = match resource.group {
@@ -123,7 +124,7 @@ fn mismatch(what: &str, target: &Target<'_>, suffix: &str) -> Status {
     status
 }
 
-/// One object in an encoding.
+/// Encodes one object.
 ///
 /// # Errors
 /// 500 when its bytes do not decode.
@@ -134,7 +135,7 @@ pub fn object_bytes(object: &Object, format: Format) -> Result<Bytes, Status> {
     })
 }
 
-/// Any object in an encoding; JSON without a line break.
+/// Encodes any object; JSON without a line break.
 #[must_use]
 pub fn encode(obj: &Obj, format: Format) -> Bytes {
     Bytes::from(match format {
@@ -144,10 +145,10 @@ pub fn encode(obj: &Obj, format: Format) -> Bytes {
     })
 }
 
-/// An object's metadata in an encoding; JSON without a line break.
+/// Encodes an object's metadata; JSON without a line break.
 ///
 /// # Errors
-/// 500 when its bytes are no object.
+/// 500 when the bytes are not an object.
 pub fn metadata(object: &Object, form: Representation) -> Result<Bytes, Status> {
     if form.format == Format::Json {
         return partial::metadata_json(&object.bytes, form.version).map(Bytes::from).ok_or_else(no_object);
@@ -213,7 +214,7 @@ fn list_obj(mut obj: Obj, list: &List, items: Vec<Struct>) -> Obj {
     obj
 }
 
-/// Go leaves kind and apiVersion out of the items of typed lists.
+/// Removes kind and apiVersion from an item of a typed list, as Go does.
 fn untyped(obj: Obj) -> Struct {
     let mut root = obj.into_root();
     root.remove_name("kind");
@@ -221,7 +222,7 @@ fn untyped(obj: Obj) -> Struct {
     root
 }
 
-/// The beginning of a list: kind, version, metadata.
+/// Returns the beginning of a list in JSON: kind, version, metadata.
 pub fn head(kind: &str, version: &str, list: &List) -> String {
     use std::fmt::Write as _;
     let mut head = format!(
@@ -239,7 +240,7 @@ pub fn head(kind: &str, version: &str, list: &List) -> String {
     head
 }
 
-/// A JSON list is the items' bytes side by side; nothing is decoded, and the whole is never built.
+/// Builds a JSON list as a body of the items' stored bytes; nothing is decoded, and the whole list is never in memory.
 fn json_list(list: &List, resource: &Resource, gzip: bool) -> Payload {
     let version = resource.group_version();
     let prefix = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{version}\",", resource.kind);

@@ -1,5 +1,7 @@
-//! Whether a request has a route. Upstream's router asks in turn for the path, the method, the type of a patch and what the client accepts,
-//! and refuses in words of its own, before any handler sees the request.
+//! Checks whether a request has a route.
+//!
+//! Upstream's router checks in turn the path, the method, the media type of a patch, and what the client accepts. Its refusals have texts of their
+//! own and come before any handler sees the request.
 
 use http::{HeaderMap, Method, header};
 use oarlock_meta::Status;
@@ -9,16 +11,16 @@ use oarlock_seeded_bug::seeded_bug;
 use super::request_info::{RequestInfo, Slashes};
 use crate::streaming::is_streaming;
 
-/// The types of patches.
+/// Media types of patches.
 const PATCHES: [&str; 4] = [
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 ];
-/// What an answer with an object can be.
+/// Media types of an answer with an object.
 pub(super) const OBJECTS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-/// What a list or a watch can be.
+/// Media types of a list or watch.
 const STREAMS: [&str; 5] = [
     "application/json",
     "application/yaml",
@@ -26,18 +28,18 @@ const STREAMS: [&str; 5] = [
     "application/json;stream=watch",
     "application/vnd.kubernetes.protobuf;stream=watch",
 ];
-/// What a log can be.
+/// Media types of a log.
 const LOGS: [&str; 4] = ["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// Methods that a proxy passes on.
+/// Methods that a proxy subresource forwards.
 const PROXIED: &[Method] =
     &[Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
-/// Methods that can ask for an upgrade.
+/// Methods that may ask for an upgrade.
 const UPGRADED: &[Method] = &[Method::GET, Method::POST];
 
 type Routes = &'static [(&'static str, Method)];
 
-/// Which method serves which verb, by the form of the path.
+/// The verbs of a path form, each with its method.
 const COLLECTION: Routes =
     &[("list", Method::GET), ("watch", Method::GET), ("create", Method::POST), ("deletecollection", Method::DELETE)];
 const ALL_NAMESPACES: Routes = &[("list", Method::GET), ("watch", Method::GET)];
@@ -52,7 +54,7 @@ const SUBRESOURCE: Routes = &[
     ("delete", Method::DELETE),
 ];
 
-/// Checks a request for a known resource. Subresources that connect to a node answer in any form.
+/// Checks a request for a known resource. Subresources that connect to a node answer in any media type.
 ///
 /// # Errors
 /// 404, 405, 406 and 415.
@@ -89,10 +91,10 @@ pub(super) fn check(
     }
 }
 
-/// Whether the client accepts one of the media types that the answer can have.
+/// Checks that the client accepts one of the media types of the answer.
 ///
 /// # Errors
-/// 406 in the router's words.
+/// 406 with the router's text.
 pub(super) fn acceptable(headers: &HeaderMap, answers: &[&str]) -> Result<(), Status> {
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
     if accept.is_empty() || names_one_of(accept, answers) {
@@ -105,7 +107,7 @@ fn unacceptable(code: u16, words: &str, answers: &[&str]) -> Status {
     Status::not_routed(code, &format!("{code}: {words}\n\nAvailable representations: {}", answers.join(", ")))
 }
 
-/// Checks a request for a subresource that connects to something: proxies take paths below them, the others are upgraded.
+/// Checks a request for a subresource that opens a connection: proxies allow paths below them, the others are upgraded.
 fn connects(method: &Method, info: &RequestInfo) -> Result<(), Status> {
     let proxy = info.subresource == "proxy";
     if !proxy && !info.rest.is_empty() {
@@ -117,21 +119,21 @@ fn connects(method: &Method, info: &RequestInfo) -> Result<(), Status> {
     Ok(())
 }
 
-/// 405 in the router's words.
+/// Returns a 405 with the router's text.
 pub(super) fn method_not_allowed() -> Status {
     Status::not_routed(405, "")
 }
 
-/// The routes of a path and the verbs there are; `None` for one with routes of its own kind.
+/// Returns the routes of a path and the verbs of its resource; `None` for a subresource with routes of its own.
 fn routes(row: &'static Resource, info: &RequestInfo) -> Result<Option<(Routes, &'static [&'static str])>, Status> {
     let missing = Err(Status::not_found_path());
     let everywhere = row.namespaced && info.namespace.is_empty();
-    // Empty segments are allowed in the part of a path that is passed on to a proxied server, and nowhere else.
+    // Empty segments are allowed only in the part of a path that is forwarded to a proxied server.
     let proxied = info.subresource == "proxy" && !info.name.is_empty() && !(info.scoped && info.namespace.is_empty());
     if info.slashes != Slashes::Single && !(proxied && info.slashes == Slashes::Doubled) {
         return missing;
     }
-    // A cluster-scoped kind has no path below a namespace: such a request would be authorized in the namespace and act on the whole cluster.
+    // A cluster-scoped kind has no path below a namespace: such a request would be authorized in the namespace but would act on the whole cluster.
     let may_be_scoped = row.namespaced || (row.plural == "namespaces" && seeded_bug!("namespace_in_a_namespace"));
     if info.scoped && !may_be_scoped {
         return missing;
@@ -159,7 +161,7 @@ fn routes(row: &'static Resource, info: &RequestInfo) -> Result<Option<(Routes, 
     }
 }
 
-/// Whether a header names one of these types, or any type; parameters and qualities are not looked at here.
+/// Whether a header names one of these media types, or any type; parameters and qualities are ignored.
 fn names_one_of(header: &str, types: &[&str]) -> bool {
     header.split(',').any(|clause| {
         let name = clause.split(';').next().unwrap_or("").trim();

@@ -1,4 +1,4 @@
-//! One request: who, what, may they; then a call or a plain answer.
+//! Serves one HTTP request: authenticates and authorizes the client, then executes a call or answers a path that is not a resource.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use oarlock_schema::{Str, resource};
 
 use super::accept::Wanted;
 use super::initial::Initial;
-use super::newcomers::Newcomer;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo, Slashes};
+use super::unauthenticated::UnauthenticatedConnection;
 use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream, text};
 use crate::caller::Caller;
 use crate::server::Server;
@@ -29,7 +29,7 @@ use crate::{inflight, large};
 pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request: Request<Incoming>) -> Response<Body> {
     let accept = request.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).map(str::to_owned);
     if server.state().is_refusing() && !is_exempt(&request) {
-        return going();
+        return shutting_down();
     }
     let uri = request.uri();
     let read = request_info::parse(request.method(), uri.path(), uri.query().unwrap_or(""))
@@ -39,7 +39,7 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
         Ok(read) => read,
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
-    // Only who waits for them needs them counted.
+    // The shutdown waits only for requests that end by themselves, so only these are counted.
     let ends = info.verb != "watch" && !crate::streaming::is_streaming(&info.subresource) && !is_exempt(&request);
     let _counted = (ends && server.config().termination.send_retry_after).then(|| server.state().request());
     let (user, warning) = match authenticate(server, peer, request.headers()) {
@@ -47,15 +47,15 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
     if user.name != ANONYMOUS
-        && let Some(newcomer) = request.extensions().get::<Arc<Newcomer>>()
+        && let Some(connection) = request.extensions().get::<Arc<UnauthenticatedConnection>>()
     {
-        newcomer.known();
+        connection.mark_authenticated();
     }
     let fence = match claim(request.headers()) {
         Ok(fence) => fence,
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
-    // Whoever is behind a proxy must not see these.
+    // Credentials must not reach a backend behind a proxy.
     server.authenticators().clear(request.headers_mut());
     impersonation::clear(request.headers_mut());
     let agent = request.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
@@ -68,7 +68,7 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
     let mut response = match handle(server, &caller, &info, request, accept.as_deref()).await {
         Ok(response) => response,
         Err(Refused::Status(status)) => respond::status(&status, accept.as_deref()),
-        Err(Refused::Full) => inflight::refusal(),
+        Err(Refused::LimitReached) => inflight::refusal(),
     };
     for text in caller.take_warnings() {
         if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {}", oarlock_meta::quote::quote(&text))) {
@@ -79,7 +79,8 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
     response
 }
 
-/// What a server that ends still answers: those who look at it, and its own kind (upstream: `isRequestExemptFromRetryAfter`).
+/// Whether a server that is shutting down still serves the request: health checks, metrics, and calls with the user agent of an API server
+/// (upstream: `isRequestExemptFromRetryAfter`).
 fn is_exempt(request: &Request<Incoming>) -> bool {
     let path = request.uri().path();
     let agent = request.headers().get(header::USER_AGENT).map_or(&b""[..], |agent| agent.as_bytes());
@@ -87,12 +88,12 @@ fn is_exempt(request: &Request<Incoming>) -> bool {
         || agent.starts_with(b"kube-apiserver/")
 }
 
-/// Why a request is not served.
+/// The reason why a request is not served.
 enum Refused {
-    /// For what it is.
+    /// The request itself failed.
     Status(Status),
-    /// For how many there are.
-    Full,
+    /// Too many requests are in flight.
+    LimitReached,
 }
 
 impl From<Status> for Refused {
@@ -101,20 +102,20 @@ impl From<Status> for Refused {
     }
 }
 
-impl From<inflight::Full> for Refused {
-    fn from(_: inflight::Full) -> Self {
-        Self::Full
+impl From<inflight::LimitReached> for Refused {
+    fn from(_: inflight::LimitReached) -> Self {
+        Self::LimitReached
     }
 }
 
-/// Whether a path that is no resource counts against the limits of requests under way: not probes, which must be answered whatever else goes on.
-/// Nothing that a client merely says of itself counts here.
+/// Whether a path that is not a resource counts against the limits on requests in flight. Probes do not: they must be answered under any load. No
+/// header that a client could forge decides this.
 fn counts(path: &str) -> bool {
     !["/readyz", "/livez", "/healthz"].contains(&path)
 }
 
-/// Upstream's answer of a server that ends, in its words.
-fn going() -> Response<Body> {
+/// Returns the answer of a server that is shutting down, with upstream's text.
+fn shutting_down() -> Response<Body> {
     let words = "The apiserver is shutting down, please try again later.\n";
     let mut response = text::reply(StatusCode::TOO_MANY_REQUESTS, "text/plain; charset=utf-8", words);
     let headers = response.headers_mut();
@@ -123,32 +124,38 @@ fn going() -> Response<Body> {
     response
 }
 
-type Known = (Arc<UserInfo>, Option<String>);
+/// The user of a request after impersonation, and a warning about the credential.
+type AuthenticatedUser = (Arc<UserInfo>, Option<String>);
 
-fn authenticate(server: &Server, peer: Option<&PeerCertificates>, headers: &HeaderMap) -> Result<Known, Status> {
+/// Determines the user of a request from its certificate and headers, and applies impersonation.
+fn authenticate(
+    server: &Server,
+    peer: Option<&PeerCertificates>,
+    headers: &HeaderMap,
+) -> Result<AuthenticatedUser, Status> {
     let now = clock::wall().as_second();
     let known = server.authenticators().authenticate(peer, headers, now).map_err(|refused| {
         tracing::debug!(reasons = ?refused.reasons, "unable to authenticate the request");
         Status::unauthorized("Unauthorized")
     })?;
-    let Some(wish) = impersonation::requested(headers)? else {
+    let Some(impersonated) = impersonation::requested(headers)? else {
         return Ok((known.user, known.warning.map(str::to_owned)));
     };
-    for check in &wish.checks {
+    for check in &impersonated.checks {
         server.authorize(&check.attributes(&known.user))?;
     }
-    Ok((Arc::new(wish.user), known.warning.map(str::to_owned)))
+    Ok((Arc::new(impersonated.user), known.warning.map(str::to_owned)))
 }
 
-/// The claim under which the request writes.
+/// Parses the claim under which the request writes.
 fn claim(headers: &HeaderMap) -> Result<Option<Fence>, Status> {
     let Some(value) = headers.get(fence::HEADER) else { return Ok(None) };
     let parsed = value.to_str().ok().and_then(|text| text.parse().ok()).ok_or(fence::Malformed);
     parsed.map(Some).map_err(|why| Status::bad_request(format!("invalid header {}: {why}", fence::HEADER)))
 }
 
-/// How long the request may take: what it asks for with `timeout`, but no longer than the server allows. Watches and streams take as long as
-/// they take.
+/// Returns the time limit of a request: its `timeout` parameter, bounded by the server's limit. The parameter is ignored for watches
+/// and streams, which outlast the limit.
 fn time_limit(server: &Server, info: &RequestInfo, query: &str) -> Result<Duration, Status> {
     let most = server.config().request_timeout;
     if !query.contains("timeout=") || info.verb == "watch" || crate::streaming::is_streaming(&info.subresource) {
@@ -163,6 +170,7 @@ fn time_limit(server: &Server, info: &RequestInfo, query: &str) -> Result<Durati
     Ok(asked.to_std().filter(|asked| !asked.is_zero()).map_or(most, |asked| asked.min(most)))
 }
 
+/// Serves the request of an authenticated user.
 async fn handle(
     server: &Server,
     caller: &Arc<Caller>,
@@ -182,6 +190,7 @@ async fn handle(
     Ok(plain::answer(server, &info.path, &query, &request, accept)?)
 }
 
+/// Serves a request for a resource: checks authorization and route, then executes the call.
 async fn on_resource(
     server: &Server,
     caller: &Arc<Caller>,
@@ -190,7 +199,7 @@ async fn on_resource(
     query: &str,
 ) -> Result<Response<Body>, Refused> {
     let streams = crate::streaming::is_streaming(&info.subresource);
-    // What takes long by nature does not count, and what has a body counts when that is there.
+    // Long-running requests take no seat, and a request with a body takes its seat when the body has arrived.
     let reads = matches!(info.verb, "get" | "list") && !streams;
     let early = reads.then(|| server.inflight().enter(&caller.user, info)).transpose()?;
     authorize(server, caller, info, query)?;
@@ -208,13 +217,13 @@ async fn on_resource(
     let target = Target::new(row, &info.subresource, namespace, name);
     deprecated::warn(caller, row);
     if streams {
-        // It is several times the size of everything else, and every request would have room for it.
+        // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
         return Ok(Box::pin(crate::streaming::serve(server, caller, &target, info, &query, request)).await?);
     }
     if info.verb == "watch" {
         let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, true)?;
         let options = options::narrow(options::list(&query, true)?, &info.name)?;
-        // Until what is there at its start has been sent it is a list.
+        // A watch counts as a list until its initial events have been sent.
         let seat = server.inflight().enter(&caller.user, info)?;
         let watch = crate::verbs::watch::watch(server, caller, &target, &options).await?;
         let initial = (!watch.is_initialized()).then(|| Initial::new(server.streams(), seat));
@@ -222,7 +231,7 @@ async fn on_resource(
     }
     let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, false)?;
     let (parts, incoming) = request.into_parts();
-    let asked = Asked::read(info, &target, &parts, &query)?;
+    let asked = VerbRequest::read(info, &target, &parts, &query)?;
     let body = match asked.has_body() {
         true => receive(server, caller, info, incoming).await?,
         false => Bytes::new(),
@@ -232,7 +241,7 @@ async fn on_resource(
         None => server.inflight().enter(&caller.user, info)?,
     };
     let (lanes, user, deadline) = (server.large().clone(), Str::new(&caller.user.name), caller.deadline);
-    let always = inflight::is_system(&caller.user);
+    let exempt = inflight::is_system(&caller.user);
     let [subresource, namespace, name] = [target.subresource, target.namespace, target.name].map(Str::new);
     if !is_large(server, &target, &asked, &body) {
         let call = asked.call(&target, &body, &query, caller)?;
@@ -241,7 +250,7 @@ async fn on_resource(
             return Ok(respond::reply(reply, &target, &wanted)?);
         }
         let work = async move { respond::reply(reply, &Target::new(row, &subresource, &namespace, &name), &wanted) };
-        return Ok(Box::pin(lanes.run(&user, always, deadline, work)).await?);
+        return Ok(Box::pin(lanes.run(&user, exempt, deadline, work)).await?);
     }
     let (server, caller) = (server.clone(), Arc::clone(caller));
     let work = async move {
@@ -250,11 +259,11 @@ async fn on_resource(
         let reply = server.execute(&caller, &target, call).await?;
         respond::reply(reply, &target, &wanted)
     };
-    // It is several times the size of everything else, and every request would have room for it.
-    Ok(Box::pin(lanes.run(&user, always, deadline, work)).await?)
+    // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
+    Ok(Box::pin(lanes.run(&user, exempt, deadline, work)).await?)
 }
 
-/// Reads a body before the request has a seat: whoever sends slowly takes room for bodies from itself, and nothing from those who wait for a seat.
+/// Reads a body before the request has a seat: a client that sends slowly uses up its own room for bodies, not the seats that others wait for.
 async fn receive(server: &Server, caller: &Caller, info: &RequestInfo, body: Incoming) -> Result<Bytes, Refused> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
@@ -265,8 +274,8 @@ async fn receive(server: &Server, caller: &Caller, info: &RequestInfo, body: Inc
     Ok(body::read(body, max, caller.deadline).await?)
 }
 
-/// Whether a call takes long: by its body, or by the object that it changes.
-fn is_large(server: &Server, target: &Target<'_>, asked: &Asked, body: &Bytes) -> bool {
+/// Whether a call takes long, because of its body or of the object that it changes.
+fn is_large(server: &Server, target: &Target<'_>, asked: &VerbRequest, body: &Bytes) -> bool {
     if large::is_large(asked.format(), body) {
         return true;
     }
@@ -274,13 +283,13 @@ fn is_large(server: &Server, target: &Target<'_>, asked: &Asked, body: &Bytes) -
         return false;
     }
     let stored = target.key(target.name).ok().and_then(|key| server.view().get(&key));
-    // Its length, not its bytes: they may be where they are read from first, which makes it no shorter.
+    // The length of the entry, not of its bytes in memory: a cold entry must be read from the log but takes no less time.
     stored.is_some_and(|entry| large::is_large_stored(entry.length()))
 }
 
 fn authorize(server: &Server, caller: &Caller, info: &RequestInfo, query: &str) -> Result<(), Status> {
-    // A selector that does not parse narrows nothing here; the error in it is reported only to callers who may list the whole collection. As upstream, the
-    // old watch paths take no selector for authorization.
+    // An invalid selector does not narrow the authorization; the error in it is reported only to callers who may list the whole collection. As
+    // upstream, the old watch paths take no selector for authorization.
     let narrows = matches!(info.verb, "list" | "watch" | "deletecollection") && !info.watch_path;
     let fields = narrows.then(|| FieldSelector::parse(Query::new(query).get("fieldSelector")).ok()).flatten();
     server.authorize(&Attributes {
@@ -293,8 +302,8 @@ fn authorize(server: &Server, caller: &Caller, info: &RequestInfo, query: &str) 
     })
 }
 
-/// What a request asks for, as far as its URL and headers say it: errors in these are reported before a body is read.
-enum Asked {
+/// What a request asks for, as far as URL and headers state it. Errors in these are reported before a body is read.
+enum VerbRequest {
     Get(GetOptions),
     List(ListOptions),
     Write { create: bool, format: Format, options: WriteOptions },
@@ -303,7 +312,7 @@ enum Asked {
     DeleteCollection(ListOptions, Result<Format, Status>),
 }
 
-impl Asked {
+impl VerbRequest {
     fn read(
         info: &RequestInfo,
         target: &Target<'_>,
@@ -322,7 +331,7 @@ impl Asked {
                 let patch_type = patch_type(&parts.headers);
                 Self::Patch(patch_type, options::write(query, "PatchOptions", patch_type == PatchType::Apply)?)
             }
-            // A deletion may have no body: an unknown media type is an error only where there is one.
+            // A deletion may have no body: an unknown media type is an error only if there is one.
             "delete" => Self::Delete(body::media(&parts.headers)),
             "deletecollection" => Self::DeleteCollection(options::list(query, false)?, body::media(&parts.headers)),
             _ => {
@@ -336,12 +345,12 @@ impl Asked {
         !matches!(self, Self::Get(_) | Self::List(_))
     }
 
-    /// Whether it changes something: the object that its path names, if it names one.
+    /// Whether the request changes the object that its path names.
     fn changes(&self) -> bool {
         !matches!(self, Self::Get(_) | Self::List(_))
     }
 
-    /// The encoding of its body.
+    /// Returns the encoding of the body.
     fn format(&self) -> Format {
         match self {
             Self::Write { format, .. } => *format,
@@ -353,7 +362,7 @@ impl Asked {
         }
     }
 
-    /// The call, with the body decoded.
+    /// Decodes the body and returns the call.
     fn call(self, target: &Target<'_>, bytes: &Bytes, query: &Query, caller: &Caller) -> Result<Call, Status> {
         Ok(match self {
             Self::Get(options) => Call::Get(options),
@@ -361,7 +370,7 @@ impl Asked {
             Self::Write { create, format, options } => {
                 let (ty, gvk) = body_type(target)?;
                 let mut obj = body::object(format, bytes, ty, gvk, options.field_validation, caller)?;
-                // Bindings and Evictions must say whom they are about.
+                // Bindings and Evictions must state the name of their pod.
                 if create
                     && !matches!(target.subresource, "" | "binding" | "eviction")
                     && obj.name().is_empty()
@@ -403,7 +412,7 @@ fn body_type(target: &Target<'_>) -> Result<(oarlock_schema::TypeRef, oarlock_sc
     }
 }
 
-/// The type of a patch that has a route.
+/// Returns the type of a patch whose media type the router has accepted.
 fn patch_type(headers: &HeaderMap) -> PatchType {
     let text = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     match text.split(';').next().unwrap_or("").trim() {

@@ -1,5 +1,5 @@
-//! `GET /snapshot`: all objects at one revision, at least as new as the request, as one stream. A path of our own; only who may do everything may
-//! read it, for it shows everything.
+//! `GET /snapshot`: streams all objects at one revision that is at least as new as the request. This path is our own. The answer contains every
+//! object, so only users with all permissions may read it.
 
 use std::time::Duration;
 
@@ -18,15 +18,15 @@ use super::{Body, BodyError, routes};
 use crate::caller::Caller;
 use crate::server::Server;
 
-/// Where it is.
+/// Path of the endpoint.
 pub(super) const PATH: &str = "/snapshot";
 
-/// How long one may take: as long, what it shows is kept in memory.
-const LIMIT: Duration = Duration::from_secs(600);
-/// Bytes sent at a time.
-const CHUNK: usize = 256 << 10;
-/// How often a state may leave the watch windows before it is taken.
-const TRIES: usize = 5;
+/// Time limit of one snapshot: the server keeps the exported state in memory until then.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(600);
+/// Number of bytes sent at a time.
+const CHUNK_BYTES: usize = 256 << 10;
+/// How often the export is retried when the state leaves the watch windows before it could be read.
+const MAX_RETRIES: usize = 5;
 
 /// Answers the path.
 ///
@@ -38,23 +38,23 @@ pub(super) async fn answer(server: &Server, caller: &Caller, method: &Method) ->
     }
     let export = take(server, caller).await?;
     let (sender, receiver) = mpsc::channel(1);
-    let (stop, deadline) = (server.streams().token(), clock::after(LIMIT));
+    let (stop, deadline) = (server.streams().token(), clock::after(SNAPSHOT_TIMEOUT));
     let write = async move {
         let why = tokio::select! {
-            () = stop.cancelled() => "the server stops".to_owned(),
+            () = stop.cancelled() => "the server is shutting down".to_owned(),
             sent = clock::timeout_at(deadline, send(export, &sender)) => match sent {
                 Ok(Ok(())) => return,
                 Ok(Err(why)) => why,
-                Err(_) => "it took too long".to_owned(),
+                Err(_) => "the time limit was exceeded".to_owned(),
             },
         };
-        tracing::warn!(why, "a snapshot broke off");
+        tracing::warn!(why, "a snapshot was cut off");
     };
     server.streams().spawn("snapshot", write).map_err(|closed| Status::service_unavailable(closed.to_string()))?;
     let frames = stream::unfold(Some(receiver), |receiver| async move {
         let mut receiver: mpsc::Receiver<Bytes> = receiver?;
         match receiver.recv().await {
-            // The end is said, so that nobody takes a part for the whole.
+            // The end is marked, so that no client takes a part for the whole.
             Some(last) if last.is_empty() => None,
             Some(bytes) => Some((Ok(Frame::data(bytes)), Some(receiver))),
             None => Some((Err(BodyError::BrokenOff), None)),
@@ -66,34 +66,34 @@ pub(super) async fn answer(server: &Server, caller: &Caller, method: &Method) ->
     Ok(response)
 }
 
-/// The state as it is now.
+/// Exports the current state.
 async fn take(server: &Server, caller: &Caller) -> Result<Export, Status> {
     let mut tries = 0;
     loop {
         let now = server.store().fresh(caller.deadline).await.map_err(crate::errors::read)?;
         match Export::new(server.view(), now) {
-            Err(ReadError::Expired { .. }) if tries < TRIES => tries += 1,
+            Err(ReadError::Expired { .. }) if tries < MAX_RETRIES => tries += 1,
             export => return export.map_err(crate::errors::read),
         }
     }
 }
 
-/// Sends it, as fast as it is taken, and an empty piece behind it.
+/// Sends the export as fast as the client takes it, then an empty chunk as the end mark.
 async fn send(export: Export, sender: &mpsc::Sender<Bytes>) -> Result<(), String> {
-    let gone = |_| "nobody takes it any more".to_owned();
+    let disconnected = |_| "the client disconnected".to_owned();
     let mut out = BytesMut::new();
     let mut encoder = Encoder::begin(&export.header(), &mut out);
     let mut objects = std::pin::pin!(export.objects());
     while let Some(object) = objects.next().await {
         let object = object.map_err(|error| error.to_string())?;
         encoder.object(&object, &mut out).map_err(|error| error.to_string())?;
-        if out.len() >= CHUNK {
-            sender.send(out.split().freeze()).await.map_err(gone)?;
+        if out.len() >= CHUNK_BYTES {
+            sender.send(out.split().freeze()).await.map_err(disconnected)?;
         }
     }
     encoder.end(&mut out);
     for last in [out.freeze(), Bytes::new()] {
-        sender.send(last).await.map_err(gone)?;
+        sender.send(last).await.map_err(disconnected)?;
     }
     Ok(())
 }

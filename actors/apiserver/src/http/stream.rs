@@ -1,4 +1,4 @@
-//! Watch answers: one frame per event, shared among watchers that asked for the same form.
+//! Watch answers: one frame per event, shared among the watchers that asked for the same form.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
@@ -18,23 +18,23 @@ use crate::table::{self, Style};
 use crate::target::Target;
 use crate::verbs::watch::{Delivery, Watch};
 
-/// Marks the bookmark that ends initial events (KEP-3157).
+/// Annotation of the bookmark that ends the initial events (KEP-3157).
 pub const INITIAL_END: &str = "k8s.io/initial-events-end";
 
-/// How frames are made for one watcher.
+/// Encodes the frames of one watcher.
 #[derive(Clone)]
-struct Writer {
+struct FrameEncoder {
     resource: &'static Resource,
     kind: oarlock_registry::KindDef,
     wanted: Wanted,
-    /// Table frames of one stream carry the column definitions once.
+    /// Whether the column definitions, which a stream of Table frames carries once, have been sent.
     headers_sent: bool,
 }
 
-/// The answer to a watch.
+/// Builds the answer to a watch.
 #[must_use]
 pub(super) fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted, initial: Option<Initial>) -> Response<Body> {
-    let writer = Writer { resource: target.resource(), kind: target.kind, wanted, headers_sent: false };
+    let writer = FrameEncoder { resource: target.resource(), kind: target.kind, wanted, headers_sent: false };
     let frames = stream::unfold((watch, writer, initial), |(mut watch, mut writer, initial)| async move {
         let deliveries = watch.next().await?;
         let mut out = BytesMut::new();
@@ -52,13 +52,13 @@ pub(super) fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted, initial: 
     response
 }
 
-impl Writer {
+impl FrameEncoder {
     fn frame(&mut self, delivery: Delivery) -> Bytes {
         let result = match delivery {
             Delivery::Initial(entry) => self.event(EventKind::Added, &entry),
             Delivery::Crossed(kind, entry) => self.event(kind, &entry),
             Delivery::Plain(event) => match self.slot() {
-                // Made once, whoever asks.
+                // The frame is encoded once for all watchers of this form.
                 Some(slot) => {
                     Ok(event.encoded(slot, |e| self.shared(e.kind, &e.entry).unwrap_or_else(|s| self.failed(&s))))
                 }
@@ -70,7 +70,7 @@ impl Writer {
         result.unwrap_or_else(|status| self.failed(&status))
     }
 
-    /// The shared slot of an event for this form; tables differ between watchers.
+    /// Returns the index of the event's shared frame for this form; `None` for Tables, which differ between watchers.
     fn slot(&self) -> Option<usize> {
         let served = std::ptr::eq(oarlock_registry::index::stored_type(self.resource), self.resource.ty);
         let format = match self.wanted.form.format {
@@ -85,7 +85,7 @@ impl Writer {
         }
     }
 
-    /// A frame that is the same for all watchers of one form.
+    /// Encodes a frame that is the same for all watchers of one form.
     fn shared(&self, kind: EventKind, entry: &Entry) -> Result<Bytes, Status> {
         let object = self.object(entry)?;
         let bytes = match self.wanted.form.transform {

@@ -1,11 +1,11 @@
-//! Answers whose body is not an object.
+//! Answers whose body is not an API object.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::Body;
 
-/// A reply of a raw path, as HTTP.
+/// Converts the reply of a non-resource path to HTTP.
 #[must_use]
 pub fn reply(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(super::full(body));

@@ -1,4 +1,4 @@
-//! The two versions of OpenAPI differ little where types are described.
+//! The differences between OpenAPI 2.0 and 3.0 in the description of types.
 
 /// A version of OpenAPI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,7 +10,7 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// How a type is referred to.
+    /// Returns the path by which documents refer to a type.
     pub(super) fn pointer(self, name: &str) -> String {
         match self {
             Self::V2 => format!("#/definitions/{name}"),

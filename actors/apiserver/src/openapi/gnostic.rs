@@ -1,8 +1,8 @@
-//! OpenAPI 2.0 in gnostic's protobuf form: its messages' field numbers (`openapiv2/OpenAPIv2.proto`), and as much of them as our documents use.
+//! Encodes OpenAPI 2.0 documents in gnostic's protobuf form: the field numbers of `openapiv2/OpenAPIv2.proto`, as far as our documents use them.
 
 use serde_json::{Map, Value as Json};
 
-/// A message that is being written.
+/// An encoded protobuf message to which fields are appended.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -25,7 +25,7 @@ impl Message {
         self.bytes(number, &message.0);
     }
 
-    /// A text, left out when empty as proto3 does.
+    /// Appends a string, omitted when empty as in proto3.
     fn text(&mut self, number: u64, text: Option<&Json>) {
         if let Some(text) = text.and_then(Json::as_str).filter(|t| !t.is_empty()) {
             self.bytes(number, text.as_bytes());
@@ -45,7 +45,7 @@ impl Message {
         }
     }
 
-    /// A `Named…` message: a name and a value.
+    /// Appends a `Named…` message: a name and a value.
     fn named(&mut self, number: u64, name: &str, value: Self) {
         let mut entry = Self::default();
         entry.bytes(1, name.as_bytes());
@@ -68,14 +68,14 @@ fn entries(map: Option<&Json>) -> impl Iterator<Item = (&String, &Json)> {
     map.and_then(Json::as_object).into_iter().flatten()
 }
 
-/// `Any`: YAML text, of which JSON is a part.
+/// Encodes `Any`, which holds YAML text; JSON is valid YAML.
 fn any(value: &Json) -> Message {
     let mut out = Message::default();
     out.bytes(2, format!("{value}\n").as_bytes());
     out
 }
 
-/// Wraps a message as field 1 of another (the first member of a union).
+/// Wraps a message as field 1 of another one (the first member of a union).
 fn first(message: Message) -> Message {
     let mut out = Message::default();
     out.message(1, message);
@@ -155,7 +155,7 @@ fn operation(op: &Map<String, Json>) -> Message {
     out
 }
 
-/// `ParametersItem` holds a `Parameter`, which holds either kind.
+/// Encodes a `ParametersItem`, which holds a `Parameter`, which holds either kind of parameter.
 fn parameter(one: &Json) -> Message {
     let mut inner = Message::default();
     let mut kind = Message::default();
@@ -173,7 +173,7 @@ fn parameter(one: &Json) -> Message {
     inner.flag(1, one.get("required"));
     inner.text(2, one.get("in"));
     inner.text(4, one.get("name"));
-    // Path parameters have no allowEmptyValue, so their numbers are one less.
+    // Path parameters have no allowEmptyValue, so the numbers of the following fields are lower by one.
     inner.text(if in_path { 5 } else { 6 }, one.get("type"));
     inner.flag(if in_path { 19 } else { 20 }, one.get("uniqueItems"));
     let mut other = Message::default();

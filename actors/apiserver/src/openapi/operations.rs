@@ -1,8 +1,8 @@
-//! What can be asked of a resource, apart from how either version of OpenAPI writes it.
+//! The operations of each resource, independent of the OpenAPI version.
 
 use oarlock_schema::{Gvk, RESOURCES, Resource, Subresource, TypeRef, type_named};
 
-/// A query or path parameter: name, type, and whether it stands in the path.
+/// A query or path parameter: name, type, and whether it is a path parameter.
 pub(super) type Parameter = (&'static str, &'static str, bool);
 
 const NAME: Parameter = ("name", "string", true);
@@ -50,7 +50,7 @@ const STREAMS: [Parameter; 6] = [
     ("tty", "boolean", false),
 ];
 
-/// What a request carries.
+/// The body of a request.
 #[derive(Clone, Copy)]
 pub(super) enum Body {
     /// Nothing.
@@ -59,58 +59,58 @@ pub(super) enum Body {
     Object(TypeRef),
     /// A patch.
     Patch,
-    /// Options of a deletion, which may be absent.
+    /// Options of a deletion; the body is optional.
     DeleteOptions,
 }
 
-/// What an answer holds.
+/// The content of an answer.
 #[derive(Clone, Copy)]
 pub(super) enum Answer {
     /// An object of this type.
     Object(TypeRef),
-    /// A list, which may be a stream of events.
+    /// A list, or a stream of events in a watch.
     List(TypeRef),
     /// Text.
     Text,
-    /// Whatever the other side says.
+    /// Any content, decided by the proxied server.
     Any,
 }
 
-/// One method of a path.
+/// One HTTP method of a path.
 pub(super) struct Operation {
     /// HTTP method, lower case.
     pub(super) method: &'static str,
     /// `x-kubernetes-action`.
     pub(super) action: &'static str,
-    /// First word of its identifier.
+    /// First word of the operation's identifier.
     pub(super) verb: &'static str,
-    /// Last word of its identifier.
+    /// Last word of the operation's identifier.
     pub(super) suffix: &'static str,
     /// Query parameters.
     pub(super) parameters: Vec<Parameter>,
-    /// Its body.
+    /// Request body.
     pub(super) body: Body,
-    /// Its answer.
+    /// Content of the answer.
     pub(super) answer: Answer,
     /// Success codes.
     pub(super) codes: &'static [u16],
 }
 
-/// One path.
+/// One path with its operations.
 pub(super) struct Endpoint {
-    /// Template, as `/api/v1/namespaces/{namespace}/pods`.
+    /// Path template, such as `/api/v1/namespaces/{namespace}/pods`.
     pub(super) path: String,
-    /// Parameters of all its operations.
+    /// Parameters of all operations.
     pub(super) parameters: Vec<Parameter>,
     /// Kind that the operations are about.
     pub(super) gvk: Gvk,
-    /// Middle of identifiers, as `NamespacedPodLog`.
+    /// Middle part of the operations' identifiers, such as `NamespacedPodLog`.
     pub(super) subject: String,
-    /// The operations.
+    /// The operations of the path.
     pub(super) operations: Vec<Operation>,
 }
 
-/// All paths of a group and version.
+/// Returns all paths of a group and version.
 pub(super) fn endpoints(group: &str, version: &str) -> Vec<Endpoint> {
     let mut all = Vec::new();
     for resource in RESOURCES.iter().filter(|r| (r.group, r.version) == (group, version)) {
@@ -254,7 +254,7 @@ fn subresource(resource: &'static Resource, sub: &'static Subresource) -> Option
     Some(endpoint)
 }
 
-/// Puts the first letter in capitals.
+/// Capitalizes the first letter.
 pub(super) fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

@@ -1,4 +1,4 @@
-//! Paths and their operations as OpenAPI writes them.
+//! Encodes paths and their operations as OpenAPI.
 
 use oarlock_schema::Gvk;
 use serde_json::{Map, Value as Json, json};
@@ -17,17 +17,17 @@ const PATCHES: [&str; 4] = [
 ];
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
-/// The paths of a group and version.
+/// Returns the paths of a group and version.
 pub(super) fn of(group: &str, version: &str, dialect: Dialect) -> Map<String, Json> {
     let names = Names::new(group, version);
     operations::endpoints(group, version).iter().map(|e| (e.path.clone(), endpoint(e, &names, dialect))).collect()
 }
 
-/// How a group and version appear in tags and identifiers.
+/// A group and version as they appear in tags and identifiers.
 struct Names {
-    /// `apps_v1`.
+    /// For tags, such as `apps_v1`.
     tag: String,
-    /// `AppsV1`.
+    /// For identifiers, such as `AppsV1`.
     title: String,
 }
 
@@ -93,7 +93,7 @@ fn parameter((name, ty, in_path): Parameter, dialect: Dialect) -> Json {
     out
 }
 
-/// What a body refers to, and whether it must be there.
+/// Returns the reference to the body's schema, and whether the body is required.
 fn body(op: &Operation) -> Option<(&'static str, bool)> {
     match op.body {
         Body::None => None,

@@ -1,4 +1,4 @@
-//! Types as OpenAPI schemas.
+//! Encodes types as OpenAPI schemas.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::dialect::Dialect;
 /// A schema that documents refer to.
 #[derive(Clone, Copy)]
 pub(super) enum Named {
-    /// A struct of the graph.
+    /// A struct of the schema facts.
     Type(TypeRef),
     /// A type with a JSON form of its own.
     Special(&'static str),
@@ -22,7 +22,7 @@ const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
 const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 const DURATION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Duration";
 const FIELDS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1";
-/// The body of a patch.
+/// Schema name of the body of a patch.
 pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const RAW: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
@@ -32,7 +32,7 @@ const OR_BOOL: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.
 const OR_ARRAY: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray";
 const OR_STRINGS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray";
 
-/// Defaults that upstream documents; far fewer than it applies (`+default` markers).
+/// Defaults that upstream documents (`+default` markers); far fewer than it applies.
 const DEFAULTS: &[(&str, &str, &str)] = &[
     ("core/v1.AzureDiskVolumeSource", "cachingMode", "ReadWrite"),
     ("core/v1.AzureDiskVolumeSource", "fsType", "ext4"),
@@ -82,7 +82,7 @@ const UNIONS: &[Union] = &[
     ("flowcontrol/v1.Subject", "kind", &[("group", "Group"), ("serviceAccount", "ServiceAccount"), ("user", "User")]),
 ];
 
-/// Adds a type and all that it refers to.
+/// Adds a type and all types that it refers to.
 pub(super) fn reach(ty: TypeRef, into: &mut BTreeMap<&'static str, Named>) {
     if into.insert(ty.openapi, Named::Type(ty)).is_some() {
         return;
@@ -121,7 +121,7 @@ fn special(shape: &Shape) -> Option<&'static str> {
     })
 }
 
-/// The schema of a named type.
+/// Builds the schema of a named type.
 pub(super) fn definition(named: Named, dialect: Dialect) -> Json {
     match named {
         Named::Type(ty) => structure(ty, dialect),
@@ -165,7 +165,7 @@ fn structure(ty: TypeRef, dialect: Dialect) -> Json {
     schema.into()
 }
 
-/// The kinds under which a type is served. Options and watch events belong to every group.
+/// Returns the kinds under which a type is served. Options and watch events belong to every group.
 fn kinds(ty: &TypeDef) -> Option<Json> {
     let kind = ty.short_name();
     if ty.openapi == format!("{META}.DeleteOptions") || ty.openapi == format!("{META}.WatchEvent") {
@@ -202,7 +202,7 @@ fn property(ty: TypeRef, field: &FieldDef, dialect: Dialect) -> Json {
     schema.into()
 }
 
-/// A reference or a type. OpenAPI 3.0 ignores what stands beside a reference, so it is wrapped there.
+/// Writes a reference or a type. OpenAPI 3.0 ignores siblings of a reference, so the reference is wrapped in that version.
 fn scalar(shape: &Shape, siblings: bool, dialect: Dialect, into: &mut Map<String, Json>) {
     let reference = match shape {
         Shape::Struct(inner) => Some(inner.openapi),
@@ -231,7 +231,7 @@ fn scalar(shape: &Shape, siblings: bool, dialect: Dialect, into: &mut Map<String
     }
 }
 
-/// What a list or map holds.
+/// Builds the schema of the items of a list or map.
 fn item(shape: &Shape, field: &FieldDef, dialect: Dialect) -> Json {
     let mut schema = Map::new();
     match shape {
@@ -261,12 +261,12 @@ fn allowed(field: &FieldDef, into: &mut Map<String, Json>) {
     }
 }
 
-/// The documented default: upstream's, or Go's zero value where the encoder always writes the field.
+/// Returns the documented default: upstream's, or Go's zero value if the encoder always writes the field.
 fn default(ty: TypeRef, field: &FieldDef) -> Option<Json> {
     if let Some((_, _, text)) = DEFAULTS.iter().find(|(name, at, _)| (*name, *at) == (ty.name, field.name)) {
         return Some(Json::from(*text));
     }
-    // A pointer, but one that says what nil means.
+    // This field is a Go pointer, but with a documented default for nil.
     if (ty.name, field.name) == ("core/v1.ReplicationControllerSpec", "replicas") {
         return Some(1.into());
     }
@@ -289,7 +289,7 @@ fn zero(shape: &Shape) -> Option<Json> {
     })
 }
 
-/// The one field of bytes that upstream marks as an atomic list, which bytes are in Go.
+/// Whether a field of bytes is marked as an atomic list, which bytes are in Go. Upstream marks exactly one.
 fn is_atomic_bytes(ty: TypeRef, field: &FieldDef) -> bool {
     (ty.name, field.name) == ("apiregistration/v1.APIServiceSpec", "caBundle")
 }
@@ -299,7 +299,7 @@ fn extensions(ty: TypeRef, field: &FieldDef) -> Map<String, Json> {
     let mut put = |name: &str, value: Json| {
         out.insert(format!("x-kubernetes-{name}"), value);
     };
-    // The items of lists of objects have no list type: nobody applies those.
+    // The items of lists of objects have no list type: such lists are never applied.
     let listed = field.name == "items" && ty.field("metadata").is_some();
     if (matches!(field.shape, Shape::List(_)) && !listed) || is_atomic_bytes(ty, field) {
         let name = match field.list {
@@ -315,7 +315,7 @@ fn extensions(ty: TypeRef, field: &FieldDef) -> Map<String, Json> {
     if field.granular {
         put("map-type", "granular".into());
     }
-    // Structs that are atomic everywhere say so themselves.
+    // Structs that are atomic everywhere carry the marker in their own schema.
     if field.atomic && field.shape.element_type().is_none_or(|ty| !ty.atomic) {
         put("map-type", "atomic".into());
     }

@@ -1,4 +1,4 @@
-//! A document as it is kept: compressed, because most of the time nobody asks for it.
+//! OpenAPI documents in compressed form, since clients rarely ask for them.
 
 use std::io::{Read as _, Write as _};
 
@@ -35,15 +35,15 @@ impl Stored {
         Self { packed, size: document.len(), hash }
     }
 
-    /// The document.
+    /// Decompresses the document.
     pub(super) fn unpack(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size);
-        // What we packed can be unpacked.
+        // Decompressing our own output cannot fail.
         let _ = GzDecoder::new(self.packed.as_ref()).read_to_end(&mut out);
         out
     }
 
-    /// The answer with the document, or 304 for a client that has it.
+    /// Answers with the document, or with 304 for a client that has it already.
     pub(super) fn answer(&self, request: &HeaderMap, content_type: &'static str) -> Response<Body> {
         let text = |name| request.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
         let known = text(header::IF_NONE_MATCH).contains(&self.hash);

@@ -1,4 +1,4 @@
-//! Documents against facts of a live server: `facts.json.gz` holds the types and operations of the OpenAPI documents of a kube-apiserver
+//! Compares the documents with facts of a live server: `facts.json.gz` holds the types and operations of the OpenAPI documents of a kube-apiserver
 //! 1.35.0, without their prose.
 
 use std::collections::BTreeMap;
@@ -16,13 +16,13 @@ fn facts() -> Json {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Those of upstream's groups.
+/// Returns the documents of upstream's groups.
 fn documents() -> impl Iterator<Item = Json> {
     let upstreams = GROUPS.iter().filter(|(group, _)| *group != "oarlock.dev");
     upstreams.flat_map(|(group, versions)| versions.iter().map(|version| v3::document(group, version)))
 }
 
-/// A reference is the same wrapped or not, and the order of required names says nothing.
+/// Normalizes a schema: a wrapped reference equals a plain one, and the order of required names has no meaning.
 fn plain(schema: &mut Json) {
     match schema {
         Json::Object(map) => {
@@ -41,7 +41,7 @@ fn plain(schema: &mut Json) {
     }
 }
 
-/// Says where two schemas differ; ours may call a list atomic that upstream leaves open, which means the same.
+/// Reports where two schemas differ. Ours may call a list atomic that upstream leaves unmarked, which means the same.
 fn compare(at: &str, ours: &Json, theirs: &Json, out: &mut Vec<String>) {
     match (ours, theirs) {
         (Json::Object(a), Json::Object(b)) => {
@@ -69,7 +69,7 @@ fn types_equal_those_of_a_live_server() {
     for schema in ours.values_mut() {
         plain(schema);
         let kinds = &mut schema["x-kubernetes-group-version-kind"];
-        // Theirs also name versions that a default server does not serve.
+        // Upstream's schema also names versions that a default server does not serve.
         if kinds.as_array().is_some_and(|kinds| kinds.len() > 1) {
             *kinds = "all".into();
         } else if kinds.is_null() {
@@ -78,7 +78,7 @@ fn types_equal_those_of_a_live_server() {
     }
     let mut wrong = Vec::new();
     compare("", &Json::Object(ours), &theirs["schemas"], &mut wrong);
-    // An enumeration of the values of a map, which the schema facts do not carry.
+    // The enumeration of a map's values, which the schema facts do not contain.
     wrong.retain(|text| !text.contains("allocatedResourceStatuses.additionalProperties.enum"));
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
 }
@@ -142,7 +142,7 @@ fn the_index_leads_to_every_group_and_version() {
     assert!(paths["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap().starts_with("/openapi/v3/apis/apps/v1?hash="));
 }
 
-/// Writes the documents to a directory that the environment names, for tools that read them.
+/// Writes the documents to a directory that the environment names, for other tools.
 #[test]
 fn documents_can_be_written_out() {
     let Ok(place) = std::env::var("OARLOCK_OPENAPI_DUMP") else { return };

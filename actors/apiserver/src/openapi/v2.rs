@@ -1,4 +1,4 @@
-//! `/openapi/v2`, as JSON or gnostic protobuf.
+//! Serves `/openapi/v2`, as JSON or gnostic protobuf.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,16 +14,16 @@ use super::{gnostic, paths, schema, v3};
 use crate::http::Body;
 
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// Older clients ask for it under this name; the answer has the other one, which is a valid media type.
+/// Older clients ask for this media type; the answer states the newer one, which is syntactically valid.
 const PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 static JSON: LazyLock<Stored> = LazyLock::new(|| Stored::new(document().to_string().as_bytes()));
 static GNOSTIC: LazyLock<Stored> = LazyLock::new(|| Stored::new(&gnostic::encode(&document())));
 
-/// The document in the form that is accepted.
+/// Answers with the document in the form that the client accepts.
 ///
 /// # Errors
-/// 406 when neither form is.
+/// 406 when the client accepts neither form.
 pub(crate) fn answer(accept: Option<&str>, headers: &HeaderMap) -> Result<Response<Body>, Status> {
     let accept = accept.filter(|a| !a.trim().is_empty()).unwrap_or("*/*");
     for clause in accept.split(',') {
@@ -36,7 +36,7 @@ pub(crate) fn answer(accept: Option<&str>, headers: &HeaderMap) -> Result<Respon
     Err(Status::not_acceptable(&["application/json", PROTOBUF]))
 }
 
-/// The document of all groups.
+/// Builds the document of all groups.
 pub(super) fn document() -> Json {
     let (mut named, mut all) = (BTreeMap::new(), Map::new());
     for (group, versions) in GROUPS {

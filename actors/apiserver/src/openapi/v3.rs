@@ -1,4 +1,4 @@
-//! `/openapi/v3`: an index and one document per group and version.
+//! Serves `/openapi/v3`: an index, and one document per group and version.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ use super::stored::Stored;
 use crate::http::options::Query;
 use crate::http::{Body, text};
 
-/// The documents by path below `/openapi/v3`, compressed: some 300 kB together, made when the first client asks.
+/// The documents by path below `/openapi/v3`, compressed to some 300 kB in total, built when the first client asks for one.
 static DOCUMENTS: LazyLock<BTreeMap<String, Stored>> = LazyLock::new(|| {
     let all = GROUPS.iter().flat_map(|(group, versions)| versions.iter().map(move |version| (*group, *version)));
     all.map(|(group, version)| (place(group, version), Stored::new(document(group, version).to_string().as_bytes())))
@@ -27,7 +27,7 @@ fn place(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-/// The index.
+/// Builds the index.
 #[must_use]
 pub(crate) fn index() -> String {
     let entry = |(place, stored): (&String, &Stored)| {
@@ -37,10 +37,10 @@ pub(crate) fn index() -> String {
     json!({"paths": paths}).to_string()
 }
 
-/// One document. With its hash in the query it may be cached for good; with another one the client is sent to the right place.
+/// Answers with one document. A request with the document's hash in the query may be cached for good; one with another hash is redirected.
 ///
 /// # Errors
-/// 406 for a client that does not take JSON.
+/// 406 for a client that does not accept JSON.
 pub(crate) fn answer(path: &str, query: &Query, headers: &HeaderMap) -> Result<Response<Body>, Status> {
     let Some(stored) = DOCUMENTS.get(path) else {
         return Ok(text::reply(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n"));
@@ -66,7 +66,7 @@ pub(crate) fn answer(path: &str, query: &Query, headers: &HeaderMap) -> Result<R
     Ok(response)
 }
 
-/// The document of a group and version.
+/// Builds the document of a group and version.
 pub(super) fn document(group: &str, version: &str) -> Json {
     let mut named = BTreeMap::new();
     collect(group, version, &mut named);
@@ -84,13 +84,13 @@ pub(super) fn document(group: &str, version: &str) -> Json {
     })
 }
 
-/// All that the paths of a group and version refer to.
+/// Collects all types to which the paths of a group and version refer.
 pub(super) fn collect(group: &str, version: &str, named: &mut BTreeMap<&'static str, Named>) {
     let mut reach = |ty: TypeRef| schema::reach(ty, named);
     let (mut deletes, mut watches, mut patches) = (false, false, false);
     for resource in RESOURCES.iter().filter(|r| (r.group, r.version) == (group, version)) {
         [resource.ty].into_iter().chain(resource.list_ty).for_each(&mut reach);
-        // Options of streams are query parameters.
+        // Options of streaming subresources are query parameters.
         let bodies = resource.subresources.iter().filter_map(|sub| sub.ty);
         bodies.filter(|ty| !ty.short_name().ends_with("Options")).for_each(&mut reach);
         deletes |= resource.has_verb("delete");

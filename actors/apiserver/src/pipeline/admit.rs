@@ -1,4 +1,4 @@
-//! The two halves of admission: stages that change the object, and stages that judge the final one.
+//! The two halves of admission: the mutating stages and the validating stages.
 
 use oarlock_admission::{Attributes, Operation, RequestContext, Rights, Subject};
 use oarlock_meta::Status;
@@ -10,37 +10,37 @@ use crate::rights::OwnRights;
 use crate::server::Server;
 use crate::target::Target;
 
-/// One half of admission.
+/// The half of admission that is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Half {
+enum AdmissionHalf {
     Mutating,
     Judging,
 }
 
 impl Attempt<'_> {
-    /// Lets the stages change the object.
+    /// Runs the mutating stages.
     ///
     /// # Errors
     /// The first refusal.
     pub(super) async fn mutate(&mut self) -> Result<(), Status> {
-        self.show(Half::Mutating).await
+        self.show(AdmissionHalf::Mutating).await
     }
 
-    /// Lets the stages judge the final object.
+    /// Runs the validating stages on the final object.
     ///
     /// # Errors
-    /// The first refusal; 500 when a stage wants something committed with an object that is not stored.
+    /// The first refusal; 500 when a stage wants to commit a companion with an object that is not stored.
     pub(super) async fn judge(&mut self, stored: bool) -> Result<(), Status> {
-        self.show(Half::Judging).await?;
+        self.show(AdmissionHalf::Judging).await?;
         if stored || self.context.together.is_empty() {
             return Ok(());
         }
         Err(Status::internal_error("an admission stage charged for an object that is not stored"))
     }
 
-    async fn show(&mut self, half: Half) -> Result<(), Status> {
+    async fn show(&mut self, half: AdmissionHalf) -> Result<(), Status> {
         let passage =
-            Passage { server: self.server, caller: self.caller, target: self.target, operation: self.operation, half };
+            StageRun { server: self.server, caller: self.caller, target: self.target, operation: self.operation, half };
         let (object, old, context) = (&mut self.object, self.old, &mut self.context);
         let result = match self.shown {
             Shown::NotAgain => Ok(()),
@@ -49,7 +49,7 @@ impl Attempt<'_> {
                 let before = old.map(form.read).transpose()?;
                 let mut seen = object.as_ref().map(form.read).transpose()?;
                 let result = passage.pass(seen.as_mut(), before.as_ref(), context).await;
-                if let (Half::Mutating, Some(seen), Some(object)) = (half, &seen, object) {
+                if let (AdmissionHalf::Mutating, Some(seen), Some(object)) = (half, &seen, object) {
                     (form.write)(seen, object);
                 }
                 result
@@ -60,16 +60,16 @@ impl Attempt<'_> {
     }
 }
 
-/// A request on its way through one half of the stages.
-struct Passage<'a> {
+/// A request that passes through one half of the stages.
+struct StageRun<'a> {
     server: &'a Server,
     caller: &'a Caller,
     target: &'a Target<'a>,
     operation: Operation,
-    half: Half,
+    half: AdmissionHalf,
 }
 
-impl Passage<'_> {
+impl StageRun<'_> {
     async fn pass(
         &self,
         object: Option<&mut Obj>,
@@ -93,13 +93,13 @@ impl Passage<'_> {
         };
         let stages = self.server.admission();
         match self.half {
-            Half::Mutating => stages.admit(&mut attributes).await,
-            Half::Judging => stages.validate(&mut attributes).await,
+            AdmissionHalf::Mutating => stages.admit(&mut attributes).await,
+            AdmissionHalf::Judging => stages.validate(&mut attributes).await,
         }
     }
 }
 
-/// Hands on what the stages say beside their verdict, also of a request that they refuse.
+/// Passes on the warnings and annotations of the stages, even of a request that they refuse.
 fn hand_on(caller: &Caller, context: &mut RequestContext) {
     context.warnings.drain(..).for_each(|text| caller.warn(text));
     for (name, value) in context.annotations.drain(..) {

@@ -1,4 +1,4 @@
-//! The commit of an attempt: one object, together with what must change with it, under the caller's claim.
+//! The commit of an attempt: one object and its companions, objects that must change together with it, under the caller's claim.
 
 use std::sync::Arc;
 
@@ -12,28 +12,28 @@ use super::Attempt;
 use crate::caller::Caller;
 use crate::server::Server;
 
-/// A write in the form of the log.
+/// A write encoded for the log.
 pub(crate) struct Encoded {
-    /// Key, value, and the state that the write expects.
+    /// Key, value, and the state of the key that the write expects.
     pub(crate) append: Append,
-    /// What the View keeps of the object.
+    /// Parts of the object that the View keeps.
     pub(crate) parts: EntryParts,
 }
 
-/// How a commit ended.
+/// The outcome of a commit.
 #[derive(Debug)]
 pub(crate) enum Commit {
-    /// Durable; the entry is in the View.
+    /// The write is durable and its entry is in the View.
     Done(Arc<Entry>),
-    /// Something is not in the state that the commit expected.
+    /// A compare of the commit failed.
     Conflict {
-        /// It is the object itself, not a companion that would have been committed together with it.
+        /// Whether the compare of the object itself failed, and not that of a companion.
         own: bool,
     },
 }
 
 impl Commit {
-    /// The entry of a commit that went through.
+    /// Returns the entry of a successful commit.
     #[must_use]
     pub(crate) fn done(self) -> Option<Arc<Entry>> {
         match self {
@@ -43,10 +43,10 @@ impl Commit {
     }
 }
 
-/// Commits the write of an attempt, together with what allocation and admission ask for; of a dry run it makes the entry and keeps nothing.
+/// Commits the write of an attempt, together with the writes that allocation and admission ask for. A dry run only builds the entry.
 ///
 /// # Errors
-/// A Status for everything but a conflict.
+/// A Status for every failure but a conflict.
 pub(crate) async fn commit(attempt: &mut Attempt<'_>, write: Encoded) -> Result<Commit, Status> {
     let (server, caller) = (attempt.server, attempt.caller);
     let Encoded { append, parts } = write;
@@ -80,19 +80,19 @@ pub(crate) async fn commit(attempt: &mut Attempt<'_>, write: Encoded) -> Result<
     }
 }
 
-/// The entry that a write would have made.
+/// Builds the entry that a write would have made.
 fn uncommitted(append: Append, parts: EntryParts) -> Entry {
     let value = append.value.unwrap_or_default();
     let revision = match append.expect {
         Expect::At(revision) => revision,
         _ => Revision::ZERO,
     };
-    // Nothing gets a revision that was never written.
+    // A revision that was never written must not be spliced into the object.
     let parts = if revision.is_zero() { EntryParts { splice: None, ..parts } } else { parts };
     Entry::new(append.key, &value, revision, parts)
 }
 
-/// The seeded bug `fence_from_cache`: the claim is compared with what this server has read, and not in the commit.
+/// The seeded bug `fence_from_cache`: compares the claim with this server's View instead of comparing it in the commit.
 fn compared_in_the_view(server: &Server, caller: &Caller, append: Append) -> Result<Append, Status> {
     match &append.fence {
         Some(fence) if server.view().get(&fence.key).is_none_or(|entry| entry.revision != fence.at) => {
@@ -102,8 +102,7 @@ fn compared_in_the_view(server: &Server, caller: &Caller, append: Append) -> Res
     }
 }
 
-/// The write under the caller's claim, if it has one: a second compare of the same commit, since whatever this server has read of the
-/// Assignment may be old.
+/// Adds the caller's claim, if any, to a write, as a second compare of the same commit: the Assignment in this server's View may be outdated.
 fn fenced(caller: &Caller, append: Append) -> Result<Append, Status> {
     let Some(claim) = &caller.fence else { return Ok(append) };
     let row = resource("oarlock.dev", "v1", "assignments");
@@ -112,8 +111,8 @@ fn fenced(caller: &Caller, append: Append) -> Result<Append, Status> {
     Ok(append.fenced(Fence { key, at: claim.epoch }))
 }
 
-/// Lets the log say what was written under a claim (`--log oarlock_apiserver::fence=debug`), so that others can judge whether it was valid then; and what was
-/// refused for it.
+/// Logs a write that was made or refused under a claim (`--log oarlock_apiserver::fence=debug`), so that tests can judge whether the claim was valid
+/// at that time.
 fn log_claim(caller: &Caller, entry: &Entry) {
     if let Some(claim) = &caller.fence {
         let (unit, epoch, revision) = (&claim.unit, claim.epoch, entry.revision);
@@ -121,6 +120,7 @@ fn log_claim(caller: &Caller, entry: &Entry) {
     }
 }
 
+/// Returns the error for a write whose claim is no longer current.
 fn stale(caller: &Caller, key: &Key) -> Status {
     match &caller.fence {
         Some(claim) => {

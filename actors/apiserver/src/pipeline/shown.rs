@@ -1,4 +1,4 @@
-//! As what the admission stages see a request.
+//! The form in which the admission stages see a request.
 
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, Value};
@@ -6,31 +6,31 @@ use oarlock_schema::{Obj, Value};
 use crate::subresources::scale::scale_of;
 use crate::target::Target;
 
-/// As what the admission stages see a request.
+/// The form in which the admission stages see a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shown {
-    /// With the objects of the attempt.
+    /// The stages see the objects of the attempt.
     AsItIs,
-    /// With another form of these objects.
+    /// The stages see another form of these objects.
     As(&'static Form),
-    /// Not at all: the attempt is a part of a request that they have seen (the deletion of an Eviction).
+    /// The stages do not see the attempt: it is part of a request that they have judged (the deletion of an Eviction).
     NotAgain,
 }
 
-/// Another form of the objects of an attempt.
+/// A conversion between the objects of an attempt and the form that the stages see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
-    /// The form of an object.
+    /// Converts an object into the form.
     pub(crate) read: fn(&Obj) -> Result<Obj, Status>,
-    /// Copies what the stages changed in the form back into the object.
+    /// Copies the changes that the stages made in the form back into the object.
     pub(crate) write: fn(&Obj, &mut Obj),
 }
 
-/// A workload as `scale` shows it.
+/// The `scale` form of a workload.
 const SCALE: Form = Form { read: scale_of, write: set_replicas };
 
 impl Shown {
-    /// As what a change through an endpoint is shown.
+    /// Returns the form in which a change through an endpoint is shown.
     pub(crate) fn of(target: &Target<'_>) -> Self {
         if target.subresource == "scale" { Self::As(&SCALE) } else { Self::AsItIs }
     }

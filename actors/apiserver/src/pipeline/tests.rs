@@ -1,4 +1,4 @@
-//! The pipeline of a server in memory.
+//! Tests of the pipeline, on a server in memory.
 
 mod endpoints;
 mod order;

@@ -1,4 +1,4 @@
-//! Access reviews: what the authorizer would say.
+//! Access reviews: report the authorizers' decision on a described request.
 
 use oarlock_apis::rules::show;
 use oarlock_auth::{Attributes, Decision, UserInfo};
@@ -17,10 +17,10 @@ use super::selectors::{self, Selectors};
 use crate::caller::Caller;
 use crate::server::Server;
 
-/// SubjectAccessReview, or the local one of a namespace.
+/// Answers a SubjectAccessReview, or the local one of a namespace.
 ///
 /// # Errors
-/// 422 for a body that asks about nobody, about nothing, about two things, or about another namespace, and for one with metadata.
+/// 422 for a body that names no subject, no request or two requests, or another namespace, and for one with metadata.
 pub(super) fn subject(server: &Server, mut obj: Obj, namespace: Option<&str>) -> Result<Reply, Status> {
     let (decision, error) = {
         let spec: SubjectAccessReviewSpec<'_> = match namespace {
@@ -58,10 +58,10 @@ pub(super) fn subject(server: &Server, mut obj: Obj, namespace: Option<&str>) ->
     Ok(answered(&mut obj, &decision, &error))
 }
 
-/// SelfSubjectAccessReview.
+/// Answers a SelfSubjectAccessReview.
 ///
 /// # Errors
-/// 422 for a body that asks about nothing or about two things, and for one with metadata.
+/// 422 for a body that describes no request or two, and for one with metadata.
 pub(super) fn own(server: &Server, caller: &Caller, mut obj: Obj) -> Result<Reply, Status> {
     let (decision, error) = {
         let Some(view) = obj.view::<SelfSubjectAccessReview<'_>>() else {
@@ -80,7 +80,7 @@ pub(super) fn own(server: &Server, caller: &Caller, mut obj: Obj) -> Result<Repl
     Ok(answered(&mut obj, &decision, &error))
 }
 
-/// A review asks about one thing.
+/// Checks that a review describes exactly one request.
 fn check_question(
     resource: Option<ResourceAttributes<'_>>,
     path: Option<NonResourceAttributes<'_>>,
@@ -106,7 +106,7 @@ fn shown(path: NonResourceAttributes<'_>) -> Raw<String> {
     Raw(path.node().map(show::internal).unwrap_or_default())
 }
 
-/// A review has no metadata but the bookkeeping that the server itself adds.
+/// Checks that a review has no metadata except the fields that the server itself adds.
 fn check_metadata(obj: &Obj, local: bool, errors: &mut ErrorList) {
     let Some(meta) = obj.get("metadata").and_then(Value::as_struct) else { return };
     let clean = meta.iter().all(|(def, value)| match def.name {
@@ -122,7 +122,7 @@ fn check_metadata(obj: &Obj, local: bool, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream names no kind here.
+/// Returns a 422, which in upstream's answer names no kind.
 fn refuse(errors: &ErrorList) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
@@ -130,7 +130,7 @@ fn refuse(errors: &ErrorList) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", errors.as_slice()))
 }
 
-/// What the authorizers say, and what of the question they could not read.
+/// Returns the authorizers' decision, and the parts of the review that could not be parsed.
 fn ask(
     server: &Server,
     user: &UserInfo,
@@ -172,7 +172,7 @@ fn answered(obj: &mut Obj, decision: &Decision, error: &str) -> Reply {
     super::answered(obj.clone())
 }
 
-/// SelfSubjectRulesReview.
+/// Answers a SelfSubjectRulesReview.
 ///
 /// # Errors
 /// 400 without a namespace.
@@ -215,7 +215,7 @@ pub(super) fn rules(server: &Server, caller: &Caller, asked: &Obj) -> Result<Rep
             node
         })
         .collect();
-    // Nothing of the question comes back.
+    // The answer does not repeat the request.
     let mut obj = Obj::new(asked.ty());
     obj.set_at(&["status", "resourceRules"], resource_rules);
     obj.set_at(&["status", "nonResourceRules"], path_rules);

@@ -1,4 +1,4 @@
-//! Actors: what runs in the processes of the crew, as each of them says at this moment. Nothing of it is stored.
+//! The resource `actors`: the actors in all processes of the crew, as each process reports them at this moment. Nothing is stored.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use oarlock_schema::{Obj, canonical};
 use crate::server::Server;
 use crate::target::Target;
 
-/// How long actors have to say how they are, here and elsewhere.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a process may take to report its actors.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Every actor that is selected, by name.
+/// Lists the selected actors by name.
 ///
 /// # Errors
-/// None today: whoever does not answer is shown as such.
+/// None today: a process that does not report becomes an item of the list.
 pub(super) async fn list(server: &Server, target: &Target<'_>, options: &ListOptions) -> Result<Reply, Status> {
     const LABELS: [(&str, &str); 0] = [];
     let mut actors = all(server, target).await;
@@ -30,10 +30,10 @@ pub(super) async fn list(server: &Server, target: &Target<'_>, options: &ListOpt
     Ok(Reply::List(List { revision: server.view().applied(), items, ..List::default() }))
 }
 
-/// One actor.
+/// Returns one actor.
 ///
 /// # Errors
-/// 404 for a name that is none.
+/// 404 for an unknown name.
 pub(super) async fn get(server: &Server, target: &Target<'_>) -> Result<Reply, Status> {
     let actors = all(server, target).await;
     let found = actors.iter().find(|actor| actor.meta().name() == target.name);
@@ -41,14 +41,14 @@ pub(super) async fn get(server: &Server, target: &Target<'_>) -> Result<Reply, S
     Ok(Reply::Object { object: shown(found), created: false })
 }
 
-/// What runs here, and in everybody who is heard on the bus, where there is one. Who does not tell is a row that says so.
+/// Returns the actors of this process and, if there is a bus, of every process on it. A process that does not report becomes one item that says so.
 async fn all(server: &Server, target: &Target<'_>) -> Vec<Obj> {
-    let here = server.system().observe(clock::after(PATIENCE)).await;
+    let here = server.system().observe(clock::after(REPORT_TIMEOUT)).await;
     let bus = server.state().bus();
     let process = bus.as_ref().map_or(server.config().identity.as_str(), |bus| bus.identity().name());
     let mut actors: Vec<Obj> = here.iter().map(|status| actor(target, process, status)).collect();
     if let Some(bus) = &bus {
-        match muster(bus, PATIENCE).await {
+        match muster(bus, REPORT_TIMEOUT).await {
             Ok(present) => present.iter().for_each(|present| match &present.actors {
                 Ok(statuses) => actors.extend(statuses.iter().map(|it| actor(target, present.member.name(), it))),
                 Err(error) => {
@@ -63,7 +63,7 @@ async fn all(server: &Server, target: &Target<'_>) -> Vec<Obj> {
     actors
 }
 
-/// A process that does not say what runs in it.
+/// Builds the item for a process that does not report its actors.
 fn unknown(target: &Target<'_>, process: &str, why: &str) -> Obj {
     let mut obj = Obj::new(target.resource().ty);
     let mut actor = ActorMut::new(&mut obj);
@@ -79,7 +79,7 @@ fn unknown(target: &Target<'_>, process: &str, why: &str) -> Obj {
 fn actor(target: &Target<'_>, process: &str, status: &ActorStatus) -> Obj {
     let mut obj = Obj::new(target.resource().ty);
     let mut actor = ActorMut::new(&mut obj);
-    // A slash would end the name in a path.
+    // A slash would end the name in a URL path.
     let name = format!("{}.{}.{process}", status.kind, status.key).replace('/', ":");
     actor.metadata_mut().set_name(name);
     let mut shown = actor.status_mut();

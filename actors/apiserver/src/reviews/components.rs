@@ -1,6 +1,8 @@
-//! Component statuses (deprecated upstream since 1.19). Upstream asks the health ports of a scheduler, a controller manager and an etcd beside
-//! it; here the store is the one component that this server itself depends on, under the name that etcd has there. Schedulers and controllers
-//! open no such port, and the ones of other hosts could not be reached so: nothing is claimed about them.
+//! Component statuses (deprecated upstream since 1.19).
+//!
+//! Upstream probes the health ports of a scheduler, a controller manager and an etcd on the same host. Here the only item is the store, under the
+//! name that etcd has upstream, since it is the one component that this server depends on. Schedulers and controllers open no such port, and those on
+//! other hosts could not be reached, so they are not listed.
 
 use oarlock_client::{List, ListOptions, Object, Reply};
 use oarlock_meta::{GroupResource, Revision, Status};
@@ -12,10 +14,10 @@ use crate::target::Target;
 
 const STORE: &str = "etcd-0";
 
-/// Every component that is selected.
+/// Lists the selected components.
 ///
 /// # Errors
-/// 500 for a damaged schema.
+/// 500 for damaged schema facts.
 pub(super) fn list(server: &Server, target: &Target<'_>, options: &ListOptions) -> Result<Reply, Status> {
     const LABELS: [(&str, &str); 0] = [];
     let selected =
@@ -24,10 +26,10 @@ pub(super) fn list(server: &Server, target: &Target<'_>, options: &ListOptions) 
     Ok(Reply::List(List { revision: server.view().applied(), items, ..List::default() }))
 }
 
-/// One component.
+/// Returns one component.
 ///
 /// # Errors
-/// 404 for a name that is none; upstream calls the resource by its kind here.
+/// 404 for an unknown name; upstream's text has the kind in place of the resource here.
 pub(super) fn get(server: &Server, target: &Target<'_>) -> Result<Reply, Status> {
     if target.name != STORE {
         return Err(Status::not_found(&GroupResource::new("", "componentstatus"), target.name));

@@ -1,5 +1,7 @@
-//! Selectors of access reviews: a raw text or a list of requirements. Requirements that cannot be parsed are left out and the rest is asked about. Fewer
-//! requirements select more objects, so the question covers at least what the caller meant (KEP-4601).
+//! Selectors of access reviews: a raw text, or a list of requirements.
+//!
+//! Requirements that cannot be parsed are dropped and the rest is evaluated. Fewer requirements select more objects, so the review covers at least
+//! the objects that the caller meant (KEP-4601).
 
 use oarlock_meta::selector::{FieldRequirement, LabelRequirement, Operator};
 use oarlock_meta::{ErrorList, FieldError, FieldSelector, LabelSelector, Path, names};
@@ -7,7 +9,7 @@ use oarlock_schema::views::authorization_v1::{FieldSelectorAttributes, LabelSele
 
 const SPEC: &str = "spec.resourceAttributes";
 
-/// Upstream `validateResourceAttributes`. Unknown operators pass: a later version may have them.
+/// Validates the selectors (upstream `validateResourceAttributes`). Unknown operators pass: a later version may have them.
 pub(super) fn check(asked: ResourceAttributes<'_>, errors: &mut ErrorList) {
     let spec = Path::new(SPEC);
     if let Some(fields) = asked.field_selector() {
@@ -63,31 +65,31 @@ fn values(operator: &str, count: usize, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// What a review asks about, as far as it can be read.
+/// The selectors of a review, as far as they could be parsed.
 #[derive(Debug, Default)]
 pub(super) struct Selectors {
-    /// Fields of the objects that are meant.
+    /// Field selector of the reviewed request.
     pub(super) fields: Option<FieldSelector>,
-    /// Labels of the objects that are meant.
+    /// Label selector of the reviewed request.
     pub(super) labels: Option<LabelSelector>,
-    /// What could not be read, in upstream's words.
+    /// Parse errors, in upstream's words.
     pub(super) error: String,
 }
 
-/// Reads the selectors of a review that has passed [`check`].
+/// Parses the selectors of a review that has passed [`check`].
 pub(super) fn read(asked: ResourceAttributes<'_>) -> Selectors {
     let (fields, some_fields) = asked.field_selector().map_or((None, None), read_fields);
     let (labels, some_labels) = asked.label_selector().map_or((None, None), read_labels);
     let unread = [("fieldSelector", some_fields), ("labelSelector", some_labels)];
-    let told = unread.iter().filter_map(|(name, partly)| {
+    let texts = unread.iter().filter_map(|(name, partly)| {
         let how = if (*partly)? { "partially ignored" } else { "ignored" };
         Some(format!("{SPEC}.{name} {how} due to parse error"))
     });
-    let error = told.collect::<Vec<_>>().join("; ");
+    let error = texts.collect::<Vec<_>>().join("; ");
     Selectors { fields, labels, error }
 }
 
-/// `None` when the whole selector was read; otherwise whether a part of it was.
+/// `None` when the whole selector was parsed; otherwise whether a part of it was.
 type Unread = Option<bool>;
 
 fn unread(all: bool, some: bool) -> Unread {
@@ -160,7 +162,7 @@ mod tests {
         format!(r#""{kind}":{{"rawSelector":"a=b","requirements":[{{"key":"a","operator":"In","values":["b"]}}]}}"#)
     }
 
-    /// Each row was asked of upstream.
+    /// Each expected result was recorded from upstream.
     #[test]
     fn a_selector_is_a_text_or_requirements() {
         for kind in ["fieldSelector", "labelSelector"] {

@@ -10,10 +10,10 @@ use oarlock_schema::{Obj, Value};
 use crate::caller::Caller;
 use crate::server::Server;
 
-/// Says whose a token is.
+/// Answers a TokenReview with the user to whom the token belongs.
 ///
 /// # Errors
-/// 400 when the body is no review or has no token.
+/// 400 when the body is not a review or has no token.
 pub(super) fn review(server: &Server, mut obj: Obj) -> Result<Reply, Status> {
     let Some(view) = obj.view::<TokenReview<'_>>() else {
         return Err(Status::bad_request("the body is no TokenReview"));
@@ -39,7 +39,7 @@ pub(super) fn review(server: &Server, mut obj: Obj) -> Result<Reply, Status> {
     Ok(super::answered(obj))
 }
 
-/// Says who the caller is; nothing of the question comes back.
+/// Answers a SelfSubjectReview with the caller's identity; the answer does not repeat the request.
 pub(super) fn who_am_i(caller: &Caller, asked: &Obj) -> Reply {
     let mut obj = Obj::new(asked.ty());
     if let Some(mut meta) = obj.meta_mut() {

@@ -1,18 +1,18 @@
-//! Why a server could not be started.
+//! Errors of starting a server.
 
-/// Why a server could not be started.
+/// The reason why a server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The store cannot be loaded.
+    /// The store could not be loaded.
     #[error(transparent)]
     Store(#[from] oarlock_store::StartError),
-    /// The store cannot be read.
+    /// The store could not be read.
     #[error(transparent)]
     Read(#[from] oarlock_store::ReadError),
     /// Keys or certificates are unusable.
     #[error(transparent)]
     Pki(#[from] oarlock_pki::Error),
-    /// An actor cannot be spawned.
+    /// An actor could not be spawned.
     #[error(transparent)]
     Actor(#[from] oarlock_runtime::Error),
     /// The socket is unusable.

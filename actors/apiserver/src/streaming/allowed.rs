@@ -1,8 +1,9 @@
-//! Which addresses a proxy may call: none of the API server's own host (loopback) or network link (link-local), in whatever form they are written.
+//! Restricts the addresses that a proxy may call: none of the API server's own host (loopback) or network link (link-local), in whatever form they
+//! are written.
 //!
-//! Upstream applies Go's `IsGlobalUnicast`, which recognizes IPv4-mapped addresses, to each address that a host name resolves to, and refuses with "address
-//! not allowed" when one fails. Here the connection also goes to the very addresses that were checked, so a name that resolves to another address a moment
-//! later is harmless.
+//! Upstream applies Go's `IsGlobalUnicast`, which recognizes IPv4-mapped addresses, to each address that a host name resolves to, and refuses with
+//! "address not allowed" when one fails. Here the connection also uses the checked addresses themselves, so a name that later resolves to another
+//! address does no harm.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +11,7 @@ use oarlock_meta::Status;
 use oarlock_runtime::{Instant, clock};
 use oarlock_seeded_bug::seeded_bug;
 
-/// Whether an address may be called. An IPv6 address that contains an IPv4 address is judged by the latter. Private addresses may be called.
+/// Whether an address may be called. An IPv6 address that contains an IPv4 address is judged by the latter. Private addresses are allowed.
 pub(super) fn is_allowed(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_global_v4(ip),
@@ -22,12 +23,12 @@ pub(super) fn is_allowed(ip: IpAddr) -> bool {
 }
 
 fn is_global_v4(ip: Ipv4Addr) -> bool {
-    // Linux takes all of 0.0.0.0/8 for this host or for nobody.
+    // Linux routes 0.0.0.0/8 to this host or nowhere.
     let here = ip.octets().first() == Some(&0);
     !(here || ip.is_link_local() || ip.is_broadcast() || ip.is_loopback() || ip.is_multicast())
 }
 
-/// The IPv4 address inside an IPv6 one: mapped (`::ffff:a.b.c.d`), compatible (`::a.b.c.d`, among them `::` and `::1`), translated
+/// Returns the IPv4 address inside an IPv6 address: mapped (`::ffff:a.b.c.d`), compatible (`::a.b.c.d`, including `::` and `::1`), translated
 /// (`64:ff9b::a.b.c.d`), 6to4 (`2002:…`).
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
@@ -39,10 +40,10 @@ fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// The addresses of a host, given as an address or as a name, when all of them may be called.
+/// Resolves a host, an address or a name, to addresses that may all be called.
 ///
 /// # Errors
-/// 400 when there is none, or one that is not allowed.
+/// 400 when there is no address, or one that is not allowed.
 pub(super) async fn resolve(host: &str, deadline: Instant) -> Result<Vec<IpAddr>, Status> {
     if let Ok(ip) = host.parse() {
         return judge(vec![ip]);
@@ -53,7 +54,7 @@ pub(super) async fn resolve(host: &str, deadline: Instant) -> Result<Vec<IpAddr>
     judge(found.map(|address| address.ip()).collect())
 }
 
-/// The addresses in canonical form.
+/// Checks the addresses and returns them in canonical form.
 fn judge(addresses: Vec<IpAddr>) -> Result<Vec<IpAddr>, Status> {
     if addresses.is_empty() {
         return Err(Status::bad_request("no addresses for hostname"));
@@ -64,10 +65,10 @@ fn judge(addresses: Vec<IpAddr>) -> Result<Vec<IpAddr>, Status> {
     Ok(addresses.into_iter().map(|ip| ip.to_canonical()).collect())
 }
 
-/// The one address of a text that must be one.
+/// Parses an address.
 ///
 /// # Errors
-/// 400 when it is none, or not allowed.
+/// 400 when the text is not an address, or the address is not allowed.
 pub(super) fn address(text: &str) -> Result<IpAddr, Status> {
     let ip: IpAddr = text.parse().map_err(|_| refused())?;
     if is_allowed(ip) { Ok(ip.to_canonical()) } else { Err(refused()) }

@@ -1,13 +1,13 @@
-//! Which container of a pod is meant (upstream `validateContainer`).
+//! Chooses the container of a pod that a request is about (upstream `validateContainer`).
 
 use oarlock_meta::Status;
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::Pod;
 
-/// The named container, or the only one.
+/// Returns the named container, or the only one.
 ///
 /// # Errors
-/// 400 when there is no such container, or more than one and none is named.
+/// 400 when there is no such container, or when there are several and the request names none.
 pub(crate) fn choose(pod: &Obj, asked: &str) -> Result<String, Status> {
     let Some(view) = pod.view::<Pod<'_>>() else { return Err(Status::internal_error("stored pod is no pod")) };
     let spec = view.spec();

@@ -1,61 +1,61 @@
-//! HTML, as far as links need it: a filter that passes every byte through, except for the values of attributes that hold links.
+//! A filter for HTML that changes only the attribute values that hold links, and passes all other bytes unchanged.
 //!
-//! Upstream writes each tag anew with Go's tokenizer; here a tag changes only where a link does. Memory is bounded by the longest tag that is
-//! looked into: a longer one goes through as it is. Pages come from pods, which may be hostile: each byte is looked at once, or a few times where a
-//! mark may begin, however the page is cut into pieces and whatever never ends in it.
+//! Upstream re-encodes every tag with Go's tokenizer; here a tag changes only where a link does. Memory is bounded by the longest tag that is parsed:
+//! a longer tag passes unchanged. The pages come from pods, which may be hostile. Each byte is examined once, or a few times where a mark may begin,
+//! however the page is split into chunks and whichever construct never ends.
 
 use std::io::{self, Write};
 
-use super::links::Through;
+use super::links::ProxyAddresses;
 use super::tags::{Reading, Tag};
 
-/// Length up to which a tag is parsed.
-const LONGEST: usize = 64 << 10;
+/// Maximum length in bytes of a tag that is parsed.
+const MAX_TAG_BYTES: usize = 64 << 10;
 
-/// Elements in which nothing but their own end is a tag.
+/// Elements whose content is raw text up to their end tag.
 const RAW: [&str; 8] = ["iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"];
 
-/// Where in a document the next byte is.
+/// The context of the next byte in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Text,
     /// Inside a start tag.
     Tag,
     Comment,
-    /// A declaration or an instruction, up to the next `>`.
+    /// Inside a declaration or processing instruction, up to the next `>`.
     Declaration,
     /// Inside an element of [`RAW`].
     Raw(&'static str),
-    /// Behind `<plaintext>`, which has no end.
+    /// After `<plaintext>`, which has no end.
     Plain,
 }
 
-/// The filter: what is written to it comes out of `out`.
+/// The filter: writes the filtered document to `out`.
 #[derive(Debug)]
 pub(super) struct Rewriter<W> {
     out: W,
-    through: Through,
+    through: ProxyAddresses,
     at: At,
-    /// Bytes that cannot be passed on before more have come.
+    /// Bytes that cannot be passed on before more input arrives.
     pending: Vec<u8>,
-    /// The tag at the beginning of what is pending.
+    /// Parser of the tag at the beginning of `pending`.
     reading: Reading,
-    /// How many bytes have come.
+    /// Number of bytes received.
     taken: u64,
 }
 
 /// What to do with the beginning of the pending bytes.
 enum Step {
-    /// This many bytes pass unchanged.
+    /// Passes this many bytes unchanged.
     Pass(usize, At),
-    /// A start tag begins.
+    /// Parses a start tag.
     Tag,
-    /// More has to come first.
+    /// Waits for more input.
     Wait,
 }
 
 impl<W: Write> Rewriter<W> {
-    pub(super) fn new(out: W, through: Through) -> Self {
+    pub(super) fn new(out: W, through: ProxyAddresses) -> Self {
         Self { out, through, at: At::Text, pending: Vec::new(), reading: Reading::default(), taken: 0 }
     }
 
@@ -63,12 +63,12 @@ impl<W: Write> Rewriter<W> {
         &mut self.out
     }
 
-    /// How many bytes have come so far.
+    /// Returns the number of bytes received so far.
     pub(super) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Writes what is left when nothing more comes, and gives back where it went.
+    /// Writes the remaining bytes at the end of the input, and returns the inner writer.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.out.write_all(&self.pending)?;
         Ok(self.out)
@@ -84,13 +84,13 @@ impl<W: Write> Rewriter<W> {
                 None => break,
             }
         }
-        // What stays came last: if anything was passed, then all that had been pending before.
+        // If any bytes were passed, then all that were pending before: the remainder is from the new input.
         pending.drain(..passed.min(pending.len()));
         self.pending = pending;
         Ok(())
     }
 
-    /// Outside of tags; how much has gone out, `None` when more has to come first.
+    /// Processes input outside of tags. Returns the number of bytes written, `None` when more input is needed.
     fn pass(&mut self, rest: &[u8]) -> io::Result<Option<usize>> {
         match step(self.at, rest) {
             Step::Wait => Ok(None),
@@ -107,12 +107,12 @@ impl<W: Write> Rewriter<W> {
         }
     }
 
-    /// As [`Rewriter::pass`] inside a tag. Reading goes on where it stopped.
+    /// As [`Rewriter::pass`], for input inside a tag. Parsing continues where it stopped.
     fn in_tag(&mut self, rest: &[u8]) -> io::Result<Option<usize>> {
         if let Some(tag) = self.reading.read(rest) {
             let length = tag.length.clamp(1, rest.len());
             let text = rest.get(..length).unwrap_or(rest);
-            if self.reading.forgot() || length > LONGEST {
+            if self.reading.forgot() || length > MAX_TAG_BYTES {
                 self.out.write_all(text)?;
             } else {
                 self.tag(text, &tag)?;
@@ -120,7 +120,7 @@ impl<W: Write> Rewriter<W> {
             self.at = then(&tag);
             return Ok(Some(length));
         }
-        if rest.len() <= LONGEST {
+        if rest.len() <= MAX_TAG_BYTES {
             return Ok(None);
         }
         self.out.write_all(rest)?;
@@ -166,7 +166,7 @@ fn step(at: At, rest: &[u8]) -> Step {
     }
 }
 
-/// Passes everything up to and with `mark`. Without a mark, passes all but the last bytes, which could be the beginning of one.
+/// Passes all bytes up to and including `mark`. Without a mark, passes all but the last bytes, which could be its beginning.
 fn until(at: At, rest: &[u8], mark: &[u8], then: At) -> Step {
     if let Some(found) = memchr::memmem::find(rest, mark) {
         return Step::Pass(found + mark.len(), then);
@@ -177,7 +177,7 @@ fn until(at: At, rest: &[u8], mark: &[u8], then: At) -> Step {
     }
 }
 
-/// As [`until`] for the end tag of an element, of which only `</` is passed; the rest is read as text.
+/// As [`until`], for the end tag of a raw text element. Only the `</` is passed; the rest is parsed as text.
 fn raw(element: &'static str, rest: &[u8]) -> Step {
     let at = At::Raw(element);
     let Some(found) = memchr::memchr(b'<', rest) else { return Step::Pass(rest.len(), at) };
@@ -218,7 +218,7 @@ fn text(rest: &[u8]) -> Step {
     }
 }
 
-/// Where a document is behind a tag.
+/// Returns the context after a tag.
 fn then(tag: &Tag) -> At {
     match RAW.iter().find(|raw| **raw == tag.name) {
         Some(raw) => At::Raw(raw),
@@ -227,23 +227,23 @@ fn then(tag: &Tag) -> At {
     }
 }
 
-/// A reference is looked for up to this length; the longest name has 31 letters.
-const LONGEST_REFERENCE: usize = 40;
+/// Maximum length at which a character reference is recognized; the longest name has 31 letters.
+const MAX_REFERENCE_BYTES: usize = 40;
 
-/// Replaces the ampersand of a character reference that is not resolved here, so that the reference comes out unchanged. The character is for private use; no
-/// link contains it.
-const KEPT: char = '\u{f8ff}';
+/// Stands for the ampersand of a character reference that is not resolved here, so that the reference is written unchanged. The character is for
+/// private use; no link contains it.
+const KEPT_AMPERSAND: char = '\u{f8ff}';
 
-/// A value with its numeric character references, and those of characters that must be escaped, resolved. `None` when the value contains [`KEPT`].
+/// Resolves the numeric character references in a value, and those of characters that must be escaped. `None` when the value contains [`KEPT_AMPERSAND`].
 fn unescaped(text: &str) -> Option<String> {
-    if text.contains(KEPT) {
+    if text.contains(KEPT_AMPERSAND) {
         return None;
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
         out.push_str(before);
-        let near = after.as_bytes().get(..LONGEST_REFERENCE).unwrap_or(after.as_bytes());
+        let near = after.as_bytes().get(..MAX_REFERENCE_BYTES).unwrap_or(after.as_bytes());
         let end = memchr::memchr(b';', near);
         let reference = end.and_then(|end| Some((after.get(..end)?, after.get(end + 1..)?)));
         let known = reference.and_then(|(name, behind)| Some((resolved(name)?, behind)));
@@ -253,7 +253,7 @@ fn unescaped(text: &str) -> Option<String> {
                 rest = behind;
             }
             (None, Some((name, _))) if name.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
-                out.push(KEPT);
+                out.push(KEPT_AMPERSAND);
                 rest = after;
             }
             (None, _) => {
@@ -279,7 +279,7 @@ fn resolved(name: &str) -> Option<char> {
             hexadecimal if hexadecimal.starts_with(['x', 'X']) => number(hexadecimal.get(1..)?, 16),
             decimal => number(decimal, 10),
         }
-        .filter(|character| *character != KEPT),
+        .filter(|character| *character != KEPT_AMPERSAND),
     }
 }
 
@@ -293,7 +293,7 @@ fn escaped(text: &str) -> String {
             '"' => out.push_str("&#34;"),
             '\'' => out.push_str("&#39;"),
             '\r' => out.push_str("&#13;"),
-            KEPT => out.push('&'),
+            KEPT_AMPERSAND => out.push('&'),
             other => out.push(other),
         }
     }
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     fn rewritten(html: &str, piece: usize) -> String {
-        let through = Through { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() };
+        let through = ProxyAddresses { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() };
         let mut rewriter = Rewriter::new(Vec::new(), through);
         for piece in html.as_bytes().chunks(piece) {
             rewriter.write_all(piece).unwrap();
@@ -315,7 +315,7 @@ mod tests {
         String::from_utf8(rewriter.finish().unwrap()).unwrap()
     }
 
-    /// However it comes in pieces.
+    /// Checks the output for every split of the input.
     #[track_caller]
     fn check(html: &str, expected: &str) {
         for piece in [1, 2, 3, 7, 1000] {
@@ -362,12 +362,12 @@ mod tests {
 
     #[test]
     fn a_tag_without_an_end_costs_no_memory_without_bound() {
-        let through = Through { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() };
+        let through = ProxyAddresses { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() };
         let mut rewriter = Rewriter::new(io::sink(), through);
         for _ in 0..1000 {
             rewriter.write_all(&[b'a'; 1000]).unwrap();
             rewriter.write_all(b"<a b=\"").unwrap();
-            assert!(rewriter.pending.len() < 2 * LONGEST, "{}", rewriter.pending.len());
+            assert!(rewriter.pending.len() < 2 * MAX_TAG_BYTES, "{}", rewriter.pending.len());
         }
     }
 
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_tag_that_is_too_long_goes_through_as_it_is_up_to_its_end() {
-        let long = format!(r#"<script title="{}>" src="/x">"#, "b".repeat(LONGEST));
+        let long = format!(r#"<script title="{}>" src="/x">"#, "b".repeat(MAX_TAG_BYTES));
         for piece in [1, 1000, 1 << 20] {
             let html = format!(r#"{long}<a href="/x"></script><a href="/x">"#);
             let expected = format!(r#"{long}<a href="/x"></script><a href="/p/x">"#);

@@ -1,11 +1,11 @@
-//! Links of what is behind a proxy, so that they lead through it again (upstream: `proxy.Transport`).
+//! Rewrites links in the answers of a proxied server so that they lead through the proxy (upstream: `proxy.Transport`).
 
-/// A proxy, as links see it.
+/// The addresses that the rewriting of links depends on.
 #[derive(Clone, Debug)]
-pub(super) struct Through {
-    /// What comes before a path, without a slash at its end.
+pub(super) struct ProxyAddresses {
+    /// Path prefix of the proxy, without a trailing slash.
     pub(super) prefix: String,
-    /// Host and port of what is behind.
+    /// Host and port of the proxied server.
     pub(super) backend: String,
     /// Host and port that the client called.
     pub(super) called: String,
@@ -16,18 +16,18 @@ struct Parts<'a> {
     scheme: &'a str,
     host: &'a str,
     path: &'a str,
-    /// Query and fragment, with what introduces them.
+    /// Query and fragment, with their delimiters.
     rest: &'a str,
 }
 
-impl Through {
-    /// The link to write instead of one; `None` when it may stay: it is relative, or leads to another host.
+impl ProxyAddresses {
+    /// Returns the link to write instead of `link`; `None` when the link stays unchanged because it is relative or leads to another host.
     pub(super) fn link(&self, link: &str) -> Option<String> {
         let Parts { scheme, host, path, rest } = Parts::of(link)?;
         if !path.starts_with('/') || !(host.is_empty() || host == self.called || self.is_backend(host)) {
             return None;
         }
-        // A link that names what the client called goes on doing so; any other one becomes a path.
+        // A link with the host that the client called keeps that host; any other one becomes a path.
         let before = match host {
             "" => String::new(),
             host if host != self.called => String::new(),
@@ -38,14 +38,14 @@ impl Through {
         Some(format!("{before}{path}{rest}")).filter(|changed| changed != link)
     }
 
-    /// The port that a scheme implies need not be written.
+    /// Whether a host names the proxied server; the default port of the scheme may be omitted.
     fn is_backend(&self, host: &str) -> bool {
         [":80", ":443"].iter().any(|port| self.backend.strip_suffix(port) == Some(host)) || host == self.backend
     }
 }
 
 impl<'a> Parts<'a> {
-    /// The parts of what may be a link; `None` for what is none, or is of a form that nobody rewrites.
+    /// Splits a link into its parts; `None` for a text that is not a link, or a link of a form that is never rewritten.
     fn of(link: &'a str) -> Option<Self> {
         if link.bytes().any(|byte| byte.is_ascii_control()) {
             return None;
@@ -71,7 +71,7 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// A path below a prefix, without empty segments and dots (Go: `path.Join`); a slash at its end stays.
+/// Joins a prefix and a path without empty and dot segments (Go: `path.Join`); a trailing slash stays.
 fn joined(prefix: &str, path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in prefix.split('/').chain(path.split('/')) {
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn links_to_the_same_server_lead_through_the_proxy() {
         let prefix = "/api/v1/namespaces/x/services/y/proxy";
-        let through = Through {
+        let through = ProxyAddresses {
             prefix: prefix.to_owned(),
             backend: "10.1.2.3:80".to_owned(),
             called: "cluster.example:6443".to_owned(),

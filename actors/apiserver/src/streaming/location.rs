@@ -1,4 +1,4 @@
-//! Where a streamed request goes on to, and connections there.
+//! The destination of a streamed request, and connections to it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,49 +18,49 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use crate::server::Server;
 use crate::target::Target;
 
-/// How long TCP and TLS may take together (upstream: 30 s for TCP, 10 s for TLS).
-const CONNECT: Duration = Duration::from_secs(30);
+/// Time limit for TCP and TLS together (upstream: 30 s for TCP, 10 s for TLS).
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where a request goes on to.
+/// The destination of a streamed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     /// The server of a node's kubelet.
     Kubelet {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Its certificate must be good.
+        /// Whether the kubelet's certificate is verified.
         verify: bool,
-        /// The checked addresses of the kubelet, where they have been checked; otherwise the Node's addresses are used.
-        at: Option<Judged>,
+        /// Addresses of the kubelet that have been checked already; `None` uses the Node's addresses.
+        at: Option<CheckedHost>,
     },
-    /// A pod, an endpoint of a service, another port of a node.
+    /// A pod, an endpoint of a Service, or another port of a node.
     Address {
-        /// TLS, without looking at the certificate: pods have none that could be verified.
+        /// Whether to use TLS. The certificate is not verified: pods have none that could be.
         https: bool,
-        /// An address, or a host's name.
+        /// An address or a host name.
         host: String,
         /// The port.
         port: u16,
-        /// The host's addresses, which have been checked.
+        /// Addresses of the host, which have been checked.
         at: Vec<IpAddr>,
     },
 }
 
-/// A host whose addresses may be called, and a port.
+/// A port of a host, and the addresses of the host, which may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Judged {
+pub(crate) struct CheckedHost {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) at: Vec<IpAddr>,
 }
 
 impl Location {
-    /// The server of a node's kubelet, at the address that the Node reports.
+    /// Returns the server of a node's kubelet, at the address that the Node reports.
     pub(crate) fn kubelet(node: String, verify: bool) -> Self {
         Self::Kubelet { node, verify, at: None }
     }
 
-    /// What `Host` says.
+    /// Returns the value of the `Host` header.
     pub(crate) fn host(&self) -> String {
         match self {
             Self::Kubelet { node, .. } => node.clone(),
@@ -69,10 +69,10 @@ impl Location {
         }
     }
 
-    /// Connects.
+    /// Opens a connection.
     ///
     /// # Errors
-    /// What the node's object lacks, or why there is no connection.
+    /// When the Node lacks an address or port, or the connection fails.
     pub(crate) async fn connect(&self, server: &Server) -> Result<BoxIo, Status> {
         let kubelets = server.kubelets();
         match self {
@@ -80,7 +80,7 @@ impl Location {
                 if let Some(pipe) = kubelets.local(node) {
                     return Ok(pipe);
                 }
-                if let Some(Judged { host, port, at }) = at {
+                if let Some(CheckedHost { host, port, at }) = at {
                     return dial(host, *port, Some(at), Some(kubelets.tls(*verify))).await;
                 }
                 let (host, port) = kubelets.address(server.reader(), node)?;
@@ -96,7 +96,7 @@ impl Location {
     }
 }
 
-/// Connects to a host, to one of the addresses `at` where they are given.
+/// Connects to a host, at one of the addresses `at` if they are given.
 async fn dial(
     host: &str,
     port: u16,
@@ -121,10 +121,10 @@ async fn dial(
         let stream = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(|error| failed(&error))?;
         Ok(Box::new(stream) as BoxIo)
     };
-    clock::timeout(CONNECT, connect).await.map_err(|_| failed(&"i/o timeout"))?
+    clock::timeout(CONNECT_TIMEOUT, connect).await.map_err(|_| failed(&"i/o timeout"))?
 }
 
-/// The pod that a request names, and its node; an empty name when it has none yet.
+/// Returns the pod that a request names, and the name of its node, empty for an unscheduled pod.
 ///
 /// # Errors
 /// 404.

@@ -1,4 +1,4 @@
-//! `pods/log`: which container, on which node; the kubelet streams.
+//! `pods/log`: finds the container and its node, and streams the log from the kubelet.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -16,16 +16,16 @@ use crate::server::Server;
 use crate::streaming::{self, Location};
 use crate::target::Target;
 
-/// Query parameters that go on to the kubelet.
+/// Query parameters that are passed on to the kubelet.
 const OPTIONS: &[&str] = &["follow", "previous", "tailLines", "sinceSeconds", "sinceTime", "timestamps", "limitBytes"];
 
-/// As much of a kubelet's refusal is passed on, in bytes.
+/// Number of bytes of a kubelet's error message that are passed on.
 const REFUSAL_MAX: usize = 50_000;
 
 /// Streams the log of a container.
 ///
 /// # Errors
-/// 404 for an unknown pod, 400 for a container that is not in it, what the kubelet says.
+/// 404 for an unknown pod, 400 for a container that the pod does not have, and the kubelet's error.
 pub(crate) async fn serve(
     server: &Server,
     caller: &Caller,
@@ -37,7 +37,7 @@ pub(crate) async fn serve(
     let (pod, node) = streaming::pod_and_node(server, target).await?;
     let container = streaming::choose_container(&pod, query.get("container"))?;
     if node.is_empty() {
-        // Nothing to stream yet.
+        // The pod has not been scheduled yet: there is no log.
         let mut response = Response::new(full(Bytes::new()));
         *response.status_mut() = StatusCode::NO_CONTENT;
         return Ok(response);
@@ -66,7 +66,7 @@ pub(crate) async fn serve(
     Ok(response)
 }
 
-/// Checks the options (upstream: `ValidatePodLogOptions`).
+/// Validates the options (upstream: `ValidatePodLogOptions`).
 fn check(query: &Query, pod: &str) -> Result<(), Status> {
     let (tail, bytes, seconds) =
         (query.number("tailLines")?, query.number("limitBytes")?, query.number("sinceSeconds")?);
@@ -97,10 +97,10 @@ fn check(query: &Query, pod: &str) -> Result<(), Status> {
     }
 }
 
-/// The log as messages, for clients that cannot read a long answer as it comes (browsers).
+/// Sends the log as WebSocket messages, for clients that cannot read a long answer incrementally (browsers).
 fn to_websocket(server: &Server, mut request: Request<Incoming>, log: Incoming) -> Result<Response<Body>, Status> {
     let Some((reader, name)) = Reader::chosen(request.headers()) else {
-        // Upstream's library says no more about the error than this.
+        // Upstream's WebSocket library answers without any details of the error.
         let mut response = Response::new(full(Bytes::new()));
         *response.status_mut() = StatusCode::FORBIDDEN;
         return Ok(response);
@@ -120,7 +120,7 @@ fn to_websocket(server: &Server, mut request: Request<Incoming>, log: Incoming) 
     Ok(answer.map(|()| full(Bytes::new())))
 }
 
-/// What the kubelet refuses, as upstream passes it on (`GenericHttpResponseChecker`).
+/// Converts an error of the kubelet as upstream does (`GenericHttpResponseChecker`).
 fn refusal(code: u16, text: String, pod: &str) -> Status {
     match code {
         400 => Status::bad_request(text),

@@ -1,6 +1,6 @@
-//! `pods/proxy`, `services/proxy`, `nodes/proxy`: any method, any path below, upgrades too (upstream `UpgradeAwareHandler`).
+//! `pods/proxy`, `services/proxy`, `nodes/proxy`: forwards any method and path, upgrades included (upstream `UpgradeAwareHandler`).
 //!
-//! Links in HTML and `Location` lead through the proxy again ([`super::links`], [`super::rewrite`]).
+//! Links in HTML and `Location` headers are rewritten to lead through the proxy ([`super::links`], [`super::rewrite`]).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use oarlock_schema::views::core_v1::{Endpoints, Pod, Service};
 use oarlock_schema::{Obj, resource};
 use oarlock_streams::upgrade;
 
-use super::location::Judged;
+use super::location::CheckedHost;
 use super::send::{bare, forget_hops, passed, send};
 use super::upgraded::{forwarded_for, join};
 use super::{Location, allowed, links, pod_and_node, rewrite};
@@ -21,11 +21,11 @@ use crate::http::{Body, full};
 use crate::server::Server;
 use crate::target::Target;
 
-/// How long whoever is behind may take to begin its answer.
-const ANSWER: Duration = Duration::from_secs(3600);
-/// How long the name of a node may take to resolve.
-const LOOKUP: Duration = Duration::from_secs(10);
-/// Headers by which a backend would speak for this server.
+/// Time limit until the head of the backend's response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Time limit for resolving the name of a node.
+const NODE_LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
+/// CORS headers, which a backend must not set on behalf of this server.
 const CORS: [HeaderName; 4] = [
     header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
     header::ACCESS_CONTROL_ALLOW_HEADERS,
@@ -33,10 +33,10 @@ const CORS: [HeaderName; 4] = [
     header::ACCESS_CONTROL_ALLOW_ORIGIN,
 ];
 
-/// Passes a request on.
+/// Forwards a request.
 ///
 /// # Errors
-/// 404, 400 for a name that is none or an address that is not allowed, 503 when nobody is there.
+/// 404, 400 for an invalid name or an address that is not allowed, 503 when there is no backend.
 pub(super) async fn serve(
     server: &Server,
     target: &Target<'_>,
@@ -74,7 +74,7 @@ pub(super) async fn serve(
     let head = *request.method() == Method::HEAD;
     if let Some(host) = host {
         headers.insert(HeaderName::from_static("x-forwarded-host"), host.clone());
-        // A kubelet is told which node is meant; whoever else is behind sees what the client called.
+        // A kubelet gets the host that names its node; any other backend gets the host that the client called.
         if matches!(to, Location::Address { .. }) {
             headers.insert(header::HOST, host);
         } else {
@@ -86,14 +86,14 @@ pub(super) async fn serve(
     *asked.method_mut() = parts.method;
     *asked.uri_mut() = path.parse().map_err(|_| Status::bad_request("the path is none"))?;
     *asked.headers_mut() = headers;
-    let answer = clock::timeout(ANSWER, send(server, &to, asked)).await;
+    let answer = clock::timeout(RESPONSE_TIMEOUT, send(server, &to, asked)).await;
     let answer =
         answer.map_err(|_| unreachable(&"no answer in time"))?.map_err(|status| unreachable(&status.message))?;
     let mut response = passed(answer);
     for name in &CORS {
         response.headers_mut().remove(name);
     }
-    let through = links::Through { prefix, backend: to.host(), called };
+    let through = links::ProxyAddresses { prefix, backend: to.host(), called };
     if let Some(moved) = response.headers().get(header::LOCATION) {
         // As upstream, an answer with `Location` keeps its body.
         if let Some(Ok(moved)) = moved.to_str().ok().and_then(|moved| through.link(moved)).map(HeaderValue::try_from) {
@@ -108,7 +108,7 @@ fn unreachable(why: &dyn std::fmt::Display) -> Status {
     Status::service_unavailable(format!("error trying to reach service: {why}"))
 }
 
-/// What comes before and behind `proxy/` in a path, as it came; `None` behind when there is not even a slash.
+/// Splits a path at `proxy/`, without decoding it; the second part is `None` when not even a slash follows.
 fn split<'a>(path: &'a str, target: &Target<'_>) -> (&'a str, Option<&'a str>) {
     // "", api, v1, [namespaces, x,] plural, name, proxy
     let segments = if target.resource().namespaced { 8 } else { 6 };
@@ -126,14 +126,14 @@ fn redirect(to: &str) -> Result<Response<Body>, Status> {
     Ok(response)
 }
 
-/// `[scheme:]name[:port]`.
-struct Called<'a> {
+/// The name of a proxied object: `[scheme:]name[:port]`.
+struct ProxiedName<'a> {
     https: bool,
     name: &'a str,
     port: &'a str,
 }
 
-impl<'a> Called<'a> {
+impl<'a> ProxiedName<'a> {
     fn parse(id: &'a str) -> Option<Self> {
         let parts: Vec<&str> = id.split(':').collect();
         let (scheme, name, port) = match *parts.as_slice() {
@@ -157,10 +157,11 @@ impl<'a> Called<'a> {
     }
 }
 
+/// Returns the destination of a proxied request.
 async fn location(server: &Server, target: &Target<'_>) -> Result<Location, Status> {
     let plural = target.resource().plural;
     let kind = plural.trim_end_matches('s');
-    let called = Called::parse(target.name);
+    let called = ProxiedName::parse(target.name);
     let called = called.ok_or_else(|| Status::bad_request(format!("invalid {kind} request {:?}", target.name)))?;
     let target = Target { name: called.name, ..*target };
     match plural {
@@ -170,7 +171,7 @@ async fn location(server: &Server, target: &Target<'_>) -> Result<Location, Stat
     }
 }
 
-async fn pod(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
+async fn pod(server: &Server, target: &Target<'_>, called: &ProxiedName<'_>) -> Result<Location, Status> {
     let (pod, _) = pod_and_node(server, target).await?;
     let Some(pod) = pod.view::<Pod<'_>>() else { return Err(Status::internal_error("stored pod is no pod")) };
     let declared = pod.spec().containers().iter().find_map(|container| container.ports().iter().next());
@@ -181,7 +182,7 @@ async fn pod(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Resul
     Ok(Location::Address { https: called.https, host, port, at })
 }
 
-async fn service(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
+async fn service(server: &Server, target: &Target<'_>, called: &ProxiedName<'_>) -> Result<Location, Status> {
     let name = called.name;
     let mut port = called.port.to_owned();
     if let Ok(number) = port.parse::<i64>() {
@@ -210,7 +211,7 @@ async fn service(server: &Server, target: &Target<'_>, called: &Called<'_>) -> R
         let Ok(port) = u16::try_from(port.port()) else { continue };
         there.extend(subset.addresses().iter().map(|address| (address, port)));
     }
-    // Only to addresses that are pods' own: an Endpoints object may name any.
+    // Only addresses of the pods themselves: an Endpoints object may name any address.
     let mut own = Vec::new();
     for (address, port) in there {
         let Some(reference) = address.target_ref().filter(|r| r.namespace() == target.namespace) else { continue };
@@ -227,16 +228,16 @@ async fn service(server: &Server, target: &Target<'_>, called: &Called<'_>) -> R
     Ok(Location::Address { https: called.https, host: address.ip().to_owned(), port: *port, at })
 }
 
-async fn node(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
+async fn node(server: &Server, target: &Target<'_>, called: &ProxiedName<'_>) -> Result<Location, Status> {
     let kubelets = server.kubelets();
     let node = called.name.to_owned();
     if called.port.is_empty() && kubelets.local(called.name).is_some() {
         return Ok(Location::kubelet(node, true));
     }
     let (host, port) = kubelets.address(server.reader(), target.name)?;
-    let at = allowed::resolve(&host, clock::after(LOOKUP)).await?;
+    let at = allowed::resolve(&host, clock::after(NODE_LOOKUP_TIMEOUT)).await?;
     if called.port_or(port)? == port {
-        return Ok(Location::Kubelet { node, verify: true, at: Some(Judged { host, port, at }) });
+        return Ok(Location::Kubelet { node, verify: true, at: Some(CheckedHost { host, port, at }) });
     }
     Ok(Location::Address { https: called.https, host, port: called.port_or(port)?, at })
 }
@@ -261,10 +262,12 @@ mod tests {
 
     #[test]
     fn names_may_say_scheme_and_port() {
-        let called = Called::parse("https:web:8443").unwrap();
+        let called = ProxiedName::parse("https:web:8443").unwrap();
         assert_eq!((called.https, called.name, called.port), (true, "web", "8443"));
         assert!(
-            Called::parse("ftp:web:1").is_none() && Called::parse(":1").is_none() && Called::parse("a:b:c:d").is_none()
+            ProxiedName::parse("ftp:web:1").is_none()
+                && ProxiedName::parse(":1").is_none()
+                && ProxiedName::parse("a:b:c:d").is_none()
         );
     }
 }

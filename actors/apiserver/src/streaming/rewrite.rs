@@ -1,5 +1,4 @@
-//! Rewrites HTML answers on their way through a proxy, compressed or not, piece by piece: memory holds neither the whole answer nor the whole of what it
-//! decompresses to.
+//! Rewrites the links in proxied HTML answers, compressed or not, chunk by chunk: memory never holds the whole answer or the whole decompressed text.
 
 use std::io::{self, Write};
 
@@ -12,29 +11,30 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 
 use super::html::Rewriter;
-use super::links::Through;
+use super::links::ProxyAddresses;
 use crate::http::{Body, BodyError};
 
-/// So much is taken in one step at most. A decoder takes less when it makes a buffer full of it, which has 32 KiB.
-const STEP: usize = 4 << 10;
+/// Maximum number of input bytes per step. A decoder takes less when its output buffer of 32 KiB is full.
+const STEP_BYTES: usize = 4 << 10;
 
-/// After so many bytes of page, compressed or not, others have a turn: a little that has come may become a thousand times as much.
-const TURN: u64 = 64 << 10;
+/// Number of page bytes, or of compressed bytes if these are more, after which the task yields: a little input may decompress to a thousand times its
+/// size.
+const YIELD_AFTER_BYTES: u64 = 64 << 10;
 
-/// The answer with its links rewritten, if it is HTML in an encoding that is known; else as it is.
-pub(super) fn html(response: Response<Body>, through: Through) -> Response<Body> {
+/// Returns the answer with its links rewritten if it is HTML in a known encoding, otherwise unchanged.
+pub(super) fn html(response: Response<Body>, through: ProxyAddresses) -> Response<Body> {
     let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
     let media = text(header::CONTENT_TYPE).split(';').next().unwrap_or("").trim();
     if !media.eq_ignore_ascii_case("text/html") {
         return response;
     }
-    let pipe = match text(header::CONTENT_ENCODING) {
-        "" => Pipe::Plain(Rewriter::new(Vec::new(), through)),
+    let codec = match text(header::CONTENT_ENCODING) {
+        "" => Codec::Plain(Rewriter::new(Vec::new(), through)),
         "gzip" => {
             let encoder = GzEncoder::new(Vec::new(), Compression::default());
-            Pipe::Gzip(Box::new(MultiGzDecoder::new(Rewriter::new(encoder, through))))
+            Codec::Gzip(Box::new(MultiGzDecoder::new(Rewriter::new(encoder, through))))
         }
-        "deflate" => Pipe::Unknown(through),
+        "deflate" => Codec::Unknown(through),
         encoding => {
             tracing::debug!(encoding, "links of an answer are not rewritten: its encoding is not known");
             return response;
@@ -42,29 +42,29 @@ pub(super) fn html(response: Response<Body>, through: Through) -> Response<Body>
     };
     let (mut parts, body) = response.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
-    let begun = Passing { body, rest: Bytes::new(), pipe: Some(pipe), turn: 0 };
-    let frames = stream::unfold(begun, |mut passing| async move {
-        let next = passing.next().await?;
-        Some((next.map(Frame::data), passing))
+    let initial = Rewriting { body, rest: Bytes::new(), codec: Some(codec), since_yield: 0 };
+    let frames = stream::unfold(initial, |mut rewriting| async move {
+        let next = rewriting.next().await?;
+        Some((next.map(Frame::data), rewriting))
     });
     Response::from_parts(parts, StreamBody::new(frames).boxed_unsync())
 }
 
-/// What an answer goes through.
-enum Pipe {
+/// The decoder, filter and encoder of an answer.
+enum Codec {
     Plain(Rewriter<Vec<u8>>),
     Gzip(Box<MultiGzDecoder<Rewriter<GzEncoder<Vec<u8>>>>>),
-    /// `deflate`: zlib by the standard, but upstream and some servers send bare deflate; the first byte tells which one.
-    Unknown(Through),
+    /// `deflate`: zlib by the standard, but upstream and some servers send raw deflate; the first byte distinguishes them.
+    Unknown(ProxyAddresses),
     Zlib(Box<ZlibDecoder<Rewriter<ZlibEncoder<Vec<u8>>>>>),
     Deflate(Box<DeflateDecoder<Rewriter<DeflateEncoder<Vec<u8>>>>>),
 }
 
-impl Pipe {
-    /// Takes some of a part, and gives what came out.
+impl Codec {
+    /// Processes some bytes of a chunk and returns the output.
     fn write(self, part: &[u8]) -> io::Result<Written> {
-        let mut pipe = match self {
-            // Method 8 with a window of 32 KiB; a bare stream would begin with a block that its writer left uncompressed and padded.
+        let mut codec = match self {
+            // 0x78 means method 8 with a window of 32 KiB. A raw stream with this byte would begin with a stored block with padding.
             Self::Unknown(through) if part.first() == Some(&0x78) => {
                 let encoder = ZlibEncoder::new(Vec::new(), Compression::default());
                 Self::Zlib(Box::new(ZlibDecoder::new(Rewriter::new(encoder, through))))
@@ -75,24 +75,24 @@ impl Pipe {
             }
             known => known,
         };
-        let before = pipe.page();
-        // One step each, not all of the part, for a step makes no more than a buffer full.
-        let (taken, out) = match &mut pipe {
+        let before = codec.page();
+        // Only one step per call, since a step makes at most a full buffer of output.
+        let (taken, out) = match &mut codec {
             Self::Plain(rewriter) => (rewriter.write(part)?, rewriter.get_mut()),
             Self::Gzip(decoder) => (decoder.write(part)?, decoder.get_mut().get_mut().get_mut()),
             Self::Zlib(decoder) => (decoder.write(part)?, decoder.get_mut().get_mut().get_mut()),
             Self::Deflate(decoder) => (decoder.write(part)?, decoder.get_mut().get_mut().get_mut()),
-            Self::Unknown(_) => return Err(io::Error::other("an encoding that has not been told")),
+            Self::Unknown(_) => return Err(io::Error::other("the encoding is unknown")),
         };
         if taken == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
         let out = std::mem::take(out);
-        let page = pipe.page() - before;
-        Ok(Written { pipe, taken, out, page })
+        let page = codec.page() - before;
+        Ok(Written { codec, taken, out, page })
     }
 
-    /// How many bytes of page have come so far.
+    /// Returns the number of page bytes so far.
     fn page(&self) -> u64 {
         match self {
             Self::Plain(rewriter) => rewriter.taken(),
@@ -103,7 +103,7 @@ impl Pipe {
         }
     }
 
-    /// What is left.
+    /// Returns the remaining output.
     fn finish(self) -> io::Result<Vec<u8>> {
         match self {
             Self::Plain(rewriter) => rewriter.finish(),
@@ -115,51 +115,51 @@ impl Pipe {
     }
 }
 
-/// What one step did.
+/// The result of one step.
 struct Written {
-    pipe: Pipe,
-    /// So much of the part was taken.
+    codec: Codec,
+    /// Number of input bytes used.
     taken: usize,
     out: Vec<u8>,
-    /// So many bytes of page came of it.
+    /// Number of page bytes they became.
     page: u64,
 }
 
-/// An answer that passes.
-struct Passing {
+/// An answer that is being rewritten.
+struct Rewriting {
     body: Body,
-    /// What has come and has not been taken yet.
+    /// Input that has arrived but has not been processed.
     rest: Bytes,
-    /// `None` at the end.
-    pipe: Option<Pipe>,
-    /// How many bytes of page came since others had a turn.
-    turn: u64,
+    /// `None` after the end.
+    codec: Option<Codec>,
+    /// Number of page bytes since the task last yielded.
+    since_yield: u64,
 }
 
-impl Passing {
+impl Rewriting {
     async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
         loop {
-            if self.turn >= TURN {
-                self.turn = 0;
+            if self.since_yield >= YIELD_AFTER_BYTES {
+                self.since_yield = 0;
                 tokio::task::yield_now().await;
             }
-            let pipe = self.pipe.take()?;
+            let codec = self.codec.take()?;
             while self.rest.is_empty() {
                 match self.body.frame().await {
-                    None => return end(pipe.finish()),
+                    None => return end(codec.finish()),
                     Some(Err(error)) => return Some(Err(error)),
                     Some(Ok(frame)) => self.rest = frame.into_data().unwrap_or_default(),
                 }
             }
-            let part = self.rest.get(..self.rest.len().min(STEP)).unwrap_or_default();
-            let Written { pipe, taken, out, page } = match pipe.write(part) {
+            let part = self.rest.get(..self.rest.len().min(STEP_BYTES)).unwrap_or_default();
+            let Written { codec, taken, out, page } = match codec.write(part) {
                 Ok(written) => written,
                 Err(error) => return end(Err(error)),
             };
             self.rest.advance(taken.min(self.rest.len()));
-            self.pipe = Some(pipe);
-            // Compressed bytes of which no page comes are work too.
-            self.turn += page.max(taken as u64);
+            self.codec = Some(codec);
+            // Compressed bytes that yield no page bytes are work too.
+            self.since_yield += page.max(taken as u64);
             if !out.is_empty() {
                 return Some(Ok(out.into()));
             }
@@ -188,8 +188,8 @@ mod tests {
     use super::*;
     use crate::http::full;
 
-    fn through() -> Through {
-        Through { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() }
+    fn through() -> ProxyAddresses {
+        ProxyAddresses { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() }
     }
 
     fn answer(media: &str, encoding: &str, body: Vec<u8>) -> Response<Body> {
@@ -258,15 +258,15 @@ mod tests {
             encoder.write_all(&[b' '; 1024]).unwrap();
         }
         encoder.finish().unwrap();
-        let mut passing = html(answer("text/html", "gzip", body), through()).into_body();
+        let mut rewriting = html(answer("text/html", "gzip", body), through()).into_body();
         let mut largest = 0;
-        while let Some(frame) = passing.frame().await {
+        while let Some(frame) = rewriting.frame().await {
             largest = largest.max(frame.unwrap().into_data().unwrap().len());
         }
         assert!(largest < 1 << 20, "{largest}");
     }
 
-    /// Polls an answer to its end; how often it let others have a turn, and what came.
+    /// Polls an answer to its end; returns how often the task yielded, and the content.
     fn turns(mut body: Body) -> (usize, Vec<u8>) {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         let (mut turns, mut came) = (0, Vec::new());
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_page_lets_others_have_a_turn_by_what_it_decompresses_to() {
         let size = 16 << 20;
-        let least = size / (TURN as usize + (64 << 10));
+        let least = size / (YIELD_AFTER_BYTES as usize + (64 << 10));
         for text in [" ", "<a ", "&"] {
             let page = text.repeat(size / text.len());
             let (turned, _) = turns(html(answer("text/html", "", page.clone().into()), through()).into_body());

@@ -1,4 +1,4 @@
-//! One request to wherever it goes on to, and answers passed back.
+//! Sends one request to its destination and passes the answer back.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
@@ -11,7 +11,7 @@ use super::location::Location;
 use crate::http::{Body, BodyError};
 use crate::server::Server;
 
-/// Headers that are about one connection, not about what is carried on it (RFC 9110, 7.6.1).
+/// Hop-by-hop headers, which apply to one connection only (RFC 9110, 7.6.1).
 const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -24,7 +24,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// Sends a request over a connection of its own, which lives until the answer's body has been read or taken over.
+/// Sends a request over a connection of its own, which lives until the answer's body has been read or the connection has been upgraded.
 ///
 /// # Errors
 /// 404 for an unknown node, 500 when there is no connection or no answer.
@@ -54,10 +54,10 @@ where
     answer.await.map_err(failed)
 }
 
-/// A request without a body.
+/// Builds a request without a body.
 ///
 /// # Errors
-/// 500 when the path is none.
+/// 500 when the path is invalid.
 pub(crate) fn bare(method: Method, path: &str) -> Result<Request<Empty<Bytes>>, Status> {
     let mut request = Request::new(Empty::new());
     *request.method_mut() = method;
@@ -65,13 +65,13 @@ pub(crate) fn bare(method: Method, path: &str) -> Result<Request<Empty<Bytes>>, 
     Ok(request)
 }
 
-/// An answer, passed back. When its body breaks off, so does this one.
+/// Passes an answer back. When its body is cut off, the returned body is cut off too.
 pub(crate) fn passed(mut response: Response<Incoming>) -> Response<Body> {
     forget_hops(response.headers_mut());
     response.map(|body| body.map_err(BodyError::from).boxed_unsync())
 }
 
-/// Takes out what is about one connection.
+/// Removes the hop-by-hop headers.
 pub(super) fn forget_hops(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)

@@ -1,8 +1,8 @@
-//! Start tags of HTML, read as they come: reading stops where the text does and goes on there, so that no byte is looked at again.
+//! An incremental parser of HTML start tags: it stops at the end of the input and continues there, so that no byte is parsed twice.
 
 use std::ops::Range;
 
-/// Which attributes hold links, by element (upstream: `atomsToAttrs`).
+/// Attributes that hold links, by element (upstream: `atomsToAttrs`).
 const LINKS: &[(&str, &[&str])] = &[
     ("a", &["href"]),
     ("applet", &["codebase"]),
@@ -31,28 +31,28 @@ const LINKS: &[(&str, &[&str])] = &[
     ("video", &["poster", "src"]),
 ];
 
-/// As many bytes of an element's name are kept: more than any name has that means something here.
-const LONGEST_NAME: usize = 32;
+/// Number of bytes of an element's name that are kept: more than any known name has.
+const MAX_NAME_BYTES: usize = 32;
 
-/// A start tag.
+/// A complete start tag.
 pub(super) struct Tag {
-    /// From `<` to `>`, with both; of a tag whose beginning was forgotten, what came since.
+    /// Length from `<` to `>` inclusive; of a tag whose beginning was dropped, the length of the rest.
     pub(super) length: usize,
     pub(super) name: String,
-    /// The values that hold links.
+    /// The attribute values that hold links.
     pub(super) links: Vec<Value>,
 }
 
-/// The value of an attribute.
+/// Position of an attribute's value.
 #[derive(Debug)]
 pub(super) struct Value {
-    /// With its quotes.
+    /// Including quotes.
     pub(super) outer: Range<usize>,
-    /// Without.
+    /// Excluding quotes.
     pub(super) inner: Range<usize>,
 }
 
-/// What the next byte belongs to.
+/// The part of a tag that the next byte belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     /// The `<`.
@@ -62,33 +62,33 @@ enum Part {
     /// Between attributes.
     Between,
     Attribute,
-    /// Behind the name of an attribute.
+    /// After the name of an attribute.
     Named,
-    /// Behind the `=`.
+    /// After the `=`.
     Equals,
     Bare,
     Quoted(u8),
 }
 
-/// How far a tag has been read.
+/// State of the parser.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     part: Part,
-    /// So much of the text has been read.
+    /// Number of bytes parsed.
     at: usize,
-    /// Where the part began that is read.
+    /// Position at which the current part began.
     start: usize,
     name: String,
-    /// Which attributes hold links.
+    /// Names of the attributes that hold links.
     holders: &'static [&'static str],
-    /// The attribute does.
+    /// Whether the current attribute holds a link.
     holds: bool,
     links: Vec<Value>,
     forgot: bool,
 }
 
 impl Reading {
-    /// Goes on in the text, which begins with the tag; the tag when it has its end there.
+    /// Continues parsing the text, which begins with the tag; returns the tag when its end has arrived.
     pub(super) fn read(&mut self, text: &[u8]) -> Option<Tag> {
         loop {
             if let Part::Quoted(quote) = self.part {
@@ -112,7 +112,7 @@ impl Reading {
         }
     }
 
-    /// Whether the byte is used up; else it belongs to the next part.
+    /// Processes a byte; returns false when the byte belongs to the next part.
     fn takes(&mut self, text: &[u8], byte: u8) -> bool {
         let space = byte.is_ascii_whitespace();
         match self.part {
@@ -122,10 +122,10 @@ impl Reading {
                 self.holders = LINKS.iter().find(|(element, _)| *element == self.name).map_or(&[], |(_, names)| names);
                 return false;
             }
-            // A name with other bytes has no meaning here.
-            Part::Name if self.name.len() < LONGEST_NAME => self.name.push(char::from(byte.to_ascii_lowercase())),
+            // A name with other bytes is no known element.
+            Part::Name if self.name.len() < MAX_NAME_BYTES => self.name.push(char::from(byte.to_ascii_lowercase())),
             Part::Between if space || byte == b'/' => {}
-            // The first byte is the name's even if it is a `=`.
+            // The first byte belongs to the name even if it is a `=`.
             Part::Between => (self.part, self.start) = (Part::Attribute, self.at),
             Part::Attribute if space || matches!(byte, b'=' | b'/' | b'>') => {
                 let name = text.get(self.start..self.at).unwrap_or_default();
@@ -147,14 +147,14 @@ impl Reading {
                 self.ends(self.start..self.at, self.start..self.at);
                 return false;
             }
-            // Only its quote comes here.
+            // The only byte that arrives here in a quoted value is its quote.
             Part::Quoted(_) => self.ends(self.start..self.at + 1, self.start + 1..self.at),
             Part::Name | Part::Attribute | Part::Named | Part::Equals | Part::Bare => {}
         }
         true
     }
 
-    /// A value ends.
+    /// Records the end of a value.
     fn ends(&mut self, outer: Range<usize>, inner: Range<usize>) {
         if self.holds && !self.forgot {
             self.links.push(Value { outer, inner });
@@ -162,13 +162,13 @@ impl Reading {
         self.part = Part::Between;
     }
 
-    /// Goes on without what has come so far, which is too long to be kept. Links are not looked for any more.
+    /// Drops the bytes parsed so far, because the tag is too long to be kept. No more links are recorded.
     pub(super) fn forget(&mut self) {
         self.links = Vec::new();
         (self.at, self.start, self.forgot) = (0, 0, true);
     }
 
-    /// Whether something was forgotten.
+    /// Whether the beginning of the tag was dropped.
     pub(super) fn forgot(&self) -> bool {
         self.forgot
     }

@@ -1,4 +1,4 @@
-//! `pods/exec`, `pods/attach`, `pods/portforward`: connections given away, translated or tunnelled (KEP-4006), or passed on as they are.
+//! `pods/exec`, `pods/attach`, `pods/portforward`: upgraded connections that are translated, tunnelled (KEP-4006), or passed on unchanged.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -18,13 +18,13 @@ use crate::http::{Body, full};
 use crate::server::Server;
 use crate::target::Target;
 
-/// As much of a kubelet's refusal is read, in bytes.
+/// Number of bytes of a kubelet's error message that are read.
 const REFUSAL_MAX: usize = 50_000;
 
-/// Serves a request that must want its connection for something else than HTTP.
+/// Serves a request, which must ask for an upgrade of its connection.
 ///
 /// # Errors
-/// 403 without the right to create; 404; 400 for a container that is not there; what the kubelet says.
+/// 403 without the right to create; 404; 400 for a container that the pod does not have; and the kubelet's error.
 pub(super) async fn serve(
     server: &Server,
     caller: &Caller,
@@ -51,7 +51,7 @@ pub(super) async fn serve(
     if node.is_empty() {
         return Err(Status::bad_request(format!("pod {} does not have a host assigned", target.name)));
     }
-    let call = Call { server: server.clone(), to: Location::kubelet(node, true), path };
+    let call = KubeletRequest { server: server.clone(), to: Location::kubelet(node, true), path };
     let headers = request.headers();
     let websocket = websocket::asked(headers);
     if websocket && target.subresource != "portforward" && websocket::protocols(headers).any(|offered| offered == V5) {
@@ -63,7 +63,7 @@ pub(super) async fn serve(
     call.pass(request).await
 }
 
-/// Whoever comes by GET must have the right of a POST too (upstream `AuthorizePodWebsocketUpgradeCreatePermission`).
+/// Checks that the user of a GET has the right that a POST needs (upstream `AuthorizePodWebsocketUpgradeCreatePermission`).
 fn may_create(server: &Server, caller: &Caller, target: &Target<'_>, info: &RequestInfo) -> Result<(), Status> {
     if info.verb == "create" {
         return Ok(());
@@ -89,7 +89,7 @@ fn streams(query: &Query) -> Streams {
     Streams { stdin: set("stdin"), stdout: set("stdout"), stderr: set("stderr"), tty: set("tty") }
 }
 
-/// The kubelet's names of the options.
+/// Returns the options as the kubelet's query parameters.
 fn parameters(query: &Query, streams: Streams, command: bool) -> String {
     let flags = [("input", streams.stdin), ("output", streams.stdout), ("error", streams.stderr), ("tty", streams.tty)];
     let flags = flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| format!("{name}=1"));
@@ -97,7 +97,7 @@ fn parameters(query: &Query, streams: Streams, command: bool) -> String {
     command.chain(flags).collect::<Vec<_>>().join("&")
 }
 
-/// A text as a value in a query.
+/// Escapes a text as a value in a query.
 pub(crate) fn escaped(text: &str) -> String {
     use std::fmt::Write as _;
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
@@ -111,15 +111,15 @@ pub(crate) fn escaped(text: &str) -> String {
     })
 }
 
-/// A request on its way to a kubelet.
-struct Call {
+/// A request to be sent to a kubelet.
+struct KubeletRequest {
     server: Server,
     to: Location,
     path: String,
 }
 
-impl Call {
-    /// WebSocket v5 towards the client, SPDY towards the kubelet. The client is upgraded at once; what then goes wrong it hears on the error
+impl KubeletRequest {
+    /// Translates between WebSocket v5 of the client and SPDY of the kubelet. The client is upgraded at once; later errors are sent on the error
     /// channel.
     fn translate(self, mut request: Request<Incoming>, streams: Streams) -> Result<Response<Body>, Status> {
         let answer = websocket::accept(request.headers(), Some(V5)).map_err(Status::bad_request)?;
@@ -141,7 +141,7 @@ impl Call {
         Ok(answer.map(|()| full(Bytes::new())))
     }
 
-    /// SPDY inside WebSocket towards the client, SPDY as it is towards the kubelet.
+    /// Unwraps SPDY inside the client's WebSocket and connects it to the kubelet's SPDY.
     async fn tunnel(self, mut request: Request<Incoming>) -> Result<Response<Body>, Status> {
         let offered: Vec<&str> = websocket::tunnelled(request.headers()).collect();
         let answer = self.spdy(&offered).await?;
@@ -162,13 +162,13 @@ impl Call {
         Ok(response.map(|()| full(Bytes::new())))
     }
 
-    /// The request as it came.
+    /// Passes the request on unchanged.
     async fn pass(self, request: Request<Incoming>) -> Result<Response<Body>, Status> {
         let asked = bare(request.method().clone(), &self.path)?;
         join(&self.server, &self.to, request, asked).await
     }
 
-    /// Asks the kubelet for SPDY.
+    /// Asks the kubelet for an upgrade to SPDY.
     async fn spdy(&self, protocols: &[&str]) -> Result<Response<Incoming>, Status> {
         let mut request = bare(Method::POST, &self.path)?;
         let headers = request.headers_mut();
@@ -198,7 +198,7 @@ impl Call {
     }
 }
 
-/// Passes an upgrade on, and joins the connections when it is granted.
+/// Passes an upgrade request on, and joins the two connections when the upgrade is granted.
 pub(super) async fn join(
     server: &Server,
     to: &Location,
@@ -238,7 +238,7 @@ pub(super) async fn join(
     Ok(response)
 }
 
-/// An answer that is no upgrade.
+/// Passes back an answer that is not an upgrade.
 fn refused(answer: Response<Incoming>) -> Result<Response<Body>, Status> {
     let code = answer.status().as_u16();
     if code < 400 {
@@ -247,7 +247,7 @@ fn refused(answer: Response<Incoming>) -> Result<Response<Body>, Status> {
     Ok(passed(answer))
 }
 
-/// Adds the client to those through whom the request came.
+/// Adds the client's address to `X-Forwarded-For`.
 pub(super) fn forwarded_for<B>(request: &Request<B>, headers: &mut HeaderMap) {
     const NAME: HeaderName = HeaderName::from_static("x-forwarded-for");
     let Some(Remote(client)) = request.extensions().get() else { return };
@@ -262,7 +262,7 @@ fn header_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim).filter(|value| !value.is_empty())
 }
 
-/// The kubelet's SPDY connection and the protocol it chose, or what the client is told instead.
+/// Returns the kubelet's SPDY connection and the protocol that it chose, or the error for the client.
 async fn granted(answer: Response<Incoming>) -> Result<(BoxIo, Protocol), Status> {
     if !upgrade::granted(&answer, spdy::UPGRADE) {
         let limited = http_body_util::Limited::new(answer.into_body(), REFUSAL_MAX);

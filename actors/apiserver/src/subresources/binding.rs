@@ -1,4 +1,4 @@
-//! `pods/binding`: puts a pod on a node, once.
+//! `pods/binding`: assigns a pod to a node, once.
 
 use oarlock_client::{Reply, WriteOptions};
 use oarlock_meta::field::aggregate;
@@ -15,14 +15,14 @@ use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::update::modify;
 
-/// A Binding that was posted to a pod, or to the collection of Bindings, on its way to the pod.
-pub(crate) struct Posted<'a> {
-    /// The pod's `binding`.
+/// The source of the pipeline for a Binding that was posted to a pod or to the collection of Bindings.
+pub(crate) struct PostedBinding<'a> {
+    /// The `binding` subresource of the pod.
     pub(crate) pod: Target<'a>,
     pub(crate) options: &'a WriteOptions,
 }
 
-impl Source for Posted<'_> {
+impl Source for PostedBinding<'_> {
     type Outcome = Reply;
 
     const STORED: bool = false;
@@ -47,7 +47,7 @@ impl Source for Posted<'_> {
 /// Binds a pod as an admitted Binding says.
 ///
 /// # Errors
-/// 404; 409 when the pod is bound, going away or gated, or is another one than the Binding states.
+/// 404; 409 when the pod is bound, being deleted or gated, or has another uid than the Binding states.
 async fn bind(
     server: &Server,
     caller: &Caller,
@@ -80,12 +80,12 @@ async fn bind(
         let mut obj = old.clone();
         let mut changed = PodMut::new(&mut obj);
         changed.spec_mut().set_node_name(node.as_str());
-        // Where it might have gone says nothing any more.
+        // The nominated node is obsolete once the pod is bound.
         changed.status_mut().clear_nominated_node_name();
         for (key, value) in body.meta().annotations().iter() {
             changed.metadata_mut().annotations_mut().insert(key, value);
         }
-        // As upstream: the topology of the node, which a scheduler says, stands above what the pod said beforehand.
+        // As upstream, topology labels of the node, which the scheduler passes on, override those of the pod.
         for (key, value) in body.meta().labels().iter() {
             changed.metadata_mut().labels_mut().insert(key, value);
         }
@@ -96,10 +96,10 @@ async fn bind(
     Ok(Reply::Status(Status { code: 201, ..Status::success() }))
 }
 
-/// What the target of a Binding may be.
+/// Checks the target of a Binding.
 ///
 /// # Errors
-/// 500 for a target that is no node.
+/// 500 for a target that is not a node.
 fn check(binding: Binding<'_>) -> Result<(), Status> {
     let path = Path::new("target");
     let mut errors = ErrorList::default();
@@ -113,6 +113,6 @@ fn check(binding: Binding<'_>) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
-    // Upstream hands the list on as a plain error.
+    // Upstream returns the list as a plain error.
     Err(Status::custom(500, "", aggregate(errors.as_slice())))
 }

@@ -1,4 +1,4 @@
-//! `pods/eviction`: a deletion that disruption budgets may refuse.
+//! `pods/eviction`: a deletion that PodDisruptionBudgets may refuse.
 
 use std::sync::Arc;
 
@@ -20,23 +20,23 @@ use crate::target::Target;
 use crate::verbs::delete;
 use crate::verbs::update::modify;
 
-/// Upstream's pause before a blocked eviction should be tried again, when the budget has not been observed yet.
-const RETRY_AFTER: u32 = 10;
+/// Seconds after which a client should retry a blocked eviction while the budget has not been observed yet; upstream's value.
+const RETRY_AFTER_SECONDS: u32 = 10;
 
-/// An Eviction on its way to the pod that the URL names.
-pub(crate) struct Posted<'a> {
+/// The source of the pipeline for an Eviction of the pod that the URL names.
+pub(crate) struct PostedEviction<'a> {
     options: &'a WriteOptions,
-    /// How the pod is to be deleted, as the Eviction says.
+    /// Options of the pod's deletion, from the Eviction.
     deletion: DeleteOptions,
 }
 
-impl<'a> Posted<'a> {
+impl<'a> PostedEviction<'a> {
     pub(crate) fn new(options: &'a WriteOptions) -> Self {
         Self { options, deletion: DeleteOptions::default() }
     }
 }
 
-impl Source for Posted<'_> {
+impl Source for PostedEviction<'_> {
     type Outcome = Reply;
 
     const STORED: bool = false;
@@ -58,7 +58,8 @@ impl Source for Posted<'_> {
     }
 }
 
-/// Evicts the pod that the URL names, as an admitted Eviction says. The admission stages see neither the condition that the pod gets nor its deletion.
+/// Evicts the pod that the URL names, as an admitted Eviction says. The admission stages see neither the condition that the pod gets nor its
+/// deletion.
 ///
 /// # Errors
 /// 404; 409 when a precondition does not hold; 429 when a budget allows no disruption; 500 when more than one budget matches.
@@ -78,7 +79,7 @@ async fn evict(
     if !delete_options.dry_run {
         let disrupted = disrupt(server, caller, target, &delete_options, options).await?;
         if delete_options.resource_version.is_some() {
-            // The precondition has been checked: the revision is that of the condition, which the eviction itself has written.
+            // The precondition has been checked. The eviction's own write of the condition has changed the revision.
             delete_options.resource_version = Some(disrupted.revision);
         }
     }
@@ -86,7 +87,7 @@ async fn evict(
     Ok(Reply::Status(Status { code: 201, ..Status::success() }))
 }
 
-/// The pod says why it goes (KEP-3329).
+/// Sets the condition that states the reason of the pod's deletion (KEP-3329).
 async fn disrupt(
     server: &Server,
     caller: &Caller,
@@ -105,10 +106,10 @@ async fn disrupt(
     Ok(modify(server, caller, &pod, options, &mut change).await?.entry())
 }
 
-/// How the pod is to be deleted.
+/// Returns the options of the pod's deletion.
 ///
 /// # Errors
-/// 500, as upstream has it, when request and body say different things of a dry run.
+/// 500, as upstream answers, when request and body differ about a dry run.
 fn options_of(eviction: Eviction<'_>, dry_run: bool) -> Result<DeleteOptions, Status> {
     let Some(given) = eviction.delete_options() else {
         return Ok(DeleteOptions { dry_run, ..DeleteOptions::default() });
@@ -133,8 +134,8 @@ fn options_of(eviction: Eviction<'_>, dry_run: bool) -> Result<DeleteOptions, St
     })
 }
 
-/// Takes one disruption from the budget that covers the pod, by compare-and-swap on the budget's status. The server writes the budget in its own name: the
-/// caller who evicts needs no right to write budgets, and admission stages see the server as the writer.
+/// Takes one disruption from the budget that covers the pod, by compare-and-swap on the budget's status. The server writes the budget in its own
+/// name: the evicting caller needs no right to write budgets, and admission stages see the server as the writer.
 async fn spend(
     server: &Server,
     caller: &Caller,
@@ -172,7 +173,7 @@ async fn spend(
             Verdict::Costs => {}
             Verdict::Unobserved => {
                 let text = format!("The disruption budget {} is still being processed by the server.", old.name());
-                return Err(blocked(text, RETRY_AFTER));
+                return Err(blocked(text, RETRY_AFTER_SECONDS));
             }
             Verdict::Refused => {
                 let text = format!(
@@ -195,7 +196,7 @@ async fn spend(
     modify(server, &own, &budget_target, options, &mut change).await.map(|_| ())
 }
 
-/// The server's change of a budget, which must pass the validation of status updates like any other.
+/// Marks a change of a budget as one that the server makes but that must pass the validation of status updates.
 fn as_server(obj: Obj) -> Change {
     Change { managed: true, ..Change::asked(obj, None) }
 }

@@ -1,5 +1,7 @@
-//! `scale`: the replica count of a workload as autoscaling/v1.Scale. A write reads the workload's Scale with its owners, changes that as any object
-//! is changed, and takes replicas and owners over into the workload.
+//! `scale`: the replica count of a workload as autoscaling/v1.Scale.
+//!
+//! A write builds the workload's Scale with its managers, changes the Scale as any object is changed, and copies replicas and managers back into the
+//! workload.
 
 mod owners;
 
@@ -54,20 +56,20 @@ pub(crate) async fn call(server: &Server, caller: &Caller, target: &Target<'_>, 
     }
 }
 
-/// Makes the requested Scale, with its managed fields, from the current one.
-type Wish<'a> = &'a mut (dyn FnMut(&Obj) -> Result<Obj, Status> + Send);
+/// A function that makes the requested Scale, with its managed fields, from the current one.
+type MakeScale<'a> = &'a mut (dyn FnMut(&Obj) -> Result<Obj, Status> + Send);
 
 async fn write(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
     options: &WriteOptions,
-    wish: Wish<'_>,
+    make_scale: MakeScale<'_>,
 ) -> Result<Reply, Status> {
     let mut change = |old: &Obj, revision: Revision| -> Result<Change, Status> {
         let mut current = scale_of(old)?;
         owners::to_scale(target, old, &mut current);
-        let scale = wish(&current)?;
+        let scale = make_scale(&current)?;
         validate(target, &scale)?;
         check_uid(target, scale.meta().uid(), old.meta().uid())?;
         let expect = change::expected(target, &scale)?.filter(|asked| *asked != revision);
@@ -84,7 +86,7 @@ fn replicas(scale: &Obj) -> i64 {
     scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0)
 }
 
-/// Upstream `ValidateScale`.
+/// Validates a Scale (upstream `ValidateScale`).
 fn validate(target: &Target<'_>, scale: &Obj) -> Result<(), Status> {
     let mut errors = ErrorList::default();
     rules::object_meta::validate(target.resource(), &kind::DEFAULT, scale, &mut errors);
@@ -107,7 +109,7 @@ fn check_uid(target: &Target<'_>, asked: &str, have: &str) -> Result<(), Status>
     Err(Status::conflict(&resource, target.name, why))
 }
 
-/// The Scale of a workload (its selector as text, as upstream).
+/// Builds the Scale of a workload (its selector as text, as upstream).
 ///
 /// # Errors
 /// 500 when the schema facts have no Scale.
@@ -134,7 +136,7 @@ pub(crate) fn scale_of(obj: &Obj) -> Result<Obj, Status> {
     Ok(scale)
 }
 
-/// A LabelSelector, or a plain map of labels, in the string form of label selectors.
+/// Returns a LabelSelector, or a plain map of labels, in the string form of label selectors.
 fn selector_text(selector: &Value) -> String {
     let mut terms: Vec<String> = Vec::new();
     let pairs = |map: &Value| -> Vec<String> {

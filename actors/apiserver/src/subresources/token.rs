@@ -1,4 +1,4 @@
-//! `serviceaccounts/token`: a bound token for an account (TokenRequest API).
+//! `serviceaccounts/token`: issues a bound token for a ServiceAccount (TokenRequest API).
 
 use oarlock_auth::tokens::{BoundObject, TokenRequest};
 use oarlock_client::{Reply, WriteOptions};
@@ -15,18 +15,18 @@ use crate::pipeline::{Attempt, Encoded, Source};
 use crate::server::Server;
 use crate::target::Target;
 
-/// A TokenRequest on its way to a token for the account that the URL names.
-pub(crate) struct Posted<'a> {
+/// The source of the pipeline for a TokenRequest for the ServiceAccount that the URL names.
+pub(crate) struct PostedTokenRequest<'a> {
     options: &'a WriteOptions,
 }
 
-impl<'a> Posted<'a> {
+impl<'a> PostedTokenRequest<'a> {
     pub(crate) fn new(options: &'a WriteOptions) -> Self {
         Self { options }
     }
 }
 
-impl Source for Posted<'_> {
+impl Source for PostedTokenRequest<'_> {
     type Outcome = Reply;
 
     const STORED: bool = false;
@@ -38,7 +38,8 @@ impl Source for Posted<'_> {
         Ok(())
     }
 
-    /// Whether the request can be met is found out before the judging stages see it, with the account's uid and the lifetime that a token would have.
+    /// Checks whether the request can be fulfilled before the validating stages run, which see the account's uid and the lifetime that the token
+    /// would have.
     fn validate(&mut self, of: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
         let Attempt { server, target, object: Some(body), .. } = attempt else { return Err(no_request()) };
         let lookup = ReaderLookup::new(server.reader().clone());
@@ -81,10 +82,10 @@ fn no_request() -> Status {
     Status::bad_request("the body is no TokenRequest")
 }
 
-/// What a body asks for.
+/// Decodes the requested token.
 ///
 /// # Errors
-/// 400 when it is no TokenRequest.
+/// 400 when the body is not a TokenRequest.
 fn request(body: &Obj) -> Result<TokenRequest, Status> {
     let Some(view) = body.view::<View<'_>>() else {
         return Err(no_request());

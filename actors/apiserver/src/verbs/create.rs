@@ -1,4 +1,4 @@
-//! POST to a collection.
+//! Creates an object: POST to a collection.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::pipeline::{self, Attempt, Commit, Encoded, Source};
 use crate::server::Server;
 use crate::target::Target;
 
-/// How often a generated name is drawn anew when it is taken (upstream: 8).
+/// How often a new name is generated when the previous one is taken (upstream: 8).
 const NAME_RETRIES: usize = 8;
 
-/// How often a creation is decided again because something committed together with the object changed meanwhile.
-/// Turns leave one contender per server, so that so many losses in a row do not happen by chance.
+/// How often a creation is retried because an object that is committed together with it (a quota, the node port allocation) has changed. Turns leave
+/// one contender per server, so that so many lost races in a row are no coincidence.
 const COMPANION_RETRIES: usize = 64;
 
 /// Creates an object and returns its entry.
@@ -41,11 +41,11 @@ pub async fn create(
     identity::fit_namespace(target, &mut obj)?;
     identity::forget_system_fields(&mut obj);
     oarlock_apis::default(&mut obj);
-    let request = Creating { server, caller, target, options, managed: false };
+    let request = CreateRequest { server, caller, target, options, managed: false };
     request.create(&obj).await
 }
 
-/// Creates an object whose managedFields are as they should be (an applied one).
+/// Creates an object whose managedFields are already up to date (an applied one).
 ///
 /// # Errors
 /// As [`create`].
@@ -58,27 +58,27 @@ pub async fn create_applied(
 ) -> Result<Arc<Entry>, Status> {
     let mut obj = target.to_stored(obj)?;
     identity::fit_namespace(target, &mut obj)?;
-    // As upstream, an apply that creates an object does not compare the resourceVersion that its body states.
+    // As upstream, an apply that creates an object ignores the resourceVersion in its body.
     if let Some(mut meta) = obj.meta_mut() {
         meta.clear_resource_version();
     }
     oarlock_apis::default(&mut obj);
-    let request = Creating { server, caller, target, options, managed: true };
+    let request = CreateRequest { server, caller, target, options, managed: true };
     request.create(&obj).await
 }
 
 /// A request to create an object.
 #[derive(Clone, Copy)]
-struct Creating<'a> {
+struct CreateRequest<'a> {
     server: &'a Server,
     caller: &'a Caller,
     target: &'a Target<'a>,
     options: &'a WriteOptions,
-    /// managedFields are already as they should be.
+    /// Whether `managedFields` are already up to date.
     managed: bool,
 }
 
-impl Creating<'_> {
+impl CreateRequest<'_> {
     async fn create(&self, obj: &Obj) -> Result<Arc<Entry>, Status> {
         let Self { server, caller, target, options, managed } = *self;
         let may_generate = obj.meta().name().is_empty() && !obj.meta().generate_name().is_empty();
@@ -89,13 +89,13 @@ impl Creating<'_> {
                 object: Some(obj.clone()),
                 ..Attempt::new(server, caller, target, Operation::Create, options.dry_run)
             };
-            let source = Creation { options, managed, generated: false, stated: Revision::ZERO };
+            let source = CreateSource { options, managed, generated: false, stated: Revision::ZERO };
             taken_name = match pipeline::run(attempt, source).await? {
                 Created::Done(entry) => return Ok(entry),
                 Created::Taken { name, generated: false } => return Err(taken(server, target, &name)),
-                // A generated name was taken, or a companion (quota) changed: decide again.
+                // The generated name was taken, or a companion (quota) has changed: try again.
                 Created::Taken { name, generated: true } => Some(name),
-                Created::Lost => None,
+                Created::CompanionChanged => None,
             };
         }
         let resource = target.resource().group_resource();
@@ -106,29 +106,29 @@ impl Creating<'_> {
     }
 }
 
-/// A new object on its way to the commit.
-struct Creation<'a> {
+/// The source of the pipeline for a new object.
+struct CreateSource<'a> {
     options: &'a WriteOptions,
     managed: bool,
-    /// The server has made up the object's name.
+    /// Whether the server generated the object's name.
     generated: bool,
     /// The resourceVersion that the body states.
     stated: Revision,
 }
 
-/// What an attempt to create an object came to.
+/// The outcome of one attempt to create an object.
 enum Created {
     Done(Arc<Entry>),
-    /// There is an object of this name.
+    /// An object of this name exists.
     Taken {
         name: String,
         generated: bool,
     },
-    /// Something that would have been committed together with the object has changed.
-    Lost,
+    /// A companion, an object that would have been committed together with the new one, has changed.
+    CompanionChanged,
 }
 
-impl Source for Creation<'_> {
+impl Source for CreateSource<'_> {
     type Outcome = Created;
 
     fn own(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
@@ -138,7 +138,7 @@ impl Source for Creation<'_> {
         }
     }
 
-    /// Admission has seen the object without a name.
+    /// The object has no name while admission sees it.
     fn generate_name(&mut self, attempt: &mut Attempt<'_>) {
         self.generated = attempt.object.as_mut().is_some_and(generate_name);
     }
@@ -169,7 +169,7 @@ impl Source for Creation<'_> {
         let encoded = stored::encode(&key, obj);
         let append = match (dry_run, self.stated.is_zero()) {
             (_, true) => Append::create(key, encoded.value),
-            // Upstream finds a stated revision in its store, where a dry run never comes: that one shows it.
+            // Upstream's store refuses a stated revision, but a dry run does not reach the store and shows the revision in its answer.
             (true, false) => Append::update(key, self.stated, encoded.value),
             (false, false) => {
                 return Err(Status::unexpected("resourceVersion should not be set on objects to be created"));
@@ -184,15 +184,15 @@ impl Source for Creation<'_> {
                 Commit::Done(entry) => return Ok(Created::Done(entry)),
                 Commit::Conflict { own } => own,
             },
-            // A dry run has found the name taken.
+            // A dry run has found the name to be taken.
             None => true,
         };
         let name = attempt.object.as_ref().map_or("", Obj::name).to_owned();
-        Ok(if own { Created::Taken { name, generated: self.generated } } else { Created::Lost })
+        Ok(if own { Created::Taken { name, generated: self.generated } } else { Created::CompanionChanged })
     }
 }
 
-/// Makes up the name of an object that has none but a `generateName`.
+/// Generates the name of an object that has no name but a `generateName`.
 fn generate_name(obj: &mut Obj) -> bool {
     if !obj.meta().name().is_empty() || obj.meta().generate_name().is_empty() {
         return false;

@@ -1,4 +1,4 @@
-//! DELETE of one object.
+//! Deletes one object: DELETE of a named object.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use crate::pipeline::{self, Attempt, Encoded, Shown, Source};
 use crate::server::Server;
 use crate::target::Target;
 
-/// How often a deletion is tried on newer state.
-const RETRIES: usize = 100;
+/// How often a deletion is retried on newer state.
+const CONFLICT_RETRIES: usize = 100;
 
-/// What a deletion came to.
+/// The outcome of a deletion.
 #[derive(Debug)]
 pub enum Deleted {
-    /// The object is gone; its last state.
-    Gone(Arc<Entry>),
+    /// The object has been removed; its last state.
+    Removed(Arc<Entry>),
     /// The object waits for its grace period, finalizers or dependents.
     Pending(Arc<Entry>),
 }
 
-/// Deletes an object or starts its deletion.
+/// Deletes an object, or starts its deletion.
 ///
 /// # Errors
-/// 404, 409 when a precondition does not hold, whatever admission says.
+/// 404, 409 when a precondition does not hold, and the error of an admission stage.
 pub async fn delete(
     server: &Server,
     caller: &Caller,
@@ -42,7 +42,7 @@ pub async fn delete(
     delete_object(server, caller, target, options, Shown::AsItIs).await
 }
 
-/// Deletes an object for a request that the admission stages have seen in another form (an Eviction); they do not see the deletion.
+/// Deletes an object for a request that the admission stages have judged in another form (an Eviction); they do not see the deletion.
 ///
 /// # Errors
 /// 404, 409 when a precondition does not hold.
@@ -64,7 +64,7 @@ async fn delete_object(
 ) -> Result<Deleted, Status> {
     warn(caller, target, options);
     let key = target.key(target.name)?;
-    for _ in 0..RETRIES {
+    for _ in 0..CONFLICT_RETRIES {
         let entry = server.current(&key).await?.ok_or_else(|| target.not_found())?;
         let old = target.decode(&entry)?;
         let attempt = Attempt {
@@ -72,7 +72,7 @@ async fn delete_object(
             shown,
             ..Attempt::new(server, caller, target, Operation::Delete, options.dry_run)
         };
-        let source = Deletion { entry: &entry, options, plan: Plan::Pending };
+        let source = DeleteSource { entry: &entry, options, plan: Plan::Pending };
         if let Some(deleted) = pipeline::run(attempt, source).await? {
             return Ok(deleted);
         }
@@ -80,23 +80,23 @@ async fn delete_object(
     Err(Status::server_timeout(&target.resource().group_resource(), "delete", 1))
 }
 
-/// A deletion on its way to the commit.
-struct Deletion<'a> {
+/// The source of the pipeline for a deletion.
+struct DeleteSource<'a> {
     /// The stored object.
     entry: &'a Arc<Entry>,
     options: &'a DeleteOptions,
     plan: Plan,
 }
 
-impl Source for Deletion<'_> {
-    /// `None`: the stored object has changed.
+impl Source for DeleteSource<'_> {
+    /// `None` when the stored object has changed meanwhile.
     type Outcome = Option<Deleted>;
 
     fn removes(&self, _: &Attempt<'_>) -> bool {
         self.plan == Plan::Remove
     }
 
-    /// Upstream decides what a deletion does, and whether its preconditions hold, before stages judge it.
+    /// As upstream, the effect of the deletion and its preconditions are decided before admission.
     fn prepare(&mut self, _: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
         let Some(old) = attempt.old else { return Ok(()) };
         let now = Now { unix: clock::wall().as_second(), format: |unix| Time::from_unix(unix).to_string() };
@@ -128,11 +128,11 @@ impl Source for Deletion<'_> {
                 newest.then(|| Arc::clone(self.entry))
             }
         };
-        Ok(entry.map(if self.plan == Plan::Remove { Deleted::Gone } else { Deleted::Pending }))
+        Ok(entry.map(if self.plan == Plan::Remove { Deleted::Removed } else { Deleted::Pending }))
     }
 }
 
-/// Some kinds do with dependents what few expect.
+/// Warns about kinds whose deletion treats dependents in an unexpected way.
 pub(super) fn warn(caller: &Caller, target: &Target<'_>, options: &DeleteOptions) {
     let warning = target.kind.strategy.default_propagation_warning();
     if let Some(warning) = warning.filter(|_| options.propagation.is_none()) {

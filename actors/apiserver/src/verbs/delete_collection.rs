@@ -1,4 +1,4 @@
-//! DELETE of a collection: what the list options select, each by the rules of a single deletion.
+//! Deletes the objects that list options select: DELETE of a collection. Each object is deleted by the rules of a single deletion.
 
 use oarlock_client::{DeleteOptions, List, ListOptions, Object};
 use oarlock_meta::Status;
@@ -8,10 +8,10 @@ use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
 
-/// Deletes what is selected and returns the deleted objects.
+/// Deletes the selected objects and returns them.
 ///
 /// # Errors
-/// Those of list and of the first deletion that fails for another reason than that the object is already gone.
+/// The errors of list, and of the first deletion that fails, unless because the object no longer exists.
 pub async fn delete_collection(
     server: &Server,
     caller: &Caller,

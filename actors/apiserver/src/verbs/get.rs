@@ -1,4 +1,4 @@
-//! GET of one object.
+//! Reads one object: GET of a named object.
 
 use oarlock_client::{GetOptions, Object};
 use oarlock_meta::Status;
@@ -7,10 +7,10 @@ use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
 
-/// Reads an object; `resourceVersion` waits until the View has come that far.
+/// Reads an object; `resourceVersion` waits until the View has reached that revision.
 ///
 /// # Errors
-/// 404; 504 when the asked revision does not come in time.
+/// 404; 504 when the View does not reach the revision in time.
 pub async fn get(
     server: &Server,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! LIST: a snapshot of the View, selected, cut into pages.
+//! Lists objects: a snapshot of the View, filtered by selectors and cut into pages.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::target::Target;
 /// Lists objects.
 ///
 /// # Errors
-/// 400 for bad selectors and tokens, 410 for a revision or token that is too old, 504 for a revision that does not come in time.
+/// 400 for invalid selectors and tokens, 410 for a revision or token that is too old, 504 for a revision that the View does not reach in time.
 pub async fn list(
     server: &Server,
     caller: &Caller,
@@ -27,7 +27,7 @@ pub async fn list(
     let selection = Selection::new(target.resource(), target.namespace, options)?;
     let prefix = target.prefix()?;
     let (snapshot, start) = snapshot(server, caller, prefix, options).await?;
-    // Upstream serves resourceVersion=0 from its cache, whole.
+    // For resourceVersion=0 upstream serves the whole list from its cache.
     let limit = if options.resource_version == Some(Revision::ZERO) && options.continue_token.is_empty() {
         usize::MAX
     } else {
@@ -63,7 +63,7 @@ pub async fn list(
     Ok(list)
 }
 
-/// The state to list, and where in it to begin.
+/// Returns the state to list, and the key at which to begin.
 async fn snapshot(
     server: &Server,
     caller: &Caller,
@@ -73,12 +73,12 @@ async fn snapshot(
     let view = server.view();
     if !options.continue_token.is_empty() {
         let token = Token::decode(&options.continue_token)?;
-        // A token made of an expired one goes on at the latest state ("inconsistent continue").
+        // A token that replaces an expired one continues at the latest state ("inconsistent continue").
         if token.revision.is_zero() {
             return Ok((view.list(prefix), token.start));
         }
         if view.applied() < token.revision && !seeded_bug!("page_of_the_future") {
-            // Another server has made it, of a state that is still on its way to this one.
+            // The token is from another server and of a revision that has not reached this one.
             server.fresh_enough(None, caller.deadline).await?;
         }
         return match view.list_at(prefix, token.revision) {

@@ -1,4 +1,4 @@
-//! PATCH: JSON patch, merge patch, strategic merge patch and server-side apply over the stored object.
+//! Patches an object: JSON patch, merge patch, strategic merge patch and server-side apply.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::identity;
 use crate::server::Server;
 use crate::target::Target;
 
-/// Patches an object; apply creates what is not there. The flag says that it was created.
+/// Patches an object; an apply creates a missing one. The flag says whether the object was created.
 ///
 /// # Errors
-/// 400, 404, 409, 415, 422, whatever admission says.
+/// 400, 404, 409, 415, 422, and the error of an admission stage.
 pub async fn patch(
     server: &Server,
     caller: &Caller,
@@ -37,7 +37,7 @@ pub async fn patch(
         check_new(target, &mut obj)?;
         server.authorize_resource(caller, "create", target)?;
         match create::create_applied(server, caller, target, obj, options).await {
-            // Somebody else created it meanwhile: apply to that.
+            // Another client created the object meanwhile: apply to that object.
             Err(status) if status.is_already_exists() => {}
             other => return other.map(|entry| (entry, true)),
         }
@@ -48,7 +48,8 @@ pub async fn patch(
     Ok((update::modify(server, caller, target, options, &mut change).await?.entry(), false))
 }
 
-/// Checks an apply that creates an object: it must be the object that the URL names, and must not state the uid of an earlier object of that name.
+/// Checks an apply that creates an object: the body must be the object that the URL names, and must not state the uid of an earlier object of that
+/// name.
 fn check_new(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
     let uid = obj.meta().uid();
     if !uid.is_empty() {
@@ -68,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// Each row was asked of upstream.
+    /// Each expected answer was recorded from upstream.
     #[test]
     fn an_applied_object_is_the_one_that_the_url_names() {
         let maps = resource("", "v1", "configmaps").unwrap();

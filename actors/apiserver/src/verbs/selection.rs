@@ -1,4 +1,4 @@
-//! Which objects a selector selects, decided on entries without decoding them.
+//! Selects objects by label and field selectors, decided on entries without decoding them.
 
 use oarlock_apis::rules::formats::path_segment;
 use oarlock_client::ListOptions;
@@ -7,7 +7,7 @@ use oarlock_meta::{FieldSelector, LabelSelector, Status};
 use oarlock_schema::{Resource, Str};
 use oarlock_store::Entry;
 
-/// A checked pair of selectors.
+/// The validated selectors of a list or watch.
 #[derive(Clone, Debug)]
 pub struct Selection {
     namespace: Str,
@@ -16,7 +16,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Takes the selectors of a list or watch.
+    /// Validates the selectors of a list or watch.
     ///
     /// # Errors
     /// 400 for a field label that the resource does not know.
@@ -36,7 +36,7 @@ impl Selection {
         })
     }
 
-    /// Every object of the namespace is selected.
+    /// Whether every object of the namespace is selected.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
@@ -51,14 +51,14 @@ impl Selection {
                 || self.fields.matches(&By::new(|name: &str| Some(entry.field(name).unwrap_or("")))))
     }
 
-    /// The one object that a `metadata.name` selector names, if any object can have that name.
+    /// Returns the one object that a `metadata.name` selector names, if an object can have that name.
     #[must_use]
     pub fn single_name(&self) -> Option<&str> {
         self.fields.exact("metadata.name").filter(|name| path_segment(name).is_empty())
     }
 }
 
-/// Upstream words it by whether the kind has a conversion function for field labels.
+/// Returns the error for an unknown field label. Upstream's text depends on whether the kind has a conversion function for field labels.
 fn unknown_label(resource: &Resource, label: &str) -> Status {
     if resource.selectable.iter().any(|l| !matches!(*l, "metadata.name" | "metadata.namespace")) {
         Status::bad_request(format!("field label not supported: {label}"))
@@ -70,7 +70,7 @@ fn unknown_label(resource: &Resource, label: &str) -> Status {
 }
 
 impl Selection {
-    /// A field by whose value the View can wake watchers apart, such as `spec.nodeName` of a kubelet's pods.
+    /// Returns a field whose value the View can use to wake only the interested watchers, such as `spec.nodeName` for a kubelet's pods.
     #[must_use]
     pub fn indexed_field(&self) -> Option<(&str, &str)> {
         self.fields

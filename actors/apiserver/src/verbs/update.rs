@@ -1,4 +1,4 @@
-//! PUT, and the loop under every change of an object: read, change, check, compare-and-swap.
+//! Replaces an object (PUT), and the loop of every change of an object: read, change, check, compare-and-swap.
 
 use std::sync::Arc;
 
@@ -20,32 +20,32 @@ use crate::pipeline::{self, Attempt, Commit, Encoded, Shown, Source};
 use crate::server::Server;
 use crate::target::Target;
 
-/// How often a change that carries no resourceVersion is tried on newer state.
-const RETRIES: usize = 100;
+/// How often a change without a resourceVersion is retried on newer state.
+const CONFLICT_RETRIES: usize = 100;
 
-/// What happened to the object.
+/// The outcome of a change.
 #[derive(Debug)]
 pub enum Updated {
-    /// It was changed, or was already so.
+    /// The object has been changed, or needed no change.
     Changed(Arc<Entry>),
-    /// The change removed its last finalizer, so it is gone; its last state.
-    Gone(Arc<Entry>),
+    /// The object has been removed, because the change took its last finalizer away; its last state.
+    Removed(Arc<Entry>),
 }
 
 impl Updated {
-    /// The object after the change.
+    /// Returns the object after the change.
     #[must_use]
     pub fn entry(self) -> Arc<Entry> {
         match self {
-            Self::Changed(entry) | Self::Gone(entry) => entry,
+            Self::Changed(entry) | Self::Removed(entry) => entry,
         }
     }
 }
 
-/// Replaces an object; creates it where the kind allows that. The flag says that it was created.
+/// Replaces an object; creates a missing one if the kind allows that. The flag says whether the object was created.
 ///
 /// # Errors
-/// 400, 404, 409, 422, whatever admission says.
+/// 400, 404, 409, 422, and the error of an admission stage.
 pub async fn update(
     server: &Server,
     caller: &Caller,
@@ -73,10 +73,11 @@ pub async fn update(
     Ok((modify(server, caller, target, options, &mut change).await?.entry(), false))
 }
 
-/// Changes the named object by a function of its stored state, again on newer state after a conflict unless the change names a revision.
+/// Changes the named object by a function of its stored state. After a conflict the function runs again on newer state, unless the change names a
+/// revision.
 ///
 /// # Errors
-/// 404; 409 when the named revision is not the stored one; 422; what `change` and admission say.
+/// 404; 409 when the named revision is not the stored one; 422; the errors of `change` and of the admission stages.
 pub async fn modify(
     server: &Server,
     caller: &Caller,
@@ -85,7 +86,7 @@ pub async fn modify(
     change: &mut (dyn FnMut(&Obj, Revision) -> Result<Change, Status> + Send),
 ) -> Result<Updated, Status> {
     let key = target.key(target.name)?;
-    for _ in 0..RETRIES {
+    for _ in 0..CONFLICT_RETRIES {
         let entry = server.current(&key).await?.ok_or_else(|| target.not_found())?;
         let old = target.decode(&entry)?;
         let Change { obj, expect, managed, trusted } = change(&old, entry.revision)?;
@@ -98,7 +99,7 @@ pub async fn modify(
             shown: if trusted { Shown::NotAgain } else { Shown::of(target) },
             ..Attempt::new(server, caller, target, Operation::Update, options.dry_run)
         };
-        let source = Modification { entry: &entry, options, expect, managed, trusted, last: None };
+        let source = UpdateSource { entry: &entry, options, expect, managed, trusted, last: None };
         if let Some(updated) = pipeline::run(attempt, source).await? {
             return Ok(updated);
         }
@@ -110,20 +111,20 @@ fn modified(target: &Target<'_>) -> Status {
     Status::conflict_modified(&target.resource().group_resource(), target.name)
 }
 
-/// A changed object on its way to the commit.
-struct Modification<'a> {
-    /// The stored object that it changes.
+/// The source of the pipeline for a change of an object.
+struct UpdateSource<'a> {
+    /// The stored object.
     entry: &'a Arc<Entry>,
     options: &'a WriteOptions,
     expect: Option<Revision>,
     managed: bool,
     trusted: bool,
-    /// The object's last state, when the change removes it.
+    /// The last state of the object, when the change removes it.
     last: Option<Arc<Entry>>,
 }
 
-impl Source for Modification<'_> {
-    /// `None`: the stored object, or something that would have been committed together with it, has changed.
+impl Source for UpdateSource<'_> {
+    /// `None` when the stored object, or an object that would have been committed together with it, has changed meanwhile.
     type Outcome = Option<Updated>;
 
     fn removes(&self, attempt: &Attempt<'_>) -> bool {
@@ -162,7 +163,7 @@ impl Source for Modification<'_> {
         let (Some(obj), Some(old)) = (&mut attempt.object, attempt.old) else { return Ok(None) };
         if removes {
             let parts = index::parts(key, obj, None);
-            // The answer is what the change made, at the revision it was made from.
+            // The answer is the result of the change, at the revision on which the change was based.
             let last = stored::encode(key, obj);
             self.last = Some(Arc::new(Entry::new(key.clone(), &last.value, revision, last.parts)));
             return Ok(Some(Encoded { append: Append::delete(key.clone(), revision), parts }));
@@ -181,7 +182,7 @@ impl Source for Modification<'_> {
             return Ok(newest.then(|| Updated::Changed(Arc::clone(self.entry))));
         };
         match (pipeline::commit(&mut attempt, write).await?, self.last) {
-            (Commit::Done(_), Some(last)) => Ok(Some(Updated::Gone(last))),
+            (Commit::Done(_), Some(last)) => Ok(Some(Updated::Removed(last))),
             (Commit::Done(entry), None) => Ok(Some(Updated::Changed(entry))),
             (Commit::Conflict { own }, last) if self.expect.is_some() && (own || last.is_some()) => {
                 Err(modified(attempt.target))

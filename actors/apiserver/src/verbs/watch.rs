@@ -1,4 +1,4 @@
-//! WATCH: initial state if asked for, then the shared ring through this watcher's selection.
+//! Watches objects: optional initial state, then the events of the shared ring that this watcher's selectors match.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,35 +17,35 @@ use crate::server::Server;
 use crate::state::Watching;
 use crate::target::Target;
 
-/// Events handed on at a time.
-const BATCH: usize = 256;
-/// Bookmarks come about once a minute.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A watch without `timeoutSeconds` ends after one to two times this (upstream: `--min-request-timeout`).
+/// Maximum number of events that are delivered at a time.
+const MAX_BATCH: usize = 256;
+/// Approximate interval between bookmarks.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// A watch without `timeoutSeconds` ends after one to two times this duration (upstream: `--min-request-timeout`).
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// One thing to tell the watcher.
+/// One item that is sent to the watcher.
 #[derive(Clone, Debug)]
 pub enum Delivery {
-    /// An object as it is at the start of the watch.
+    /// An object that exists at the start of the watch.
     Initial(Arc<Entry>),
-    /// An event that reads for this watcher as it is.
+    /// An event of the type that the ring has.
     Plain(Arc<Event>),
-    /// An event that means another thing to this watcher, because the object came into or left its selection.
+    /// An event of another type for this watcher than in the ring, because the object entered or left the watcher's selection.
     Crossed(EventKind, Arc<Entry>),
-    /// Everything up to this revision has been told.
+    /// All events up to this revision have been delivered.
     Bookmark {
-        /// That revision.
+        /// The revision.
         revision: Revision,
-        /// It ends the initial objects.
+        /// Whether this bookmark ends the initial objects.
         initial_end: bool,
     },
-    /// The watch failed; nothing follows.
+    /// The watch failed; this is the last item.
     Failed(Status),
 }
 
 impl Delivery {
-    /// The object, while its body is cold.
+    /// Returns the entry of the object while its body is cold.
     fn cold(&self) -> Option<&Arc<Entry>> {
         match self {
             Self::Initial(entry) | Self::Crossed(_, entry) => Some(entry).filter(|entry| entry.bytes().is_none()),
@@ -54,22 +54,22 @@ impl Delivery {
     }
 }
 
-/// A running watch.
+/// An open watch.
 pub struct Watch {
     view: View,
-    /// None when the watch could not begin: what is initial says why.
+    /// `None` when the watch could not begin; the initial items then contain the error.
     cursor: Option<WatchCursor>,
     selection: Arc<Selection>,
     initial: VecDeque<Delivery>,
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
-    /// Moments at which a bookmark is worth more than at others.
+    /// Revisions after which a bookmark must be sent soon.
     milestones: Arc<Watched<Revision>>,
     milestone: Revision,
     last_bookmark: Revision,
     over: bool,
-    /// Tells when the server ends, and over how long its watches are spread.
+    /// Resolves when the server shuts down, to the period over which the ends of its watches are spread.
     server_ends: Fuse<BoxFuture<'static, Duration>>,
     _counted: Watching,
 }
@@ -83,8 +83,8 @@ impl std::fmt::Debug for Watch {
 /// Starts a watch.
 ///
 /// # Errors
-/// 400 and 422 for bad options, 504 when initial state is not fresh in time. A revision below the window is no error of the start: as
-/// upstream's, such a watch tells its 410 as its only event, which is where reflectors look for it.
+/// 400 and 422 for invalid options, 504 when the initial state is not fresh in time. A revision below the watch window is not an error of the start:
+/// as with upstream, such a watch delivers its 410 as the only event, which is where reflectors expect it.
 pub async fn watch(
     server: &Server,
     caller: &Caller,
@@ -140,10 +140,10 @@ pub async fn watch(
         selection,
         initial,
         bookmarks: options.allow_bookmarks,
-        next_bookmark: clock::after(BOOKMARK_EVERY),
+        next_bookmark: clock::after(BOOKMARK_INTERVAL),
         ends: clock::after(lifetime),
         milestones: Arc::clone(server.state().milestones()),
-        // One that was passed since is worth a bookmark at once.
+        // A milestone that was passed since then makes a bookmark due at once.
         milestone: server.state().milestones().get().min(after),
         last_bookmark,
         over: false,
@@ -156,7 +156,7 @@ fn too_old(after: Revision, gone: Gone) -> Delivery {
     Delivery::Failed(Status::too_old_resource_version(after.get(), gone.floor.get()))
 }
 
-/// Options that a watch refuses (upstream: `ValidateListOptions` with watch).
+/// Checks the options that a watch does not allow (upstream: `ValidateListOptions` with watch).
 ///
 /// # Errors
 /// 422.
@@ -197,13 +197,13 @@ fn interest(target: &Target<'_>, selection: &Selection) -> Interest {
 }
 
 impl Watch {
-    /// Whether what was there at its start has been handed on.
+    /// Whether all initial items have been delivered.
     #[must_use]
     pub fn is_initialized(&self) -> bool {
         self.initial.is_empty()
     }
 
-    /// What comes next, at least one delivery, every object with its body; `None` when the watch has ended in good order.
+    /// Waits for the next items, at least one, every object with its body; `None` when the watch has ended normally.
     pub async fn next(&mut self) -> Option<Vec<Delivery>> {
         let mut deliveries = self.some().await?;
         let cold = deliveries.iter().filter_map(Delivery::cold).cloned().collect::<Vec<_>>();
@@ -225,7 +225,7 @@ impl Watch {
             match ready.next().flatten() {
                 Some(warm) => *entry = warm,
                 None => {
-                    // Its version is known nowhere any more: the watcher is as far behind as one that the window has left.
+                    // The object's body no longer exists: this watcher is as far behind as one that the window has passed.
                     self.over = true;
                     let revision = entry.revision;
                     deliveries.truncate(at);
@@ -242,7 +242,7 @@ impl Watch {
             return None;
         }
         if !self.initial.is_empty() {
-            let count = self.initial.len().min(BATCH);
+            let count = self.initial.len().min(MAX_BATCH);
             return Some(self.initial.drain(..count).collect());
         }
         loop {
@@ -250,9 +250,9 @@ impl Watch {
             let cursor = self.cursor.as_mut()?;
             if self.ends.passed() {
                 self.over = true;
-                // A last bookmark lets the client go on where it is.
-                let told = cursor.progress();
-                return self.bookmark(told).map(|bookmark| vec![bookmark]);
+                // A last bookmark lets the client continue at this revision.
+                let reached = cursor.progress();
+                return self.bookmark(reached).map(|bookmark| vec![bookmark]);
             }
             let next = tokio::select! {
                 biased;
@@ -260,7 +260,7 @@ impl Watch {
                     self.ends = self.ends.min(clock::after(rng::jitter(spread, 100)));
                     continue;
                 }
-                next = cursor.next_batch(BATCH, wake) => next,
+                next = cursor.next_batch(MAX_BATCH, wake) => next,
                 passed = self.milestones.wait_for(|at| *at > self.milestone), if self.bookmarks => {
                     self.milestone = passed;
                     self.next_bookmark = clock::now();
@@ -279,7 +279,7 @@ impl Watch {
                 return Some(deliveries);
             }
             if self.bookmarks && self.next_bookmark.passed() {
-                self.next_bookmark = clock::after(BOOKMARK_EVERY);
+                self.next_bookmark = clock::after(BOOKMARK_INTERVAL);
                 if let Some(bookmark) = self.bookmark(batch.progress) {
                     return Some(vec![bookmark]);
                 }
@@ -295,7 +295,7 @@ impl Watch {
         Some(Delivery::Bookmark { revision, initial_end: false })
     }
 
-    /// What an event means to this watcher's selection.
+    /// Converts an event of the ring into the item that this watcher's selection calls for.
     fn deliver(&self, event: Arc<Event>) -> Option<Delivery> {
         if self.selection.is_everything() {
             return Some(Delivery::Plain(event));

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::user::UserInfo;
 
-/// `system:anonymous`, made once.
+/// Returns `system:anonymous`, created once.
 pub(super) fn user() -> Arc<UserInfo> {
     static ANONYMOUS: LazyLock<Arc<UserInfo>> = LazyLock::new(|| Arc::new(UserInfo::anonymous()));
     Arc::clone(&ANONYMOUS)

@@ -1,5 +1,5 @@
-//! Where a bearer token stands in a request: in the header `Authorization`, or, for browsers that cannot set headers, in a
-//! subprotocol of a WebSocket (upstream: `request/bearertoken`, `request/websocket`).
+//! Extraction of bearer tokens from requests: from the header `Authorization` or, for browsers that cannot set headers, from a WebSocket subprotocol
+//! (upstream: `request/bearertoken`, `request/websocket`).
 
 use std::borrow::Cow;
 
@@ -8,20 +8,20 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::{HeaderMap, HeaderValue};
 
-/// The subprotocol that carries a token.
+/// The prefix of the subprotocol that carries a token.
 const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// What was found.
+/// The result of looking for a token.
 pub(super) enum Found<'a> {
     /// No token.
     Nothing,
     /// A token.
     Token(Cow<'a, str>),
-    /// A token that is not read, because of its spelling; the text warns the client.
+    /// A token that is ignored because of its spelling, with a warning for the client.
     Misspelt(&'static str),
 }
 
-/// Looks for a token.
+/// Returns the bearer token of a request.
 pub(super) fn token(headers: &HeaderMap) -> Result<Found<'_>, &'static str> {
     match from_authorization(headers) {
         Found::Nothing => Ok(from_protocols(headers)?.map_or(Found::Nothing, |token| Found::Token(token.into()))),
@@ -81,7 +81,7 @@ fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
-/// Takes the token out, leaving the other subprotocols.
+/// Removes the token from the headers; other subprotocols stay.
 pub(super) fn clear(headers: &mut HeaderMap) {
     headers.remove(AUTHORIZATION);
     if !protocols(headers).any(|protocol| protocol.starts_with(PROTOCOL)) {

@@ -1,5 +1,5 @@
-//! A front proxy that has authenticated the user itself and says so in headers (upstream: `request/headerrequest`). It is believed
-//! only with a client certificate of its own authority.
+//! Authentication by a front proxy that sends the user in headers (upstream: `request/headerrequest`). The headers are accepted only with a client
+//! certificate of the proxy's own authority.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use oarlock_pki::ClientTrust;
 use super::{Answer, PeerCertificates};
 use crate::user::UserInfo;
 
-/// The prefix every `X-Remote-…` header of the default configuration has in common.
+/// The names, or prefixes of names, of the default configuration's `X-Remote-…` headers.
 const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
 const STANDARD_EXTRA: &str = "x-remote-extra-";
 
-/// Which proxy is believed, and which headers it sets. Header names in lower case.
+/// The accepted front proxy and the headers it sets. Header names are in lower case.
 #[derive(Debug, Clone)]
 pub struct RequestHeader {
-    /// The proxy's authority (`--requestheader-client-ca-file`).
+    /// The certificate authority of the proxy (`--requestheader-client-ca-file`).
     pub trust: ClientTrust,
-    /// The names the proxy's certificate may have; empty means any (`--requestheader-allowed-names`).
+    /// The accepted names of the proxy's certificate; empty means any (`--requestheader-allowed-names`).
     pub allowed_names: Vec<String>,
-    /// The first of these that is set names the user.
+    /// The user name is the first of these headers that is set.
     pub username: Vec<HeaderName>,
-    /// The first of these that is set holds the uid.
+    /// The uid is the first of these headers that is set.
     pub uid: Vec<HeaderName>,
-    /// All values of all of these are groups.
+    /// The groups are all values of all these headers.
     pub groups: Vec<HeaderName>,
-    /// What follows one of these is an extra's key.
+    /// Prefixes of headers for extra fields; the rest of the header's name is the key.
     pub extra_prefixes: Vec<String>,
 }
 
 impl RequestHeader {
-    /// The usual headers `X-Remote-User`, `-Uid`, `-Group`, `-Extra-…`.
+    /// Creates the default configuration: `X-Remote-User`, `-Uid`, `-Group`, `-Extra-…`.
     #[must_use]
     pub fn standard(trust: ClientTrust, allowed_names: Vec<String>) -> Self {
         let [user, uid, group] = STANDARD.map(HeaderName::from_static);
@@ -85,7 +85,7 @@ impl RequestHeader {
     }
 }
 
-/// Takes the usual headers out, even where no proxy is configured: nothing behind may mistake them for the truth.
+/// Removes the default headers, also where no proxy is configured, so that no later stage trusts a client's own headers.
 pub(super) fn clear_standard(headers: &mut HeaderMap) {
     for name in STANDARD {
         headers.remove(name);
@@ -108,7 +108,7 @@ fn first(headers: &HeaderMap, names: &[HeaderName]) -> Option<String> {
     names.iter().filter_map(|name| values(headers, name).next()).find(|value| !value.is_empty())
 }
 
-/// Undoes percent encoding; a key that is not well encoded stays as it is (upstream: `unescapeExtraKey`).
+/// Decodes percent encoding; a key that is not well encoded is returned unchanged (upstream: `unescapeExtraKey`).
 #[must_use]
 pub fn unescape(key: &str) -> String {
     let mut bytes = Vec::with_capacity(key.len());

@@ -1,4 +1,4 @@
-//! A wrong credential is refused whatever else the request says; only none at all is anonymous.
+//! A wrong credential is refused whatever else the request contains; only a request without any is anonymous.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,7 +159,7 @@ fn a_websocket_may_carry_the_token_as_a_subprotocol() {
     ] {
         assert!(f.chain.authenticate(None, &with(&bad), NOW).is_err(), "{bad}");
     }
-    // Not a WebSocket: the protocols mean nothing.
+    // Without a WebSocket upgrade the subprotocols are ignored.
     let plain = headers(&[("sec-websocket-protocol", &format!("{protocol},v5"))]);
     assert_eq!(name(f.chain.authenticate(None, &plain, NOW)).unwrap(), "system:anonymous");
 }
@@ -185,7 +185,7 @@ fn only_the_front_proxy_may_say_who_the_user_is() {
     let client = peer(&f.ca, Subject::named("front-proxy-client"), 600);
     assert_eq!(name(f.chain.authenticate(Some(&client), &claim, NOW)).unwrap(), "front-proxy-client");
     assert_eq!(name(f.chain.authenticate(None, &claim, NOW)).unwrap(), "system:anonymous");
-    // The proxy's certificate without a user is nobody's.
+    // The proxy's certificate alone identifies no user.
     assert!(f.chain.authenticate(Some(&proxy), &HeaderMap::new(), NOW).is_err());
 }
 

@@ -1,5 +1,5 @@
-//! Client certificates (upstream: `request/x509`): CN is the user, every O a group. A chain is verified once per connection and
-//! authority; on every request only the dates are looked at again.
+//! Client certificates (upstream: `request/x509`): CN is the user, every O a group. A chain is verified once per connection and authority; later
+//! requests only check the validity dates.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,54 +8,54 @@ use oarlock_pki::{CertificateDer, ClientTrust, Presented, UnixTime};
 use super::Answer;
 use crate::user::{CREDENTIAL_ID, UserInfo};
 
-/// The certificates a connection's client presented, with what was found out about them. Used with one [`super::Authenticators`].
+/// The certificate chain of a connection's client, with cached verification results. Used with one [`super::Authenticators`].
 #[derive(Debug)]
 pub struct PeerCertificates {
     chain: Vec<CertificateDer<'static>>,
-    client: OnceLock<Result<Believed, String>>,
-    proxy: OnceLock<Result<Believed, String>>,
+    client: OnceLock<Result<VerifiedChain, String>>,
+    proxy: OnceLock<Result<VerifiedChain, String>>,
 }
 
-/// A chain that was verified.
+/// The verification result of a chain for one authority.
 #[derive(Debug, Clone)]
-struct Believed {
+struct VerifiedChain {
     facts: Arc<Presented>,
     user: Result<Option<Arc<UserInfo>>, String>,
 }
 
 impl PeerCertificates {
-    /// The chain as the client sent it, own certificate first; `None` when it sent none.
+    /// Creates the record from the chain as the client sent it, own certificate first; `None` for an empty chain.
     #[must_use]
     pub fn new(chain: Vec<CertificateDer<'static>>) -> Option<Self> {
         (!chain.is_empty()).then(|| Self { chain, client: OnceLock::new(), proxy: OnceLock::new() })
     }
 
-    /// The user the certificate proves.
+    /// Returns the user of the certificate.
     pub(super) fn user(&self, trust: &ClientTrust, now: i64) -> Answer {
-        self.believed(&self.client, trust, now)?.user.clone()
+        self.verified(&self.client, trust, now)?.user.clone()
     }
 
-    /// What the certificate says, verified against the front proxy's authority.
+    /// Returns the names in the certificate, verified against the front proxy's authority.
     pub(super) fn proxy(&self, trust: &ClientTrust, now: i64) -> Result<Arc<Presented>, String> {
-        Ok(Arc::clone(&self.believed(&self.proxy, trust, now)?.facts))
+        Ok(Arc::clone(&self.verified(&self.proxy, trust, now)?.facts))
     }
 
-    fn believed<'a>(
+    fn verified<'a>(
         &'a self,
-        known: &'a OnceLock<Result<Believed, String>>,
+        known: &'a OnceLock<Result<VerifiedChain, String>>,
         trust: &ClientTrust,
         now: i64,
-    ) -> Result<&'a Believed, String> {
+    ) -> Result<&'a VerifiedChain, String> {
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(u64::try_from(now).unwrap_or(0)));
-        let believed = known
+        let verified = known
             .get_or_init(|| match trust.verify(&self.chain, now) {
-                Ok(facts) => Ok(Believed { user: user(&facts), facts: Arc::new(facts) }),
+                Ok(facts) => Ok(VerifiedChain { user: user(&facts), facts: Arc::new(facts) }),
                 Err(error) => Err(format!("verifying certificate failed: {error}")),
             })
             .as_ref()
             .map_err(Clone::clone)?;
-        if believed.facts.good_for(now, 0) {
-            Ok(believed)
+        if verified.facts.good_for(now, 0) {
+            Ok(verified)
         } else {
             Err("verifying certificate failed: it has expired or is not yet valid".to_owned())
         }

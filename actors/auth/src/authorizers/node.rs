@@ -1,6 +1,5 @@
-//! What a kubelet may do (upstream: `plugin/pkg/auth/authorizer/node`, with the 1.35 defaults of its gates): everything about its own
-//! Node, Lease and CSINode, and of other objects only those that its pods refer to. Anything it may write beyond that is
-//! narrowed by the NodeRestriction admission stage.
+//! The Node authorizer (upstream: `plugin/pkg/auth/authorizer/node`, with the 1.35 defaults of its feature gates). A kubelet may access its own Node,
+//! Lease and CSINode, and of other objects only those its pods refer to. The NodeRestriction admission plugin narrows the writes further.
 
 mod graph;
 mod rules;
@@ -15,7 +14,7 @@ pub use graph::{ObjectName, PodRefs};
 use crate::attributes::{Attributes, Decision};
 use crate::grant::Grant;
 
-/// The namespace of the Leases kubelets renew.
+/// The namespace of the kubelets' Leases.
 const NODE_LEASES: &str = "kube-node-lease";
 
 /// The Node authorizer with its graph.
@@ -24,61 +23,61 @@ pub struct NodeAuthorizer {
     graph: RwLock<Graph>,
 }
 
-/// Allowed, or why not; an empty reason is none.
+/// Allowed, or the reason for refusing; the reason may be empty.
 type Verdict = Result<(), String>;
 
 impl NodeAuthorizer {
-    /// A pod that is bound to a node was created, or its node, ephemeral containers or claims changed.
+    /// Records a pod bound to a node that was created, or whose node, ephemeral containers or claims changed.
     pub fn upsert_pod(&self, pod: PodRefs) {
-        // Most updates are of the status and refer to what the pod referred to before.
+        // Most updates change only the status and keep the references.
         if !self.graph.read().knows(&pod) {
             self.graph.write().upsert_pod(pod);
         }
     }
 
-    /// A pod was deleted.
+    /// Records the deletion of a pod.
     pub fn delete_pod(&self, namespace: &str, name: &str) {
         self.graph.write().delete_pod(namespace, name);
     }
 
-    /// A PersistentVolume was created or updated: the claim it is bound to and the Secrets a kubelet needs to mount it.
+    /// Records a created or updated PersistentVolume: its bound claim and the Secrets a kubelet needs to mount it.
     pub fn upsert_volume(&self, name: &str, claim: Option<ObjectName>, secrets: Vec<ObjectName>) {
         self.graph.write().upsert_volume(name, claim, secrets);
     }
 
-    /// A PersistentVolume was deleted.
+    /// Records the deletion of a PersistentVolume.
     pub fn delete_volume(&self, name: &str) {
         self.graph.write().upsert_volume(name, None, Vec::new());
     }
 
-    /// A VolumeAttachment was created or updated; an empty node means none.
+    /// Records a created or updated VolumeAttachment; an empty node means none.
     pub fn upsert_attachment(&self, name: &str, node: &str) {
         self.graph.write().set_owner(Kind::VolumeAttachment, name, node);
     }
 
-    /// A VolumeAttachment was deleted.
+    /// Records the deletion of a VolumeAttachment.
     pub fn delete_attachment(&self, name: &str) {
         self.graph.write().set_owner(Kind::VolumeAttachment, name, "");
     }
 
-    /// A ResourceSlice was created; an empty node means none.
+    /// Records a created ResourceSlice; an empty node means none.
     pub fn upsert_slice(&self, name: &str, node: &str) {
         self.graph.write().set_owner(Kind::ResourceSlice, name, node);
     }
 
-    /// A ResourceSlice was deleted.
+    /// Records the deletion of a ResourceSlice.
     pub fn delete_slice(&self, name: &str) {
         self.graph.write().set_owner(Kind::ResourceSlice, name, "");
     }
 
-    /// Whether the request is a node's and within what nodes may do.
+    /// Decides a request of a node.
     #[must_use]
     pub fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         let Some(node) = attributes.user.node_name() else {
             return Decision::NoOpinion(String::new());
         };
         if node.is_empty() {
-            // Go's %q of a user name that ends in the prefix needs no escapes.
+            // Go's %q needs no escapes for a user name that ends in the prefix.
             return Decision::NoOpinion(format!("unknown node for user \"{}\"", attributes.user.name));
         }
         match self.judge(node, attributes) {
@@ -108,7 +107,7 @@ impl NodeAuthorizer {
             ("resource.k8s.io", "resourceslices") => self.slice(node, a),
             ("", "nodes") => own_node(node, a),
             ("", "pods") => self.pod(node, a),
-            // Behind a gate that is off.
+            // The feature gate is off.
             ("certificates.k8s.io", "podcertificaterequests") => no(""),
             _ => rules::allow(a),
         }
@@ -124,7 +123,7 @@ impl NodeAuthorizer {
         self.related(node, kind, a)
     }
 
-    /// get, list and watch of one object: a kubelet watches single ConfigMaps and Secrets by a field selector on the name.
+    /// Decides get, list and watch of one object: a kubelet watches single ConfigMaps and Secrets by a field selector on the name.
     fn read_namespaced(&self, node: &str, kind: Kind, a: &Attributes<'_>) -> Verdict {
         if !matches!(a.verb, "get" | "list" | "watch") {
             return no("can only read resources of this type");
@@ -218,7 +217,7 @@ fn csi_node(node: &str, a: &Attributes<'_>) -> Verdict {
     Ok(())
 }
 
-/// The name decides, not the graph, so that a kubelet may look for its Node before there is one.
+/// Decides about the node's own Node object. The name decides, not the graph, so that a kubelet may read its Node before the object exists.
 fn own_node(node: &str, a: &Attributes<'_>) -> Verdict {
     match (a.subresource, a.verb) {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
@@ -233,7 +232,7 @@ fn own_node(node: &str, a: &Attributes<'_>) -> Verdict {
     }
 }
 
-/// Whether the field selector narrows the request to this node's objects (pods and slices name the field alike).
+/// Whether the field selector narrows the request to this node's objects (pods and slices have the same field).
 fn selects(a: &Attributes<'_>, node: &str) -> bool {
     let requirements = a.fields.map(|fields| fields.requirements()).unwrap_or_default();
     requirements.iter().any(|r| r.field == "spec.nodeName" && r.equal && r.value == node)

@@ -1,9 +1,9 @@
-//! Role-based access control (upstream: `plugin/pkg/auth/authorizer/rbac`), indexed.
+//! Role-based access control (upstream: `plugin/pkg/auth/authorizer/rbac`), with an index.
 //!
-//! A request is answered from an immutable snapshot: the user and each of their groups lead, cluster-wide and in the request's
-//! namespace, to the bindings that apply; each binding leads to its role's compiled rules, which are found by the hash of verb,
-//! group and resource. The cost does not depend on how many roles, bindings and subjects there are. Changes arrive one object at
-//! a time ([`Change`]); a snapshot shares what did not change with its predecessor.
+//! Requests are decided on an immutable snapshot. The user and each of their groups map to the bindings that apply, cluster-wide and in the request's
+//! namespace. Each binding refers to its role's compiled rules, which are found by the hash of verb, group and resource. The cost does not depend on
+//! the number of roles, bindings and subjects. Changes arrive one object at a time ([`Change`]); a snapshot shares the unchanged parts with its
+//! predecessor.
 
 mod aggregate;
 mod compact;
@@ -53,13 +53,13 @@ impl std::fmt::Debug for Rbac {
 }
 
 impl Rbac {
-    /// An authorizer that knows no role and no binding.
+    /// Creates an authorizer without roles and bindings.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes over changes, in order, and makes them visible together. Cheap for few; a first load should be one call.
+    /// Applies changes, in order, and publishes them together. Each call publishes one snapshot, so the initial load should be one call.
     pub fn apply(&self, changes: impl IntoIterator<Item = Change>) {
         let mut state = self.state.lock();
         let mut next = Index::clone(&self.index.load());
@@ -70,7 +70,7 @@ impl Rbac {
         self.index.store(Arc::new(next));
     }
 
-    /// Whether the policy lets the user do this.
+    /// Decides whether the policy allows the request.
     #[must_use]
     pub fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         let index = self.index.load();
@@ -94,8 +94,8 @@ impl Rbac {
         Decision::NoOpinion(errors.map_or_else(String::new, |errors| format!("RBAC: {errors}")))
     }
 
-    /// Every rule that applies to the user cluster-wide and, if `namespace` is not empty, in it; and the roles that are missing.
-    /// Each binding counts once, cluster-wide ones first, by name.
+    /// Returns all rules that apply to the user cluster-wide and, if `namespace` is not empty, in the namespace; and the missing roles. Each binding
+    /// counts once, cluster-wide ones first, by name.
     #[must_use]
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<PolicyRule>, Vec<Unresolved>) {
         let index = self.index.load();
@@ -114,10 +114,10 @@ impl Rbac {
         (rules, missing)
     }
 
-    /// The rules a role reference stands for; `namespace` is that of the binding, empty for a cluster-wide one.
+    /// Returns the rules of the role that a reference names; `namespace` is the binding's, empty for a cluster-wide one.
     ///
     /// # Errors
-    /// When there is no such role.
+    /// When the role does not exist.
     pub fn role_rules(&self, reference: &RoleRef, namespace: &str) -> Result<Vec<PolicyRule>, Unresolved> {
         self.state.lock().resolve(reference, namespace).map(|role| role.rules().to_vec())
     }

@@ -1,9 +1,9 @@
-//! Members of `system:masters` may do everything, whatever the policy says: the way back in when the policy is broken.
+//! Members of `system:masters` may do everything, whatever the policy, so that a broken policy can be repaired.
 
 use crate::grant::Grant;
 use crate::user::{MASTERS, UserInfo};
 
-/// A grant for a member, nothing for anybody else.
+/// Returns a grant for a member of the group, `None` for other users.
 pub(super) fn authorize(user: &UserInfo) -> Option<Grant> {
     user.in_group(MASTERS).then_some(Grant::BuiltIn)
 }

@@ -1,4 +1,4 @@
-//! Who may hand out what. Texts asked of kube-apiserver 1.35.
+//! Which users may grant which permissions. Texts are those of kube-apiserver 1.35.
 
 use super::*;
 use crate::authorizers::rbac::{Binding, Change, Subject, SubjectKind};
@@ -7,7 +7,7 @@ fn rule(verbs: &[&str], groups: &[&str], resources: &[&str]) -> PolicyRule {
     PolicyRule::resources(verbs, groups, resources)
 }
 
-/// Carol may write roles and bindings, and get pods and /metrics; one of her bindings dangles. Erin may escalate and bind.
+/// Carol may write roles and bindings, and get pods and /metrics; one of her bindings refers to a missing role. Erin may escalate and bind.
 fn authorizers() -> Authorizers {
     let authorizers = Authorizers::new();
     let write =

@@ -1,4 +1,4 @@
-//! Headers in, checks and user out. Texts asked of kube-apiserver 1.35.
+//! Impersonation headers and the resulting checks and user. Texts are those of kube-apiserver 1.35.
 
 use http::{HeaderName, HeaderValue};
 
@@ -91,7 +91,7 @@ fn cleared_headers_are_gone() {
     assert_eq!(all.len(), 1);
 }
 
-/// Text asked of kube-apiserver 1.35.
+/// The text is that of kube-apiserver 1.35.
 #[test]
 fn the_first_check_that_fails_is_the_answer() {
     use crate::authorizers::rbac::{Binding, Change, PolicyRule, RoleRef, Subject, SubjectKind};

@@ -1,4 +1,4 @@
-//! What pods and volumes refer to (upstream: `pkg/api/v1/pod` and `pkg/api/v1/persistentvolume`, the secret and config map visitors).
+//! The objects that pods and volumes refer to (upstream: `pkg/api/v1/pod` and `pkg/api/v1/persistentvolume`, the Secret and ConfigMap visitors).
 
 use compact_str::CompactString;
 use oarlock_schema::views::core_v1::{self, EnvFromSource, EnvVar, SecretReference, Volume};
@@ -6,10 +6,10 @@ use oarlock_schema::views::{List, View as _};
 
 use crate::authorizers::node::{ObjectName, PodRefs};
 
-/// The annotation of pods that a kubelet shows for its static ones.
+/// The annotation of mirror pods, with which a kubelet shows its static pods in the API.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Everything a pod refers to that its kubelet must be able to read.
+/// Returns the references of a pod that its kubelet must be able to read.
 #[must_use]
 pub fn pod_refs(pod: core_v1::Pod<'_>) -> PodRefs {
     let (metadata, spec, status) = (pod.metadata(), pod.spec(), pod.status());
@@ -21,7 +21,7 @@ pub fn pod_refs(pod: core_v1::Pod<'_>) -> PodRefs {
         service_account: spec.service_account_name().into(),
         ..PodRefs::default()
     };
-    // Before the pod is bound nobody reads for it, and a mirror pod's references do not count.
+    // No kubelet reads for an unbound pod, and the references of a mirror pod are ignored.
     if refs.node.is_empty() || refs.mirror {
         return refs;
     }
@@ -58,7 +58,7 @@ fn environment(refs: &mut PodRefs, from: List<'_, EnvFromSource<'_>>, variables:
 
 fn pod_volume(refs: &mut PodRefs, volume: Volume<'_>) {
     let local = |reference: core_v1::LocalObjectReference<'_>| CompactString::from(reference.name());
-    // A volume has one source, so the order does not matter.
+    // A volume has exactly one source, so the order of these checks does not matter.
     refs.secrets.extend(volume.secret().map(|s| CompactString::from(s.secret_name())));
     refs.secrets.extend(volume.azure_file().map(|s| CompactString::from(s.secret_name())));
     refs.secrets.extend(volume.cephfs().and_then(|s| s.secret_ref()).map(local));
@@ -82,14 +82,14 @@ fn pod_volume(refs: &mut PodRefs, volume: Volume<'_>) {
     }
 }
 
-/// The claim a volume is bound to, and the Secrets a kubelet needs to mount it.
+/// Returns the claim a volume is bound to, and the Secrets a kubelet needs to mount it.
 #[must_use]
 pub fn volume_refs(volume: core_v1::PersistentVolume<'_>) -> (Option<ObjectName>, Vec<ObjectName>) {
     let spec = volume.spec();
     let Some(claim) = spec.claim_ref() else {
         return (None, Vec::new());
     };
-    // Older objects leave the Secret's namespace to the claim's.
+    // In older objects the Secret's namespace is the claim's.
     let of_claim = |r: SecretReference<'_>| {
         let namespace = if r.namespace().is_empty() { claim.namespace() } else { r.namespace() };
         (namespace.to_owned(), r.name().to_owned())
@@ -108,7 +108,7 @@ pub fn volume_refs(volume: core_v1::PersistentVolume<'_>) -> (Option<ObjectName>
     secrets.extend(spec.iscsi().and_then(|s| s.secret_ref()).map(of_claim));
     secrets
         .extend(spec.storageos().and_then(|s| s.secret_ref()).map(|r| (r.namespace().to_owned(), r.name().to_owned())));
-    // The controller's own secrets (publish, expand) are not for kubelets.
+    // Kubelets do not need the Secrets of the controller (publish, expand).
     if let Some(csi) = spec.csi() {
         let visible = [csi.node_publish_secret_ref(), csi.node_stage_secret_ref(), csi.node_expand_secret_ref()];
         secrets.extend(visible.into_iter().flatten().map(own));

@@ -1,4 +1,4 @@
-//! Roles and bindings.
+//! Conversion of roles and bindings from API objects.
 
 use compact_str::CompactString;
 use oarlock_schema::Obj;
@@ -6,7 +6,7 @@ use oarlock_schema::views::{List, rbac_v1};
 
 use crate::authorizers::rbac::{Binding, Change, PolicyRule, RoleRef, Subject, SubjectKind};
 
-/// What the creation or update of a role or binding changes; `None` for other objects.
+/// Returns the change for a created or updated role or binding; `None` for other objects.
 pub(super) fn upserted(object: &Obj) -> Option<Change> {
     let (namespace, name) = (object.namespace(), object.name());
     let role =
@@ -24,7 +24,7 @@ pub(super) fn upserted(object: &Obj) -> Option<Change> {
     Some(Change::Binding(binding("", name, view.role_ref(), view.subjects())))
 }
 
-/// The rules of a role.
+/// Converts the rules of a role.
 #[must_use]
 pub fn policy_rules(rules: List<'_, rbac_v1::PolicyRule<'_>>) -> Vec<PolicyRule> {
     let words = |list: List<'_, &str>| list.iter().map(CompactString::from).collect();
@@ -40,13 +40,13 @@ pub fn policy_rules(rules: List<'_, rbac_v1::PolicyRule<'_>>) -> Vec<PolicyRule>
         .collect()
 }
 
-/// The role a binding hands out.
+/// Converts the role reference of a binding.
 #[must_use]
 pub fn role_ref(reference: rbac_v1::RoleRef<'_>) -> RoleRef {
     RoleRef { kind: reference.kind().into(), name: reference.name().into() }
 }
 
-/// A binding; an empty namespace means a ClusterRoleBinding.
+/// Converts a binding; an empty namespace means a ClusterRoleBinding.
 #[must_use]
 pub fn binding(
     namespace: &str,

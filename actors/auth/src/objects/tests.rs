@@ -1,4 +1,4 @@
-//! The objects a real server keeps, read into the authorizers.
+//! Objects of a real server, read into the authorizers.
 
 use oarlock_codec::{Mode, json};
 use oarlock_schema::type_of_kind;
@@ -115,7 +115,7 @@ fn what_is_observed_is_in_force_until_it_is_forgotten() {
     assert_eq!(all(), [false; 5]);
 }
 
-/// The objects an empty cluster starts with (`actors/registry/data/bootstrap.json`) make the policy upstream's server had.
+/// The objects of an empty cluster (`actors/registry/data/bootstrap.json`) give the policy of upstream's server.
 #[test]
 fn the_bootstrap_objects_are_a_working_policy() {
     let text = include_str!("../../../registry/data/bootstrap.json");
@@ -133,7 +133,7 @@ fn the_bootstrap_objects_are_a_working_policy() {
     let anonymous = UserInfo::anonymous();
     assert!(authorizers.authorize(&Attributes::path(&anonymous, "get", "/readyz")).allowed());
     assert!(!authorizers.authorize(&Attributes::path(&anonymous, "get", "/metrics")).allowed());
-    // Nobody but system:masters is bound to cluster-admin.
+    // Only system:masters is bound to cluster-admin.
     let everything = [PolicyRule::resources(&["*"], &["*"], &["*"])];
     for binding in list.iter().filter(|raw| raw.get().contains("Binding")) {
         let binding: serde_json::Value = serde_json::from_str(binding.get()).unwrap();

@@ -1,5 +1,5 @@
-//! Tokens whose signature was verified, by their SHA-256. What is remembered never becomes wrong (the same bytes, the same keys), so
-//! there is no expiry but that of the claims; memory is bounded by two generations.
+//! A cache of verified signatures, by the SHA-256 of the token. An entry never becomes wrong (same bytes, same keys), so entries do not expire;
+//! memory is bounded by two generations.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use parking_lot::RwLock;
 use ring::digest;
 
-/// Entries per generation: two of these, about 1 KiB each with their claims.
-const GENERATION: usize = 8192;
+/// The most entries of one of the two generations; an entry takes about 1 KiB with its claims.
+const GENERATION_CAPACITY: usize = 8192;
 
 pub(super) type Hash = [u8; 32];
 
@@ -23,7 +23,7 @@ struct Generations<T> {
     old: HashMap<Hash, Arc<T>>,
 }
 
-/// What is known of tokens.
+/// A cache with two generations: when the young one is full, it becomes the old one, and the old one is dropped.
 pub(super) struct Cache<T> {
     generations: RwLock<Generations<T>>,
 }
@@ -45,7 +45,7 @@ impl<T> Cache<T> {
                 return None;
             }
         }
-        // Used again: it moves to the young, and so survives the next change of generations.
+        // A used entry moves to the young generation, and so survives the next change of generations.
         let found = self.generations.write().old.remove(hash)?;
         self.insert(*hash, Arc::clone(&found));
         Some(found)
@@ -53,7 +53,7 @@ impl<T> Cache<T> {
 
     pub(super) fn insert(&self, hash: Hash, entry: Arc<T>) {
         let mut generations = self.generations.write();
-        if generations.young.len() >= GENERATION {
+        if generations.young.len() >= GENERATION_CAPACITY {
             generations.old = std::mem::take(&mut generations.young);
         }
         generations.young.insert(hash, entry);
@@ -76,9 +76,9 @@ mod tests {
         let entry = Arc::new(());
         let used = hash("used");
         cache.insert(used, Arc::clone(&entry));
-        for i in 0..5 * GENERATION {
+        for i in 0..5 * GENERATION_CAPACITY {
             cache.insert(hash(&i.to_string()), Arc::clone(&entry));
-            assert!(cache.len() <= 2 * GENERATION);
+            assert!(cache.len() <= 2 * GENERATION_CAPACITY);
             assert!(cache.get(&used).is_some());
         }
     }

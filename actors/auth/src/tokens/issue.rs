@@ -9,59 +9,59 @@ use super::claims::{Claims, Kubernetes, Reference};
 use super::{Found, Lookup, jwt};
 use crate::user::service_account_name;
 
-/// Shortest lifetime: ten minutes.
+/// The shortest lifetime: ten minutes.
 const MIN_SECONDS: i64 = 600;
-/// Longest lifetime.
+/// The longest lifetime.
 const MAX_SECONDS: i64 = 1 << 32;
-/// What is given when nothing is asked for.
+/// The lifetime when the request gives none.
 const DEFAULT_SECONDS: i64 = 3600;
-/// The odd lifetime the ServiceAccount admission stage asks for: such a token lives a year, and says after this time that it is stale.
+/// The lifetime that the ServiceAccount admission plugin requests. Such a token is issued for a year, and counts as stale after this time.
 const EXTENDABLE_SECONDS: i64 = 3607;
-/// How long an extended token lives.
+/// The lifetime of an extended token.
 const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
 
-/// What a TokenRequest's body says, names and numbers only.
+/// The body of a TokenRequest, names and numbers only.
 #[derive(Debug, Clone, Default)]
 pub struct TokenRequest {
-    /// `metadata.name`, if any.
+    /// `metadata.name`, empty if not given.
     pub name: String,
-    /// `metadata.namespace`, if any.
+    /// `metadata.namespace`, empty if not given.
     pub namespace: String,
-    /// `metadata.uid`, if any: the account must have it.
+    /// `metadata.uid`, empty if not given; must equal the account's.
     pub uid: String,
     /// `spec.audiences`; empty means this server's.
     pub audiences: Vec<String>,
-    /// `spec.expirationSeconds`; absent means an hour.
+    /// `spec.expirationSeconds`; absent means 3600.
     pub expiration_seconds: Option<i64>,
     /// `spec.boundObjectRef`.
     pub bound: Option<BoundObject>,
 }
 
-/// The object a token is to be bound to.
+/// The object that a token is to be bound to.
 #[derive(Debug, Clone, Default)]
 pub struct BoundObject {
     /// `v1`.
     pub api_version: String,
     /// `Pod`, `Secret` or `Node`.
     pub kind: String,
-    /// Its name.
+    /// The object's name.
     pub name: String,
-    /// Its uid, if it must be that one.
+    /// The object's uid; empty accepts any.
     pub uid: String,
 }
 
-/// An issued token and what the answer to the request must say.
+/// An issued token, with the fields of the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssuedToken {
     /// The token.
     pub token: String,
-    /// `status.expirationTimestamp`, Unix seconds: of an extended token the time asked for, not its end.
+    /// `status.expirationTimestamp`, Unix seconds; for an extended token the requested expiry.
     pub expires_at: i64,
-    /// `spec.audiences` of the answer.
+    /// `spec.audiences` of the response.
     pub audiences: Vec<String>,
-    /// `spec.expirationSeconds` of the answer.
+    /// `spec.expirationSeconds` of the response.
     pub expiration_seconds: i64,
-    /// The account's uid, `metadata.uid` of the answer.
+    /// `metadata.uid` of the response: the account's uid.
     pub uid: String,
     /// For the audit annotation `authentication.kubernetes.io/issued-credential-id`.
     pub credential_id: String,
@@ -69,14 +69,14 @@ pub struct IssuedToken {
     pub warnings: Vec<String>,
 }
 
-/// A request that is right in itself, with what it leaves to the server.
+/// A valid token request, with the server's defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
     /// The account's uid.
     pub uid: String,
-    /// The audiences; this server's where none are asked for.
+    /// The audiences; by default this server's.
     pub audiences: Vec<String>,
-    /// The lifetime; an hour where none is asked for.
+    /// The lifetime in seconds; by default 3600.
     pub expiration_seconds: i64,
 }
 
@@ -90,7 +90,7 @@ pub struct Issuer {
     extend: bool,
 }
 
-/// What a request is bound to, resolved.
+/// The resolved objects that a token is bound to.
 #[derive(Default)]
 struct Binding {
     pod: Option<Reference>,
@@ -99,32 +99,31 @@ struct Binding {
 }
 
 impl Issuer {
-    /// Issues as `issuer`, for `audiences` unless asked otherwise, extending pods' tokens as upstream does by default.
+    /// Creates an issuer with this name, for `audiences` by default. Pods' tokens are extended, as in upstream.
     #[must_use]
     pub fn new(key: Arc<SigningKey>, issuer: String, audiences: Vec<String>) -> Self {
         let audiences = if audiences.is_empty() { vec![issuer.clone()] } else { audiences };
         Self { key, issuer, audiences, max_seconds: None, extend: true }
     }
 
-    /// Shortens longer lifetimes to this (`--service-account-max-token-expiration`).
+    /// Limits lifetimes (`--service-account-max-token-expiration`).
     #[must_use]
     pub fn at_most(mut self, seconds: i64) -> Self {
         self.max_seconds = Some(seconds).filter(|s| *s > 0);
         self
     }
 
-    /// Whether tokens with the lifetime admission asks for live a year (`--service-account-extend-token-expiration`).
+    /// Sets whether tokens with the lifetime that admission requests are extended to a year (`--service-account-extend-token-expiration`).
     #[must_use]
     pub fn extending(mut self, extend: bool) -> Self {
         self.extend = extend;
         self
     }
 
-    /// Checks a TokenRequest for the account `namespace`/`name`, except for the object that the token is to be bound to: admission stages run before that
-    /// object is looked up.
+    /// Checks a TokenRequest for the account `namespace`/`name`, except for the bound object: admission runs before that object is looked up.
     ///
     /// # Errors
-    /// The Status upstream answers: 404 for an account that is not there, 409 for another uid, 422 for a bad lifetime or name.
+    /// Upstream's Status: 404 for a missing account, 409 for another uid, 422 for an invalid lifetime or name.
     pub fn accept(
         &self,
         (namespace, name): (&str, &str),
@@ -151,8 +150,8 @@ impl Issuer {
     /// Issues a token for the account `namespace`/`name` at `now` (Unix seconds). `jti` is a fresh UUID.
     ///
     /// # Errors
-    /// The Status upstream answers: 404 for an account or bound object that is not there, 409 for another uid, 422 for a
-    /// bad lifetime or name, 400 for an object tokens cannot be bound to.
+    /// Upstream's Status: 404 for a missing account or bound object, 409 for another uid, 422 for an invalid lifetime or name, 400 for an object that
+    /// tokens cannot be bound to.
     pub fn issue(
         &self,
         (namespace, name): (&str, &str),
@@ -265,7 +264,7 @@ fn bind(namespace: &str, account: &str, object: &BoundObject, lookup: &dyn Looku
                 )));
             }
             binding.pod = Some(same(&pod.object)?);
-            // The node may be gone; then its name is still worth knowing.
+            // The node may have been deleted; its name is recorded all the same.
             if !pod.node.is_empty() {
                 let uid = lookup.node(&pod.node).map(|node| node.uid).unwrap_or_default();
                 binding.node = Some(Reference::new(pod.node, uid));

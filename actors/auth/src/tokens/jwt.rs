@@ -12,30 +12,30 @@ struct Header<'a> {
     alg: &'a str,
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     kid: Option<std::borrow::Cow<'a, str>>,
-    /// Extensions that must be understood; there are none we do.
+    /// Extensions that a verifier must understand; none are supported.
     #[serde(default, skip_serializing)]
     crit: Option<serde::de::IgnoredAny>,
 }
 
-/// A token taken apart, its signature not yet verified.
+/// A parsed token with an unverified signature.
 pub(super) struct Parsed<'a> {
     header: Vec<u8>,
     signed: &'a str,
     signature: Vec<u8>,
-    /// What it claims. Not to be believed before [`Parsed::verify`].
+    /// The claims. Must not be trusted before [`Parsed::verify`].
     pub(super) claims: Claims,
 }
 
-/// Why a signature is not believed.
+/// Why a signature is not valid.
 pub(super) enum Unverified {
-    /// The header names a key nobody knows.
+    /// The header names an unknown key.
     NoKey,
-    /// The signature is not of that key, or of another kind.
+    /// The signature does not match the key, or has another algorithm.
     Wrong,
 }
 
 impl<'a> Parsed<'a> {
-    /// Takes a token apart; `None` when it is no JSON Web Token at all.
+    /// Parses a token; `None` when it is no JSON Web Token.
     pub(super) fn parse(token: &'a str) -> Option<Self> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
@@ -76,7 +76,7 @@ pub(super) fn sign(claims: &Claims, key: &SigningKey) -> Result<String, SignErro
     Ok(token)
 }
 
-/// Why a token could not be signed.
+/// The error of signing a token.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SignError {
     #[error(transparent)]

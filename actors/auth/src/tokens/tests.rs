@@ -1,4 +1,4 @@
-//! Tokens: what is issued is believed, and nothing else is.
+//! Issued tokens are accepted, and all others are refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::user::{CREDENTIAL_ID, NODE_NAME, POD_NAME, POD_UID};
 
 const NOW: i64 = 1_800_000_000;
 
-/// A store of nothing but names and uids, which a test can change.
+/// Names and uids of objects, which a test can change.
 #[derive(Default)]
 struct Objects(Mutex<BTreeMap<(&'static str, String), FoundPod>>);
 
@@ -107,7 +107,7 @@ fn a_pods_token_proves_account_pod_and_node() {
     assert_eq!(verified.audiences, [DEFAULT_ISSUER]);
 }
 
-/// The shape kube-apiserver 1.35 gave to `kubectl create token`.
+/// The claims are those of kube-apiserver 1.35 for `kubectl create token`.
 #[test]
 fn the_claims_are_upstreams_in_upstreams_order() {
     let f = fixture();
@@ -172,7 +172,7 @@ fn every_changed_character_is_noticed() {
     for at in 0..token.len() {
         let mut bytes = token.clone().into_bytes();
         bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
-        // The last character of the signature carries bits that mean nothing; decoders refuse them too.
+        // The last character of the signature has unused bits, which decoders require to be zero.
         let changed = String::from_utf8(bytes).unwrap();
         assert!(f.verifier.verify(&changed, None, &f.objects, NOW).is_err(), "at {at} of {signature}");
     }
@@ -251,7 +251,7 @@ fn a_longer_lifetime_than_the_servers_is_shortened_with_a_warning() {
     assert_eq!(issued.warnings, ["requested expiration of 9000 seconds shortened to 7200 seconds"]);
 }
 
-/// Texts asked of kube-apiserver 1.35.
+/// The texts are those of kube-apiserver 1.35.
 #[test]
 fn bad_requests_answer_upstreams_status() {
     let f = fixture();
@@ -301,7 +301,7 @@ fn a_real_upstream_token_is_read() {
     assert_eq!(verified.user.name, "system:serviceaccount:default:x");
 }
 
-/// As kube-apiserver 1.35 served it.
+/// The document is that of kube-apiserver 1.35.
 #[test]
 fn the_openid_document_is_upstreams() {
     assert_eq!(
@@ -310,7 +310,7 @@ fn the_openid_document_is_upstreams() {
     );
 }
 
-/// A figure, not a rule.
+/// A measurement without assertion.
 #[test]
 #[ignore = "prints a figure"]
 #[expect(clippy::disallowed_methods, reason = "measures real time")]

@@ -1,4 +1,4 @@
-//! From a token to a user, or to the reason why not. Texts are upstream's: a TokenReview shows them.
+//! Verification of tokens, with the user as the result or the reason for refusing. Texts are upstream's: a TokenReview shows them.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use super::jwt::{Parsed, Unverified};
 use super::{Found, Lookup};
 use crate::user::{CREDENTIAL_ID, NODE_NAME, NODE_UID, POD_NAME, POD_UID, UserInfo};
 
-/// Clocks may differ by so many seconds; a deleted object's tokens live as long (go-jose's `DefaultLeeway`).
+/// The tolerated clock difference in seconds, and how long the tokens of a deleted object stay valid (go-jose's `DefaultLeeway`).
 const LEEWAY: i64 = 60;
 
-/// Longer tokens are not looked at.
-const MAX_TOKEN: usize = 16 << 10;
+/// The longest token that is parsed, in bytes.
+const MAX_TOKEN_BYTES: usize = 16 << 10;
 
 /// A verified token.
 #[derive(Debug, Clone)]
 pub struct Verified {
-    /// The account.
+    /// The account's user.
     pub user: Arc<UserInfo>,
-    /// Which of the audiences asked for the token is meant for.
+    /// The requested audiences that the token is valid for.
     pub audiences: Vec<String>,
-    /// Seconds since the token should have been replaced, if that time has come.
+    /// Seconds since the token should have been renewed, if it is stale.
     pub stale_for: Option<i64>,
 }
 
-/// Why a token is not believed.
+/// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// No token of this issuer.
+    /// The token is from another issuer.
     #[error("invalid bearer token")]
     NotOurs,
-    /// One of this issuer, but not good (any more).
+    /// The token is from this issuer, but not or no longer valid.
     #[error("[invalid bearer token, {0}]")]
     Refused(String),
 }
@@ -44,7 +44,7 @@ pub struct Verifier {
     issuers: Vec<String>,
     audiences: Vec<String>,
     keys: VerifyingKeys,
-    cache: Cache<Remembered>,
+    cache: Cache<VerifiedToken>,
 }
 
 impl std::fmt::Debug for Verifier {
@@ -56,13 +56,13 @@ impl std::fmt::Debug for Verifier {
     }
 }
 
-/// A token whose signature was verified, with the user it proves.
-pub(super) struct Remembered {
+/// The cached result for a token with a verified signature: its claims and user.
+pub(super) struct VerifiedToken {
     claims: Claims,
     user: Arc<UserInfo>,
 }
 
-impl Remembered {
+impl VerifiedToken {
     pub(super) fn new(claims: Claims) -> Self {
         let user = Arc::new(user(&claims));
         Self { claims, user }
@@ -70,15 +70,15 @@ impl Remembered {
 }
 
 impl Verifier {
-    /// Believes tokens of these issuers (`--service-account-issuer`, the first one signs), signed by one of the keys and meant for one of
-    /// the audiences (`--api-audiences`, by default the issuers).
+    /// Creates a verifier for tokens of these issuers (`--service-account-issuer`, of which the first one signs), signed by one of the keys and for
+    /// one of the audiences (`--api-audiences`, by default the issuers).
     #[must_use]
     pub fn new(issuers: Vec<String>, audiences: Vec<String>, keys: VerifyingKeys) -> Self {
         let audiences = if audiences.is_empty() { issuers.clone() } else { audiences };
         Self { issuers, audiences, keys, cache: Cache::default() }
     }
 
-    /// The audiences of this server.
+    /// Returns the audiences of this server.
     #[must_use]
     pub fn audiences(&self) -> &[String] {
         &self.audiences
@@ -87,7 +87,7 @@ impl Verifier {
     /// Verifies a token at `now` (Unix seconds), for this server's audiences or, in a TokenReview, for others.
     ///
     /// # Errors
-    /// Why it is not believed.
+    /// The reason for refusing the token.
     pub fn verify(
         &self,
         token: &str,
@@ -95,21 +95,21 @@ impl Verifier {
         lookup: &dyn Lookup,
         now: i64,
     ) -> Result<Verified, TokenError> {
-        if token.len() > MAX_TOKEN {
+        if token.len() > MAX_TOKEN_BYTES {
             return Err(TokenError::NotOurs);
         }
         let hash = cache::hash(token);
         let known = match self.cache.get(&hash) {
             Some(known) => known,
             None => {
-                let known = Arc::new(Remembered::new(self.believed(token)?));
+                let known = Arc::new(VerifiedToken::new(self.verified_claims(token)?));
                 self.cache.insert(hash, Arc::clone(&known));
                 known
             }
         };
         let claims = &known.claims;
         let wanted = audiences.unwrap_or(&self.audiences);
-        // A token without audiences is meant for the API server, as the oldest ones were.
+        // A token without audiences is for the API server, as the oldest tokens were.
         let meant = if claims.aud.is_empty() { &self.audiences } else { &claims.aud };
         let matching: Vec<String> = meant.iter().filter(|audience| wanted.contains(audience)).cloned().collect();
         if matching.is_empty() {
@@ -127,8 +127,8 @@ impl Verifier {
         Ok(Verified { user: Arc::clone(&known.user), audiences: matching, stale_for })
     }
 
-    /// The claims, once the signature has verified.
-    fn believed(&self, token: &str) -> Result<Claims, TokenError> {
+    /// Returns the claims after the signature has been verified.
+    fn verified_claims(&self, token: &str) -> Result<Claims, TokenError> {
         let parsed = Parsed::parse(token).ok_or(TokenError::NotOurs)?;
         if !self.issuers.contains(&parsed.claims.iss) {
             return Err(TokenError::NotOurs);
@@ -159,10 +159,10 @@ fn in_time(claims: &Claims, now: i64) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether the account and the bound object are still there, the same ones and not long deleted.
+/// Checks that the account and the bound object still exist with the same uid, and were not deleted longer ago than the leeway.
 fn bound(claims: &Claims, lookup: &dyn Lookup, now: i64) -> Result<(), String> {
     let k = &claims.kubernetes;
-    let gone = |found: &Found| found.deleted_at.is_some_and(|at| at < now - LEEWAY);
+    let past_leeway = |found: &Found| found.deleted_at.is_some_and(|at| at < now - LEEWAY);
     let (namespace, account) = (&k.namespace, &k.serviceaccount);
     let found = lookup
         .service_account(namespace, &account.name)
@@ -170,7 +170,7 @@ fn bound(claims: &Claims, lookup: &dyn Lookup, now: i64) -> Result<(), String> {
     if found.uid != account.uid {
         return Err(format!("service account UID ({}) does not match claim ({})", found.uid, account.uid));
     }
-    if gone(&found) {
+    if past_leeway(&found) {
         return Err(format!("service account {namespace}/{} has been deleted", account.name));
     }
     let check = |what: &str, word: &str, claim: &Reference, found: Option<Found>| {
@@ -183,13 +183,13 @@ fn bound(claims: &Claims, lookup: &dyn Lookup, now: i64) -> Result<(), String> {
                 uids.0, uids.1
             ));
         }
-        if gone(&found) { Err(invalidated()) } else { Ok(()) }
+        if past_leeway(&found) { Err(invalidated()) } else { Ok(()) }
     };
     if let Some(secret) = &k.secret {
         check("secret", "secret", secret, lookup.secret(namespace, &secret.name))?;
     }
     match (&k.pod, &k.node) {
-        // A pod's token names the node only for the record.
+        // The node in a pod's token is only informative.
         (Some(pod), _) => check("pod", "pod", pod, lookup.pod(namespace, &pod.name).map(|p| p.object)),
         (None, Some(node)) => check("node", "node", node, lookup.node(&node.name)),
         (None, None) => Ok(()),

@@ -1,7 +1,7 @@
-//! deployment-controller: replica sets of a deployment, rolled over without falling below or above its bounds (upstream
-//! `pkg/controller/deployment`).
+//! deployment-controller: creates and scales the ReplicaSets of a Deployment, so that a rollout keeps the number of pods within the Deployment's bounds
+//! (upstream `pkg/controller/deployment`).
 //!
-//! Each reconcile takes one step and writes the status as of the step before; the replica sets' changes bring the next one.
+//! Each reconcile takes one step and writes the status from before the step; changes of the ReplicaSets trigger the next reconcile.
 
 mod act;
 mod annotations;
@@ -81,7 +81,7 @@ async fn start(env: Env) -> Result<(), Error> {
     shell.spawn(controller).await
 }
 
-/// The deployments that might adopt a replica set that nobody controls.
+/// Enqueues the Deployments that might adopt a ReplicaSet without a controller.
 fn wanted_by(deployments: &Cache<Deployment>, change: &Change<ReplicaSet>, enqueue: &mut dyn FnMut(Key)) {
     let Some(set) = change.new.as_ref().filter(|set| set.meta.controller().is_none() && !set.meta.deleting()) else {
         return;
@@ -93,7 +93,7 @@ fn wanted_by(deployments: &Cache<Deployment>, change: &Change<ReplicaSet>, enque
     }
 }
 
-/// Strategy Recreate waits for the last old pod: the end of one concerns its replica set's deployment.
+/// Enqueues the Deployment of an ended pod, because strategy Recreate waits for the last old pod.
 fn pod_gone(sets: &Cache<ReplicaSet>, change: &Change<PodView>, enqueue: &mut dyn FnMut(Key)) {
     let Some(old) = change.old.as_ref() else { return };
     if change.new.as_ref().is_some_and(|new| new.meta.uid == old.meta.uid && !new.value.terminal()) {

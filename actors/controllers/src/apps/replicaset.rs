@@ -1,4 +1,4 @@
-//! replicaset-controller: as many pods as a replica set wants (upstream `pkg/controller/replicaset`).
+//! replicaset-controller: creates and deletes pods until each ReplicaSet has as many as it wants (upstream `pkg/controller/replicaset`).
 
 mod act;
 mod plan;
@@ -66,7 +66,7 @@ async fn start(env: Env) -> Result<(), Error> {
     shell.spawn(controller).await
 }
 
-/// The replica sets that might adopt a pod that nobody controls.
+/// Enqueues the ReplicaSets that might adopt a pod without a controller.
 fn wanted_by(sets: &Cache<ReplicaSet>, change: &Change<PodView>, enqueue: &mut dyn FnMut(Key)) {
     let Some(pod) = change.new.as_ref().filter(|pod| pod.meta.controller().is_none() && !pod.meta.deleting()) else {
         return;
@@ -89,7 +89,7 @@ impl Reconcile for ReplicaSets {
             claim(&set.meta, set.value.selector.as_ref(), self.candidates.get(&set.meta));
         if !adopt.is_empty() || !release.is_empty() {
             self.settle(&set, &adopt, &release).await?;
-            // The pods' new owners come back through the cache and with them this key.
+            // The key is reconciled again when the cache shows the pods' new owners.
             return Ok(Requeue::After(Duration::ZERO));
         }
         let now = write::now();

@@ -1,18 +1,18 @@
-//! job-controller: pods that run until enough of them have ended well (upstream `pkg/controller/job`).
+//! job-controller: runs the pods of a Job until enough of them have succeeded (upstream `pkg/controller/job`).
 //!
-//! Look, plan, act, and then the books: `account.rs` says how every pod comes to be counted once.
+//! A reconcile takes a snapshot (`snapshot.rs`), plans, writes, and then counts ended pods; `account.rs` explains how every pod is counted exactly once.
 
 mod account;
 mod act;
 mod backoff;
 mod conditions;
 mod indexes;
-mod look;
 mod memory;
 mod orphans;
 mod plan;
 mod policy;
 mod rank;
+mod snapshot;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -33,8 +33,8 @@ use crate::harness::{Env, Row, Spread, must};
 use crate::project::{Job, Mode, PodView};
 
 use crate::write;
-use look::Look;
 use memory::Memory;
+use snapshot::Snapshot;
 
 pub(crate) const ROW: Row = Row {
     name: "job-controller",
@@ -88,7 +88,7 @@ async fn start(env: Env) -> Result<(), Error> {
     env.shell.spawn(controller).await
 }
 
-/// Who has to do with a pod that nobody controls: Jobs that might adopt it, and if it has the finalizer, who takes that from it.
+/// Enqueues the keys that a pod without a controller concerns: Jobs that might adopt the pod, and the key that removes its finalizer if it has one.
 fn wanted_by(jobs: &Cache<Job>, change: &Change<PodView>, enqueue: &mut dyn FnMut(Key)) {
     let Some(pod) = change.new.as_ref().filter(|pod| pod.meta.controller().is_none()) else { return };
     if orphans::carries(pod) {
@@ -116,7 +116,7 @@ impl Reconcile for Jobs {
             self.memory.forget(key);
             return self.orphans(key, None).await;
         }
-        // Its name may have been another's.
+        // An earlier Job may have had the same name.
         self.orphans(key, Some(&job.meta.uid)).await?;
         if job.value.external {
             return Ok(Requeue::No);
@@ -136,17 +136,17 @@ impl Jobs {
         let Claims { mine, adopt, release } = claim(&job.meta, job.value.selector.as_ref(), candidates);
         if !adopt.is_empty() || !release.is_empty() {
             self.settle(job, &adopt, &release).await?;
-            // The pods' new owners come back through the cache and with them this key.
+            // The key is reconciled again when the cache shows the pods' new owners.
             return Ok(Requeue::After(Duration::ZERO));
         }
         self.memory.sweep(|key| self.jobs.get(key).is_some_and(|job| job.value.status.finished().is_none()));
         let now = write::now();
         let released = self.memory.released(job.key(), &mine);
-        let look = Look::at(job, &mine, &released, self.memory.record(job), now);
-        let plan = plan::plan(&look, now);
+        let snapshot = Snapshot::at(job, &mine, &released, self.memory.record(job), now);
+        let plan = plan::plan(&snapshot, now);
         let (outcome, failure) = self.perform(job, &plan).await;
-        let open = account::open(&look, &plan, outcome, now);
-        let finished = self.keep_books(&look, open, now).await?;
+        let open = account::open(&snapshot, &plan, outcome, now);
+        let finished = self.keep_books(&snapshot, open, now).await?;
         match failure {
             Some(status) => Err(status.into()),
             None if finished => Ok(Requeue::No),

@@ -1,4 +1,4 @@
-//! ttl-after-finished-controller: finished Jobs go when nobody needs them any more (upstream `pkg/controller/ttlafterfinished`).
+//! ttl-after-finished-controller: deletes finished Jobs after their time to live (upstream `pkg/controller/ttlafterfinished`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ async fn start(env: Env) -> Result<(), Error> {
     env.shell.spawn(controller).await
 }
 
-/// How long a Job still stays; `None`: for ever, or it is going.
+/// Returns the remaining time to live of a Job; `None` if unlimited, or if the Job is being deleted.
 fn left(job: &Item<Job>, now: Time) -> Option<Duration> {
     if job.meta.deleting() {
         return None;
@@ -64,7 +64,7 @@ impl Reconcile for Finished {
         if !left.is_zero() {
             return Ok(Requeue::After(left));
         }
-        // Whoever gave it more time since has changed it.
+        // Precondition on the revision: a Job whose time to live was extended since is not deleted.
         let options =
             DeleteOptions { resource_version: Some(job.meta.revision), ..DeleteOptions::uid(job.meta.uid.0.clone()) };
         let options = options.propagate(Propagation::Foreground);

@@ -1,4 +1,4 @@
-//! root-ca-certificate-publisher-controller: ConfigMap `kube-root-ca.crt` in every namespace, so that pods can trust the API server
+//! root-ca-certificate-publisher-controller: writes the ConfigMap `kube-root-ca.crt` to every namespace, so that pods can trust the API server
 //! (upstream `pkg/controller/certificates/rootcacertpublisher`).
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) const ROW: Row = Row {
 
 const NAME: &str = "kube-root-ca.crt";
 const DESCRIPTION: &str = "kubernetes.io/description";
-/// Upstream's text.
+/// The description that upstream writes into the ConfigMap.
 const TEXT: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
 struct Publisher {
@@ -63,12 +63,12 @@ async fn start(env: Env) -> Result<(), Error> {
 }
 
 impl Publisher {
-    /// Whether a ConfigMap says what it should.
+    /// Whether a ConfigMap has the wanted content.
     fn right(&self, there: &Item<CaBundle>) -> bool {
         there.value.alone && there.value.pem == Some(self.digest) && there.meta.annotation(DESCRIPTION).is_some()
     }
 
-    /// The ConfigMap; labels and annotations of others stay.
+    /// Returns the ConfigMap to write; labels and annotations of other clients are kept.
     fn map(&self, namespace: &Str, there: Option<&Item<CaBundle>>) -> Obj {
         let mut map = Obj::new(self.map.ty);
         map.set_at(&["metadata", "namespace"], namespace.clone());

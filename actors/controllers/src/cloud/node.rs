@@ -1,4 +1,4 @@
-//! cloud-node-controller: a new node is told by the cloud what it is, and only then may get pods; its addresses are kept up (upstream
+//! cloud-node-controller: initializes new nodes with the cloud's data before they may get pods, and keeps the nodes' addresses current (upstream
 //! `k8s.io/cloud-provider/controllers/node`).
 
 mod plan;
@@ -43,10 +43,10 @@ pub(crate) const ROW: Row = Row {
     start: |env| start(env).boxed(),
 };
 
-/// Taint of a node that the cloud has not been asked about; kubelets with `--cloud-provider=external` come with it.
+/// The taint of a node that is not initialized. Kubelets with `--cloud-provider=external` register with the taint.
 pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-/// A process that may not act now looks again.
-const NOT_NOW: Duration = Duration::from_secs(1);
+/// The time after which a process that may not make outside calls tries again.
+const PERMIT_RETRY: Duration = Duration::from_secs(1);
 
 struct NodeController {
     env: Env,
@@ -55,7 +55,7 @@ struct NodeController {
     own: Arc<OwnWrites>,
     node: &'static Resource,
     settings: CloudNodeSettings,
-    /// When each node is asked about again.
+    /// The time at which the cloud is asked again about each node.
     due: Mutex<BTreeMap<Key, Instant>>,
 }
 
@@ -91,14 +91,14 @@ impl Reconcile for NodeController {
         }
         let instance = match self.cloud.instance(node.meta.name(), &node.value.provider_id).await {
             Ok(instance) => instance,
-            Err(CallError::NotPermitted(_)) => return Ok(Requeue::After(NOT_NOW)),
+            Err(CallError::NotPermitted(_)) => return Ok(Requeue::After(PERMIT_RETRY)),
             Err(CallError::Provider(error)) => return Err(about(&node, &error).into()),
         };
         match instance {
             Some(instance) if new => self.initialize(&node, &instance).await?,
             Some(instance) => self.refresh(&node, &instance).await?,
             None if new => return Err(about(&node, "instance not found").into()),
-            // Whether it is taken away is for the lifecycle controller.
+            // The cloud-node-lifecycle-controller decides whether the node is deleted.
             None => {}
         }
         let refresh = self.settings.node_status_update_frequency;
@@ -112,7 +112,7 @@ fn about(node: &Item<CloudNode>, error: impl std::fmt::Display) -> String {
 }
 
 impl NodeController {
-    /// Writes what the cloud knows of a new node and lets pods come.
+    /// Writes the cloud's data of a new node and removes the taint, so that pods can be scheduled.
     async fn initialize(&self, node: &Item<CloudNode>, instance: &wire::Instance) -> Result<(), Failure> {
         let known = plan::initial(node, instance)?;
         let written = write::update(&self.env.client, self.node, "", &node.meta, |object| {
@@ -128,7 +128,7 @@ impl NodeController {
         self.refresh(&Item::of(&written.obj()?, written.revision), instance).await
     }
 
-    /// Writes what has changed.
+    /// Writes changed addresses and labels of a node.
     async fn refresh(&self, node: &Item<CloudNode>, instance: &wire::Instance) -> Result<(), Failure> {
         let mut meta = node.meta.clone();
         let labels = plan::additional(node, instance);

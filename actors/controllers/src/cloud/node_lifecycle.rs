@@ -1,5 +1,5 @@
-//! cloud-node-lifecycle-controller: a node that is not ready goes when its machine is gone, and is tainted while that is shut down (upstream
-//! `k8s.io/cloud-provider/controllers/nodelifecycle`).
+//! cloud-node-lifecycle-controller: deletes a node that is not ready if its machine does not exist, and taints the node while the machine is shut down
+//! (upstream `k8s.io/cloud-provider/controllers/nodelifecycle`).
 
 mod plan;
 mod settings;
@@ -110,7 +110,7 @@ impl Lifecycle {
         let (about, name) = (write::about(self.node, &node.meta), node.meta.name());
         let message = format!("Deleting node {name} because it does not exist in the cloud provider");
         self.env.recorder.normal(&about, "DeletingNode", message);
-        // That very state: a node that has become ready since is not deleted.
+        // Precondition on the revision: a node that has become ready since is not deleted.
         let only =
             DeleteOptions { resource_version: Some(node.meta.revision), ..DeleteOptions::uid(node.meta.uid.0.clone()) };
         match self.env.client.delete(self.node, "", name, only).await {

@@ -1,4 +1,4 @@
-//! Calls to the cloud: each under the claim of the reconcile that makes it, when this process may, and over in time.
+//! Calls to the cloud provider, each with a permit under the claim of the calling reconcile, and with a deadline.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use oarlock_mesh::{NoPermit, Permit, Placement, Unit};
 
 use crate::harness::CLOUD_UNIT;
 
-/// Why a call to the cloud has no answer.
+/// Why a call to the cloud has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// The call was not made: this process may not act now.
+    /// The call was not made, because this process may not make outside calls now.
     #[error(transparent)]
     NotPermitted(#[from] NoPermit),
-    /// The provider failed, or could not be reached.
+    /// The provider failed or could not be reached.
     #[error(transparent)]
     Provider(#[from] Error),
 }
 
-/// The provider, as the controllers of this process may use it.
+/// The cloud provider with the permits under which the controllers of this process may call it.
 #[derive(Clone, Debug)]
 pub(crate) struct Cloud {
     provider: Arc<dyn Provider>,
@@ -32,7 +32,7 @@ impl Cloud {
         Self { provider, cluster: cluster.into(), placement, unit: Unit::named(CLOUD_UNIT) }
     }
 
-    /// What the provider calls the cluster.
+    /// Returns the cluster's name at the provider.
     pub(crate) fn cluster(&self) -> String {
         self.cluster.as_ref().to_owned()
     }
@@ -71,7 +71,7 @@ impl Cloud {
         ended(permit, answer)
     }
 
-    /// The machine of a node; none when it is gone.
+    /// Returns the machine of a node; `None` if the machine does not exist.
     pub(crate) async fn instance(&self, node: &str, provider_id: &str) -> Result<Option<wire::Instance>, CallError> {
         let permit = self.placement.permit(&self.unit)?;
         let request = wire::GetInstanceRequest {

@@ -1,4 +1,4 @@
-//! service-lb-controller: Services of type LoadBalancer have a load balancer of the cloud's, which leads to all nodes that may be led to (upstream
+//! service-lb-controller: maintains a cloud load balancer to all eligible nodes for each Service of type LoadBalancer (upstream
 //! `k8s.io/cloud-provider/controllers/service`).
 
 mod act;
@@ -42,10 +42,10 @@ pub(crate) const ROW: Row = Row {
     start: |env| start(env).boxed(),
 };
 
-/// Pauses after failures (upstream `minRetryDelay`, `maxRetryDelay`).
+/// The pauses after failures (upstream `minRetryDelay`, `maxRetryDelay`).
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_secs(300) };
-/// A process that may not act now looks again.
-const NOT_NOW: Duration = Duration::from_secs(1);
+/// The time after which a process that may not make outside calls tries again.
+const PERMIT_RETRY: Duration = Duration::from_secs(1);
 
 struct ServiceController {
     env: Env,
@@ -54,9 +54,9 @@ struct ServiceController {
     nodes: Arc<Cache<CloudNode>>,
     own: Arc<OwnWrites>,
     service: &'static Resource,
-    /// What was done for each Service, under which claim.
+    /// The last applied state of each Service's load balancer, with the claim.
     done: Mutex<BTreeMap<Key, Done>>,
-    /// The nodes as they were looked at last; what was done shares them.
+    /// The last list of eligible nodes, shared with the entries of `done`.
     latest: Mutex<Nodes>,
 }
 
@@ -117,7 +117,7 @@ impl Reconcile for ServiceController {
             Ok(requeue) => Ok(requeue),
             Err(error) if matches!(error.downcast_ref(), Some(CallError::NotPermitted(_))) => {
                 tracing::debug!(%key, %error, "the cloud is not called");
-                Ok(Requeue::After(NOT_NOW))
+                Ok(Requeue::After(PERMIT_RETRY))
             }
             Err(error) => Err(error),
         }
@@ -125,7 +125,7 @@ impl Reconcile for ServiceController {
 }
 
 impl ServiceController {
-    /// The nodes to be led to; the same as long as nothing changes.
+    /// Returns the eligible nodes; the same allocation as long as the list is unchanged.
     fn nodes(&self) -> Nodes {
         let now: Vec<wire::Node> = self.nodes.list().iter().filter_map(|node| plan::node(node)).collect();
         let mut latest = self.latest.lock();

@@ -1,4 +1,4 @@
-//! clusterrole-aggregation-controller: the rules of roles that are made of others (upstream `pkg/controller/clusterroleaggregation`).
+//! clusterrole-aggregation-controller: writes the rules of ClusterRoles that aggregate others (upstream `pkg/controller/clusterroleaggregation`).
 
 use std::sync::Arc;
 
@@ -59,12 +59,12 @@ async fn start(env: Env) -> Result<(), Error> {
     shell.spawn(controller).await
 }
 
-/// Whether an aggregated role takes the rules of another.
+/// Whether an aggregated role selects another role.
 fn takes(role: &Role, other: &Item<Role>) -> bool {
     role.aggregates.iter().flatten().any(|selector| selector.matches(&*other.meta.labels))
 }
 
-/// The rules of a role: those of the roles it selects, by name, each once; `None` for roles that are not aggregated.
+/// Returns the rules of an aggregated role: those of the selected roles in order of name, each rule once. `None` for other roles.
 fn rules(role: &Item<Role>, all: &[Arc<Item<Role>>]) -> Option<Vec<Value>> {
     role.value.aggregates.as_ref()?;
     let mut rules: Vec<Value> = Vec::new();

@@ -1,4 +1,4 @@
-//! endpoints-controller: the older form of the addresses behind a service, for clients that still read it (upstream
+//! endpoints-controller: writes the addresses of the pods that each Service selects into an Endpoints object, for clients of this older API (upstream
 //! `pkg/controller/endpoint`).
 
 mod address;
@@ -39,10 +39,10 @@ pub(crate) const ROW: Row = Row {
     start: |env| start(env).boxed(),
 };
 
-/// Label: who writes an Endpoints object; only ours are removed with their service.
-const MANAGED: &str = "endpoints.kubernetes.io/managed-by";
+/// The label with the name of the controller that writes an Endpoints object. Only this controller's objects are deleted with their Service.
+const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
-/// Annotation: addresses were left out.
+/// The annotation of an object from which addresses were left out.
 const CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
 struct EndpointsController {
@@ -83,7 +83,7 @@ impl Reconcile for EndpointsController {
     async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
         let there = self.endpoints.get(key);
         let Some(service) = self.services.get(key) else {
-            if let Some(there) = there.filter(|there| there.meta.label(MANAGED) == Some(MANAGER)) {
+            if let Some(there) = there.filter(|there| there.meta.label(MANAGED_BY) == Some(MANAGER)) {
                 self.remove(&there).await?;
             } else {
                 self.own.forget(key);

@@ -1,4 +1,4 @@
-//! endpointslice-controller: the addresses behind each service with a selector, in slices of at most a hundred (upstream
+//! endpointslice-controller: writes the addresses of the pods that each Service selects into EndpointSlices of at most a hundred (upstream
 //! `pkg/controller/endpointslice`).
 
 pub(crate) mod act;
@@ -36,13 +36,13 @@ pub(crate) const ROW: Row = Row {
     start: |env| start(env).boxed(),
 };
 
-/// Label: the service of a slice.
+/// The label with the name of a slice's Service.
 pub(crate) const SERVICE: &str = "kubernetes.io/service-name";
-/// Label: who writes a slice.
-const MANAGED: &str = "endpointslice.kubernetes.io/managed-by";
-/// Us.
+/// The label with the name of the controller that writes a slice.
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// This controller's value of the label [`MANAGED_BY`].
 const MANAGER: &str = "endpointslice-controller.k8s.io";
-/// Label of what belongs to a headless service.
+/// The label of slices and Endpoints of a headless Service.
 pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -84,14 +84,14 @@ async fn start(env: Env) -> Result<(), Error> {
         .reconciles(&services)
         .watches(&pods, move |change, enqueue| services_of(&of_pods, change, enqueue))
         .watches(&slices, |change, enqueue| {
-            if let Some(slice) = change.latest().filter(|slice| slice.meta.label(MANAGED) == Some(MANAGER))
+            if let Some(slice) = change.latest().filter(|slice| slice.meta.label(MANAGED_BY) == Some(MANAGER))
                 && let Some(service) = slice.meta.label(SERVICE)
             {
                 enqueue(Key::new(slice.meta.namespace(), service));
             }
         })
         .watches(&nodes, move |change, enqueue| {
-            // A node that moves to another zone is rare, and then every service may be concerned.
+            // A node rarely changes its zone; then every Service may be concerned.
             let zone = |item: &Option<Arc<oarlock_informer::Item<NodeView>>>| {
                 item.as_ref().and_then(|node| node.meta.label(ZONE).map(str::to_owned))
             };
@@ -107,7 +107,7 @@ async fn start(env: Env) -> Result<(), Error> {
 impl Reconcile for EndpointSlices {
     async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
         let Some(service) = self.services.get(key) else {
-            // The garbage collector takes what is left: the slices are owned by the service.
+            // The garbage collector deletes the slices, which the Service owns.
             self.own.forget(key);
             return Ok(Requeue::No);
         };
@@ -116,7 +116,7 @@ impl Reconcile for EndpointSlices {
         let mut slices = self.by_service.get(&key.name);
         slices.retain(|slice| {
             slice.meta.namespace() == key.namespace.as_str()
-                && slice.meta.label(MANAGED) == Some(MANAGER)
+                && slice.meta.label(MANAGED_BY) == Some(MANAGER)
                 && !slice.meta.deleting()
         });
         let zone = |node: &str| self.nodes.named("", node).and_then(|node| node.meta.label(ZONE).map(Into::into));

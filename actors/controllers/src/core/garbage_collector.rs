@@ -1,7 +1,7 @@
-//! garbage-collector-controller: what depends on an object goes with it (upstream `pkg/controller/garbagecollector`).
+//! garbage-collector-controller: deletes the dependents of deleted objects (upstream `pkg/controller/garbagecollector`).
 //!
-//! The graph is two indexes over metadata caches of every deletable resource: objects by uid, and objects by the uids of their owners. An
-//! owner that no cache shows is asked for before anything is done about its absence: the cache may be behind.
+//! The graph consists of two indexes over metadata caches of every deletable resource: objects by uid, and objects by the uids of their owners. An
+//! owner that no cache shows is looked up at the API server before it counts as absent, because the cache may be stale.
 
 mod absent;
 mod act;
@@ -40,8 +40,8 @@ pub(crate) const ROW: Row = Row {
     start: |env| start(env).boxed(),
 };
 
-/// An owner that is there, and in no cache yet, is looked for again after this time.
-const UNSEEN: Duration = Duration::from_secs(5);
+/// The time after which an object is checked again whose owner exists but is in no cache yet.
+const UNSEEN_OWNER_RETRY: Duration = Duration::from_secs(5);
 
 struct Collector {
     env: Env,
@@ -65,13 +65,13 @@ async fn start(env: Env) -> Result<(), Error> {
     shell.spawn(controller).await
 }
 
-/// The key of an object in the collector's queue: its uid.
+/// Returns the queue key of an object: its uid.
 fn key(uid: &str) -> Key {
     Key::cluster(uid)
 }
 
-/// Whom a change concerns: the object itself when its owners or its end changed, its dependents when it is gone, its owners when they may
-/// have waited for it.
+/// Enqueues the objects that a change concerns: the object itself if its owners or its deletion changed, the dependents of a deleted object, and owners
+/// that may have waited for the object.
 fn concerns(graph: &Graph, change: &Change<()>, enqueue: &mut dyn FnMut(Key)) {
     let same = |old: &&Object| change.new.as_ref().is_some_and(|new| new.meta.uid == old.meta.uid);
     let kept = change.old.as_ref().filter(same);
@@ -125,7 +125,7 @@ impl Reconcile for Collector {
         let verdict = plan::judge(meta, &owners, dependents.iter().map(|(_, dependent)| &dependent.meta));
         self.perform(key, resource, meta, verdict).await?;
         let unseen = unseen && !seeded_bug!("unseen_owner_forgotten");
-        // A watch that begins anew may never show an owner that goes soon, and then nothing would tell of its end.
-        Ok(if unseen { Requeue::After(UNSEEN) } else { Requeue::No })
+        // A restarted watch may never show an owner that is deleted soon, so its deletion would not be noticed.
+        Ok(if unseen { Requeue::After(UNSEEN_OWNER_RETRY) } else { Requeue::No })
     }
 }

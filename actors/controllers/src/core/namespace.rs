@@ -1,4 +1,4 @@
-//! namespace-controller: empties a namespace that is going, then lets it go (upstream `pkg/controller/namespace`).
+//! namespace-controller: deletes the content of a namespace that is being deleted, then removes the finalizer (upstream `pkg/controller/namespace`).
 
 mod act;
 mod plan;
@@ -43,7 +43,7 @@ struct Namespaces {
     own: Arc<OwnWrites>,
     namespace: &'static Resource,
     pod: &'static Resource,
-    /// What can be in a namespace and can be deleted, except pods.
+    /// The namespaced resources that support delete, except pods.
     others: Vec<&'static Resource>,
 }
 
@@ -61,7 +61,7 @@ async fn start(env: Env) -> Result<(), Error> {
         .controller(this)
         .reconciles(&namespaces)
         .watches(&pods, move |change, enqueue| {
-            // The pods go first: the end of each brings the rest closer.
+            // Pods are deleted first; the last pod's end lets the rest be deleted.
             let gone = change.new.is_none();
             let key = Key::cluster(change.key.namespace.clone());
             if gone && going.get(&key).is_some_and(|namespace| namespace.meta.deleting()) {
@@ -72,8 +72,7 @@ async fn start(env: Env) -> Result<(), Error> {
     shell.spawn(controller).await
 }
 
-/// The resources of which a namespace can hold objects that can be deleted. Of two groups that serve the same objects (Events) one is
-/// enough, but asking both costs nothing but a call.
+/// Returns the namespaced resources that support delete. Events are served by two groups; deleting through both costs only one more call.
 fn contents() -> impl Iterator<Item = &'static Resource> {
     RESOURCES.iter().filter(|resource| resource.namespaced && resource.has_verb("delete") && resource.has_verb("list"))
 }
@@ -88,27 +87,27 @@ impl Reconcile for Namespaces {
         if !namespace.meta.deleting() || !namespace.value.finalizers.iter().any(|name| name == FINALIZER) {
             return Ok(Requeue::No);
         }
-        // Pods before everything else: what they mount and who they are must outlive them.
+        // Pods before everything else: the objects that pods mount and their ServiceAccounts must outlive the pods.
         let mut found = self.empty(&key.name, &[self.pod]).await;
-        if found.iter().all(plan::Left::nothing) {
+        if found.iter().all(plan::Remaining::nothing) {
             found.extend(self.empty(&key.name, &self.others).await);
         }
         let conditions = plan::conditions(&namespace.value.conditions, &found, write::now());
         if conditions != namespace.value.conditions {
             self.report(&namespace, &conditions).await?;
-            // On the new revision at once.
-            if found.iter().all(plan::Left::nothing) {
+            // Reconciles the new revision at once.
+            if found.iter().all(plan::Remaining::nothing) {
                 return Ok(Requeue::After(Duration::ZERO));
             }
         }
-        if found.iter().all(plan::Left::nothing) {
+        if found.iter().all(plan::Remaining::nothing) {
             self.finalize(&namespace).await?;
             return Ok(Requeue::No);
         }
         if let Some(status) = found.into_iter().find_map(|left| left.error) {
             return Err(status.into());
         }
-        // Pods announce their end; other things with finalizers do not.
+        // Only pods are watched; other objects with finalizers must be checked again after a pause.
         Ok(Requeue::After(Duration::from_secs(1)))
     }
 }

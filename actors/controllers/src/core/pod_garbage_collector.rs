@@ -1,5 +1,5 @@
-//! pod-garbage-collector-controller: pods that nobody else will remove (upstream `pkg/controller/podgc`): on nodes that are gone, on their
-//! way out without ever having had a node, and ended ones beyond a threshold.
+//! pod-garbage-collector-controller: deletes pods that no kubelet or controller will delete (upstream `pkg/controller/podgc`): pods of deleted nodes, pods
+//! being deleted that never had a node, and ended pods beyond a threshold.
 
 mod plan;
 mod settings;
@@ -41,11 +41,11 @@ pub(crate) const ROW: Row = Row {
     start: |env| start(env).boxed(),
 };
 
-/// A node that is missing for so long is gone (upstream `quarantineTime`).
-const QUARANTINE: Duration = Duration::from_secs(40);
+/// The time without a Node object after which a node counts as deleted (upstream `quarantineTime`).
+const NODE_QUARANTINE: Duration = Duration::from_secs(40);
 
-/// What a key of the queue asks: pods have a namespace, these have none.
-const ENDED: &str = "?ended";
+/// The queue key that checks the threshold of ended pods. Has no namespace, so it differs from the keys of pods.
+const ENDED_PODS_KEY: &str = "?ended";
 
 struct Collector {
     env: Env,
@@ -91,7 +91,7 @@ async fn start(env: Env) -> Result<(), Error> {
         .watches(&pods, move |change, enqueue| {
             let excess = threshold.is_some_and(|threshold| ended.count("") > threshold);
             if excess && has_ended(change) {
-                enqueue(Key::cluster(ENDED));
+                enqueue(Key::cluster(ENDED_PODS_KEY));
             }
         })
         .watches(&nodes, |change, enqueue| {
@@ -103,7 +103,7 @@ async fn start(env: Env) -> Result<(), Error> {
     shell.spawn(controller).await
 }
 
-/// Which question a change of a pod raises.
+/// Enqueues the checks that a change of a pod requires.
 fn concerns(nodes: &Cache<NodeView>, change: &Change<PodView>, enqueue: &mut dyn FnMut(Key)) {
     let Some(pod) = &change.new else { return };
     if pod.value.node.is_empty() {
@@ -115,7 +115,7 @@ fn concerns(nodes: &Cache<NodeView>, change: &Change<PodView>, enqueue: &mut dyn
     }
 }
 
-/// Whether a change is the end of a pod.
+/// Whether a pod has ended in this change.
 fn has_ended(change: &Change<PodView>) -> bool {
     let ran = change.old.as_ref().is_none_or(|old| !old.value.terminal());
     ran && change.new.as_ref().is_some_and(|pod| pod.value.terminal())
@@ -132,7 +132,7 @@ impl Reconcile for Collector {
             }
             return Ok(Requeue::No);
         }
-        if key.name == ENDED {
+        if key.name == ENDED_PODS_KEY {
             let Some(threshold) = self.threshold else { return Ok(Requeue::No) };
             let surplus = plan::surplus(self.ended.get(""), threshold);
             for answer in write::all(surplus.iter().map(|pod| self.remove(pod, None))).await {
@@ -145,19 +145,19 @@ impl Reconcile for Collector {
 }
 
 impl Collector {
-    /// The pods of a node that is gone for good.
+    /// Deletes the pods of a node that does not exist any more.
     async fn orphans(&self, node: &Str) -> Result<Requeue, Failure> {
         if self.nodes.named("", node).is_some() || self.of_node.count(node) == 0 {
             self.missing.lock().remove(node);
             return Ok(Requeue::No);
         }
         let since = *self.missing.lock().entry(node.clone()).or_insert_with(clock::now);
-        let due = since + QUARANTINE;
+        let due = since + NODE_QUARANTINE;
         if !due.passed() {
             return Ok(Requeue::After(due.remaining()));
         }
         if self.env.client.find(self.node, "", node).await?.is_some() {
-            return Ok(Requeue::After(QUARANTINE));
+            return Ok(Requeue::After(NODE_QUARANTINE));
         }
         let why = ("DeletionByPodGC", "PodGC: node no longer exists");
         let pods = self.of_node.get(node);
@@ -168,7 +168,7 @@ impl Collector {
         Ok(Requeue::No)
     }
 
-    /// Removes a pod at once: there is no kubelet that could do it with grace.
+    /// Deletes a pod without a grace period, because no kubelet could finish a graceful deletion.
     async fn remove(&self, pod: &Item<PodView>, why: Option<(&str, &str)>) -> Result<(), Status> {
         let client = &self.env.client;
         if let Some(why) = why {

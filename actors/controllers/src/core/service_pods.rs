@@ -1,4 +1,4 @@
-//! The pods behind a service: found by an index over label pairs, never by a scan.
+//! Finds the pods that a Service selects, by an index over label pairs rather than a scan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use oarlock_schema::Str;
 
 use crate::project::{PodView, ServicePort, ServiceView, target_port};
 
-/// Finds pods by labels.
+/// An index of pods by label pairs.
 #[derive(Clone, Debug)]
 pub(crate) struct PodsByLabels {
     pairs: Index<PodView>,
@@ -19,7 +19,7 @@ fn pair(namespace: &str, key: &str, value: &str) -> String {
 }
 
 impl PodsByLabels {
-    /// The index of a cache.
+    /// Creates the index of a cache.
     pub(crate) fn of(pods: &Arc<Cache<PodView>>) -> Self {
         let pairs = pods.index("label pairs", |pod, value| {
             for (key, label) in &pod.meta.labels {
@@ -29,7 +29,7 @@ impl PodsByLabels {
         Self { pairs }
     }
 
-    /// The pods of a namespace that carry all of these labels, in key order.
+    /// Returns the pods of a namespace that have all of these labels, in key order.
     pub(crate) fn get(&self, namespace: &str, selector: &[(Str, Str)]) -> Vec<Arc<Item<PodView>>> {
         let row = |(key, value): &(Str, Str)| pair(namespace, key, value);
         let Some(rarest) = selector.iter().map(row).min_by_key(|row| self.pairs.count(row)) else { return Vec::new() };
@@ -43,13 +43,13 @@ fn carries(pod: &Item<PodView>, selector: &[(Str, Str)]) -> bool {
     selector.iter().all(|(key, value)| pod.meta.label(key) == Some(value.as_str()))
 }
 
-/// What a service selects pods by, if its addresses are to be kept: not when somebody else does, and not when it is going.
+/// Returns a Service's pod selector if the controllers maintain the Service's addresses; `None` without a selector or while the Service is being deleted.
 pub(crate) fn selector_of(service: &Item<ServiceView>) -> Option<&[(Str, Str)]> {
     let kept = !service.value.external_name && !service.meta.deleting();
     service.value.selector.as_deref().filter(|_| kept)
 }
 
-/// The services that a change of a pod concerns: those that selected it before, and those that do now.
+/// Enqueues the Services that a change of a pod concerns: those that selected the pod before the change or select it now.
 pub(crate) fn services_of(services: &Cache<ServiceView>, change: &Change<PodView>, enqueue: &mut dyn FnMut(Key)) {
     let states: Vec<&Arc<Item<PodView>>> = [&change.old, &change.new].into_iter().flatten().collect();
     let mut found = BTreeSet::new();
@@ -62,18 +62,18 @@ pub(crate) fn services_of(services: &Cache<ServiceView>, change: &Change<PodView
     found.into_iter().for_each(enqueue);
 }
 
-/// Whether traffic may ever be meant for a pod: it has an address and did not end (upstream `ShouldPodBeInEndpoints`).
+/// Whether a pod can be an endpoint: has an address and has not ended (upstream `ShouldPodBeInEndpoints`).
 pub(crate) fn counts(pod: &Item<PodView>, terminating: bool) -> bool {
     !pod.value.terminal() && !pod.value.ips.is_empty() && (terminating || !pod.meta.deleting())
 }
 
-/// The ports of a service at a pod: those that it has.
+/// Returns the ports of a Service that the pod has, each with the pod's port number.
 pub(crate) fn ports<'a>(service: &'a ServiceView, pod: &PodView) -> Vec<(&'a ServicePort, i64)> {
     let at = |port: &'a ServicePort| Some((port, target_port(pod, &port.target, &port.protocol)?));
     service.ports.iter().filter_map(at).collect()
 }
 
-/// The host name under which a headless service knows a pod.
+/// Returns the host name of a pod in a headless Service.
 pub(crate) fn hostname<'a>(service: &str, pod: &'a PodView) -> Option<&'a Str> {
     (!pod.hostname.is_empty() && pod.subdomain == service).then_some(&pod.hostname)
 }

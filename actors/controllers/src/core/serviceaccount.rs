@@ -1,4 +1,4 @@
-//! serviceaccount-controller: account `default` in every namespace (upstream `pkg/controller/serviceaccount`).
+//! serviceaccount-controller: creates the ServiceAccount `default` in every namespace (upstream `pkg/controller/serviceaccount`).
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) const ROW: Row = Row {
     start: |env| start(env).boxed(),
 };
 
-/// The account that every namespace has.
+/// The name of the ServiceAccount that every namespace has.
 const DEFAULT: &str = "default";
 
 struct ServiceAccounts {

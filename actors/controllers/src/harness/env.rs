@@ -14,39 +14,39 @@ use super::shell::Shell;
 use crate::cloud::provider::Cloud;
 use crate::error::Error;
 
-/// What one controller is started with.
+/// The environment of one controller: clients, informers, settings and needs.
 #[derive(Clone)]
 pub(crate) struct Env {
     /// Canonical name of the controller.
     pub(crate) name: &'static str,
     /// Name of the controller's field manager.
     pub(crate) component: &'static str,
-    /// The API under the controller's own identity.
+    /// The client with the controller's own identity.
     pub(crate) client: Client,
     /// Caches that all controllers of the process share.
     pub(crate) informers: SharedInformers,
-    /// Events under the controller's own identity.
+    /// The Event recorder with the controller's own identity.
     pub(crate) recorder: Recorder,
     /// The shell that runs the controller.
     pub(crate) shell: Shell,
     /// Settings of all controllers of the process.
     pub(crate) settings: Settings,
-    /// What the controller's row declares as needed.
+    /// The needs that the controller's row declares.
     pub(crate) supplies: Supplies,
 }
 
 impl Env {
-    /// The shell that runs the controller.
+    /// Returns the shell that runs the controller.
     pub(crate) fn shell(&self) -> Shell {
         self.shell.clone()
     }
 
-    /// The controller's settings, or their defaults when none are given.
+    /// Returns the controller's settings, or the defaults if none are given.
     pub(crate) fn settings<T: Any + Clone + Default>(&self) -> T {
         self.settings.get()
     }
 
-    /// The cluster's CA certificates, PEM.
+    /// Returns the cluster's CA certificates, PEM.
     ///
     /// # Errors
     /// When the controller's row does not declare [`Need::RootCa`].
@@ -54,7 +54,7 @@ impl Env {
         self.supplies.root_ca.clone().ok_or_else(|| self.undeclared(Need::RootCa))
     }
 
-    /// The cloud provider.
+    /// Returns the cloud provider.
     ///
     /// # Errors
     /// When the controller's row does not declare [`Need::Cloud`].
@@ -67,7 +67,7 @@ impl Env {
     }
 }
 
-/// A resource that the schema must have.
+/// Returns a resource that the schema must have.
 ///
 /// # Errors
 /// 500 when the schema lacks the resource.

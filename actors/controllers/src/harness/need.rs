@@ -1,11 +1,11 @@
-//! What some controllers need besides the API, and whether a process has it.
+//! The needs of controllers besides the API, and what a process supplies.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::cloud::provider::Cloud;
 
-/// Something besides the API that a controller cannot run without.
+/// A requirement, besides the API, without which a controller cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// The cluster's CA certificates.
@@ -23,7 +23,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// What a process has of all that controllers may need.
+/// The needs that a process can meet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Supplies {
     /// The cluster's CA certificates, PEM.
@@ -33,7 +33,7 @@ pub(crate) struct Supplies {
 }
 
 impl Supplies {
-    /// The first of these needs that the process does not meet.
+    /// Returns the first of these needs that the process does not meet.
     pub(crate) fn unmet(&self, needs: &[Need]) -> Option<Need> {
         let met = |need: &Need| match need {
             Need::RootCa => self.root_ca.is_some(),
@@ -42,7 +42,7 @@ impl Supplies {
         needs.iter().copied().find(|need| !met(need))
     }
 
-    /// Only what these needs name: a controller gets nothing that its row does not declare.
+    /// Returns only the supplies that these needs name, so that a controller gets nothing its row does not declare.
     pub(crate) fn of(&self, needs: &[Need]) -> Self {
         Self {
             root_ca: self.root_ca.clone().filter(|_| needs.contains(&Need::RootCa)),

@@ -10,7 +10,7 @@ use crate::error::Error;
 /// Starts one controller.
 pub(crate) type Starter = fn(Env) -> BoxFuture<'static, Result<(), Error>>;
 
-/// One controller.
+/// The row of one controller: name, identity, workers, distribution and needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Canonical name, upstream's; ends in `-controller`.
@@ -23,11 +23,11 @@ pub struct Row {
     pub component: &'static str,
     /// Number of keys reconciled at once.
     pub workers: usize,
-    /// Where the controller runs.
+    /// The distribution of the controller over processes.
     pub spread: Spread,
-    /// Why it runs there.
+    /// The reason for the distribution.
     pub why: &'static str,
-    /// Whether `*` of `--controllers` stands for the controller too; one that is off by default runs only when it is named.
+    /// Whether `*` in `--controllers` includes the controller; a controller that is off by default runs only if `--controllers` names it.
     pub on_by_default: bool,
     /// Feature gate without which the controller does not run.
     pub gate: Option<&'static str>,
@@ -38,7 +38,7 @@ pub struct Row {
 
 #[cfg(test)]
 impl Row {
-    /// The row of a controller that does nothing, for tests of what reads rows.
+    /// The row of a controller that does nothing, for tests of code that reads rows.
     pub(crate) const PLAIN: Self = Self {
         name: "plain-controller",
         aliases: &[],

@@ -1,4 +1,4 @@
-//! Settings of controllers, each of the type that its controller declares beside itself.
+//! Settings of controllers. Each controller declares a settings type in its own folder.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Adds the settings of a controller; the last of a type count.
+    /// Adds the settings of a controller; replaces earlier settings of the same type.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(mut self, settings: T) -> Self {
         self.by_type.insert(TypeId::of::<T>(), Arc::new(settings));
         self
     }
 
-    /// The settings of this type.
+    /// Returns the settings of this type, or their defaults.
     pub(crate) fn get<T: Any + Clone + Default>(&self) -> T {
         let given = self.by_type.get(&TypeId::of::<T>()).and_then(|settings| settings.downcast_ref::<T>());
         given.cloned().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The shell in which a controller runs: queue, workers and the units that this process holds.
+//! The shell of a controller: creates it for the units that this process holds, and starts its actor.
 
 use oarlock_informer::{Controller, ControllerBuilder, ControllerRow, Reconcile};
 use oarlock_mesh::{Placement, Scope};
@@ -6,21 +6,21 @@ use oarlock_runtime::System;
 
 use crate::error::Error;
 
-/// What the shells of all controllers have in common.
+/// The shell of one controller: system, workers, placement and scope.
 #[derive(Clone, Debug)]
 pub(crate) struct Shell {
-    /// Where actors run.
+    /// The actor system.
     pub(crate) system: System,
     /// Name of the controller and number of keys reconciled at once.
     pub(crate) row: ControllerRow,
     /// Units that this process holds.
     pub(crate) placement: Placement,
-    /// Units that the controller works for.
+    /// The units among which the controller's keys are split.
     pub(crate) scope: Scope,
 }
 
 impl Shell {
-    /// A controller that calls `reconcile` for the keys of units that this process holds.
+    /// Begins a controller that calls `reconcile` for the keys of units that this process holds.
     pub(crate) fn controller(&self, reconcile: impl Reconcile) -> ControllerBuilder {
         Controller::new(self.row, reconcile).placed(&self.placement, self.scope.clone())
     }

@@ -1,14 +1,14 @@
-//! Which of several processes runs a controller.
+//! The distribution of a controller's work over several processes.
 
 use oarlock_mesh::{Scope, Unit};
 
-/// Unit prefix of all controllers that are partitioned by key. Assignments in a cluster hold it, so it stays what it is.
+/// The unit prefix of all controllers that are partitioned by key. Must never change, because Assignments in existing clusters contain the prefix.
 pub(crate) const PARTS: &str = "controllers";
 
-/// Unit of everything that reaches the cloud. There is one, so that one process at a time calls the provider.
+/// The unit of all controllers that call the cloud. A single unit, so that only one process at a time calls the provider.
 pub(crate) const CLOUD_UNIT: &str = "cloud";
 
-/// Where a controller runs when there are several processes.
+/// How a controller's work is distributed over several processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// Partitioned by the key that owns the decision; the units are `controllers-<part>`.
@@ -20,7 +20,7 @@ pub enum Spread {
 }
 
 impl Spread {
-    /// The units that a controller of this name works for.
+    /// Returns the units of a controller of this name.
     pub(crate) fn scope(self, name: &str) -> Scope {
         match self {
             Self::Key => Scope::parts(PARTS),

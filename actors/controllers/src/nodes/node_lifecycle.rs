@@ -1,4 +1,4 @@
-//! node-lifecycle-controller: who does not renew its Lease is not ready, and what is not ready is tainted (upstream
+//! node-lifecycle-controller: marks nodes that do not renew their Leases as not ready, and taints nodes by their conditions (upstream
 //! `pkg/controller/nodelifecycle`).
 
 mod act;
@@ -44,7 +44,7 @@ pub(crate) const ROW: Row = Row {
     start: |env| start(env).boxed(),
 };
 
-/// Where nodes renew their Leases.
+/// The namespace of nodes' Leases.
 const LEASES: &str = "kube-node-lease";
 
 struct Lifecycle {
@@ -85,7 +85,7 @@ async fn start(env: Env) -> Result<(), Error> {
         .controller(this)
         .reconciles(&nodes)
         .watches(&nodes, move |change, enqueue| {
-            // The readiness of one decides whether others may be emptied.
+            // The readiness of one node influences whether pods of others may be evicted.
             let ready =
                 |item: &Option<Arc<oarlock_informer::Item<NodeView>>>| item.as_ref().map(|node| node.value.ready());
             if ready(&change.old) != ready(&change.new) {
@@ -93,7 +93,7 @@ async fn start(env: Env) -> Result<(), Error> {
             }
         })
         .watches(&leases, move |change, _| {
-            // A sign of life moves the node's deadline; nothing has to be decided.
+            // A sign of life only moves the node's deadline; no reconcile is needed.
             if let Some(lease) = &change.new {
                 signs.lease(lease.meta.name(), &lease.value.renewed, clock::now());
             }
@@ -131,7 +131,7 @@ impl Reconcile for Lifecycle {
         if matches!(node.value.condition("Ready"), Some("Unknown" | "False")) {
             self.unready(&node).await?;
         }
-        // Whether others are ready matters only where this one is not; of the many that are, nothing more is asked.
+        // The zones matter only for a node that is not ready; counting them for every ready node would be wasteful.
         let zones = if node.value.ready() { zones::Zones::default() } else { zones::all(&self.nodes.list()) };
         let mut wanted = plan::taints(&node.value, zones.evict, write::now());
         let mut pause = None;

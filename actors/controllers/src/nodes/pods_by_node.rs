@@ -1,4 +1,4 @@
-//! Pods by the node that they are bound to.
+//! The index of pods by the node to which they are bound.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use oarlock_informer::{Cache, Index};
 
 use crate::project::PodView;
 
-/// An index of the pods that are bound to each node, by the node's name.
+/// Returns the index of bound pods by the node's name.
 pub(crate) fn pods_by_node(pods: &Arc<Cache<PodView>>) -> Index<PodView> {
     pods.index("node", |pod, value| {
         if !pod.value.node.is_empty() {

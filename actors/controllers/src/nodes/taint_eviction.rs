@@ -1,4 +1,4 @@
-//! taint-eviction-controller: pods leave nodes whose NoExecute taints they do not tolerate, or not any longer (upstream
+//! taint-eviction-controller: deletes pods from nodes with NoExecute taints that the pods do not tolerate, or not any longer (upstream
 //! `pkg/controller/tainteviction`).
 
 mod clocks;
@@ -114,8 +114,7 @@ impl Reconcile for Eviction {
                 Ok(Requeue::After(left))
             }
             Fate::TimeIsUp | Fate::Goes => {
-                // As upstream, the Event that a scheduled deletion is cancelled is sent when the pod is deleted earlier instead, but not when
-                // the scheduled time has come.
+                // As upstream, the Event about a cancelled scheduled deletion is sent when the pod is deleted before the scheduled time, but not at that time.
                 if self.clocks.cancel(key) && fate == Fate::Goes {
                     self.cancelled(key, Some(pod));
                 }
@@ -127,7 +126,7 @@ impl Reconcile for Eviction {
 }
 
 impl Eviction {
-    /// Sends the Event that a scheduled deletion of a pod is cancelled, or that the pod is gone.
+    /// Sends the Event that a scheduled deletion of a pod is cancelled, or that the pod is deleted already.
     fn cancelled(&self, key: &Key, pod: Option<&Item<PodView>>) {
         let about = match pod {
             Some(pod) => write::about(self.pod, &pod.meta),

@@ -36,7 +36,7 @@ pub(crate) const ROW: Row = Row {
 const STEPS: [(usize, usize, i64); 5] =
     [(0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, usize::MAX, 300)];
 
-/// The step of a cluster of this size whose step was `step` before.
+/// Returns the step of a cluster of this size whose step was `step` before.
 fn step(mut step: usize, nodes: usize) -> usize {
     while STEPS.get(step).is_some_and(|(_, most, _)| nodes > *most) {
         step += 1;
@@ -99,7 +99,7 @@ impl Reconcile for Ttl {
         let patch = json!({"metadata": {"uid": node.meta.uid.as_str(), "annotations": {TTL: wanted.to_string()}}});
         match write::patch_metadata(&self.env.client, self.node, &node.meta, &patch).await {
             Ok(written) => self.own.wrote(key, &self.nodes, written.revision),
-            // The node is gone, or a new node has its name.
+            // The node is deleted, or a new node has its name.
             Err(status) if status.is_not_found() || status.is_conflict() => {}
             Err(status) => return Err(status.into()),
         }

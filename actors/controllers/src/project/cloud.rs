@@ -1,4 +1,4 @@
-//! Services and nodes as a cloud needs them.
+//! Projections of Services and nodes for the cloud controllers.
 
 use oarlock_cloud::wire;
 use oarlock_informer::{Project, ResourceName};
@@ -8,12 +8,12 @@ use oarlock_schema::{Obj, Str};
 use super::Taint;
 use super::node::taints;
 
-/// A Service as its load balancer needs it.
+/// The projection of a Service for its load balancer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BalancedService {
-    /// `spec.type` is LoadBalancer.
+    /// Whether `spec.type` is LoadBalancer.
     pub(crate) balanced: bool,
-    /// What it wants of a load balancer of the cloud's; none when it wants none, or one of another class.
+    /// The load balancer that the Service wants from the cloud; `None` if it wants none, or one of another class.
     pub(crate) wants: Option<Box<wire::LoadBalancerSpec>>,
     /// `status.loadBalancer.ingress`.
     pub(crate) ingress: Vec<wire::Ingress>,
@@ -75,12 +75,12 @@ fn wants(obj: &Obj, service: &core_v1::Service<'_>) -> wire::LoadBalancerSpec {
     }
 }
 
-/// A node as the cloud needs it.
+/// The projection of a node for the cloud controllers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CloudNode {
     /// `spec.providerID`.
     pub(crate) provider_id: Str,
-    /// Condition Ready is True.
+    /// Whether condition Ready is True.
     pub(crate) ready: bool,
     /// `spec.taints`.
     pub(crate) taints: Box<[Taint]>,
@@ -89,7 +89,7 @@ pub(crate) struct CloudNode {
 }
 
 impl CloudNode {
-    /// Whether it has a taint of this key.
+    /// Whether the node has a taint of this key.
     pub(crate) fn has_taint(&self, key: &str) -> bool {
         self.taints.iter().any(|taint| taint.key == key)
     }

@@ -1,4 +1,4 @@
-//! Deployments.
+//! The projection of Deployments.
 
 use oarlock_informer::{Project, ResourceName};
 use oarlock_meta::{LabelSelector, Time};
@@ -8,25 +8,25 @@ use oarlock_schema::{Obj, Str, Struct, TypeRef, Value};
 use super::template::template;
 use super::{Digest, selector, time};
 
-/// A condition of a workload's status.
+/// A condition in an object's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
-    /// Its type.
+    /// The condition's type.
     pub(crate) kind: Str,
     /// True, False or Unknown.
     pub(crate) status: Str,
-    /// One word why.
+    /// The reason: one word.
     pub(crate) reason: Str,
-    /// A sentence why.
+    /// The message: a sentence.
     pub(crate) message: Str,
-    /// When anything about it changed (deployments), or when it was looked at (Jobs).
+    /// When the condition changed in any way (`lastUpdateTime` of Deployments), or was checked (`lastProbeTime` of Jobs).
     pub(crate) updated: Option<Time>,
-    /// When the status changed.
+    /// When the condition's status changed.
     pub(crate) transition: Option<Time>,
 }
 
 impl Condition {
-    /// A condition that begins now.
+    /// A condition whose times are `now`.
     pub(crate) fn new(kind: &str, status: &str, reason: &str, message: impl Into<Str>, now: Time) -> Self {
         let (updated, transition) = (Some(now), Some(now));
         Self {
@@ -39,7 +39,7 @@ impl Condition {
         }
     }
 
-    /// Reads any condition that has the usual fields.
+    /// Reads a condition of any kind from the usual fields.
     pub(crate) fn read(value: &Value) -> Option<Self> {
         let node = value.as_struct()?;
         let text = |name: &str| node.get(name).and_then(Value::as_str).unwrap_or("");
@@ -53,7 +53,7 @@ impl Condition {
         })
     }
 
-    /// The condition as a node of `ty`; fields that the type lacks are left out.
+    /// Returns the condition as a value of the type `ty`; fields that the type lacks are left out.
     pub(crate) fn write(&self, ty: TypeRef) -> Value {
         let mut node = Struct::new(ty);
         for (name, text) in
@@ -75,17 +75,17 @@ impl Condition {
     }
 }
 
-/// The condition of a type.
+/// Returns the condition of a type.
 pub(crate) fn condition<'a>(all: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     all.iter().find(|condition| condition.kind == kind)
 }
 
-/// `spec.strategy`.
+/// The update strategy of a Deployment (`spec.strategy`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
-    /// Old pods first, then new ones.
+    /// All old pods end before new ones are created.
     Recreate,
-    /// New pods beside old ones.
+    /// New pods replace old ones step by step.
     Rolling {
         /// Pods above `replicas`: a number or a percentage.
         surge: Amount,
@@ -97,9 +97,9 @@ pub(crate) enum Strategy {
 /// A number or a percentage of the replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Amount {
-    /// That many.
+    /// An absolute number.
     Count(i64),
-    /// That many of a hundred.
+    /// A percentage.
     Percent(i64),
 }
 
@@ -114,7 +114,7 @@ impl Amount {
         }
     }
 
-    /// Of `total`, rounded up or down.
+    /// Returns the number for `total` replicas, rounded up or down.
     pub(crate) fn of(&self, total: i64, up: bool) -> i64 {
         match self {
             Self::Count(count) => *count,
@@ -126,10 +126,10 @@ impl Amount {
     }
 }
 
-/// `status` of a deployment.
+/// The projection of a Deployment's `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeploymentState {
-    /// The generation that was looked at.
+    /// `observedGeneration`.
     pub(crate) observed: i64,
     /// Pods.
     pub(crate) replicas: i64,
@@ -141,15 +141,15 @@ pub(crate) struct DeploymentState {
     pub(crate) available: i64,
     /// Wanted pods that are not available.
     pub(crate) unavailable: i64,
-    /// Pods on their way out.
+    /// Terminating pods.
     pub(crate) terminating: Option<i64>,
     /// Conditions.
     pub(crate) conditions: Vec<Condition>,
-    /// How often the name of a new replica set was taken.
+    /// How often the name of a new ReplicaSet was in use already (`collisionCount`).
     pub(crate) collisions: Option<i64>,
 }
 
-/// See the module text.
+/// The projection of a Deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deployment {
     /// `spec.replicas`.
@@ -181,7 +181,7 @@ impl Project for Deployment {
             apps_v1::Deployment::from_option(Some(&**obj).filter(|node| apps_v1::Deployment::of(node).is_some()));
         let (spec, status) = (view.spec(), view.status());
         let rolling = spec.strategy().rolling_update();
-        // Upstream spells "no limit" and "no deadline" as the largest 32-bit number, too.
+        // Upstream also uses the largest 32-bit number for "no limit" and "no deadline".
         let limited = |value: Option<i64>| value.filter(|value| *value < i64::from(i32::MAX));
         Self {
             replicas: spec.replicas().unwrap_or(1),

@@ -2,7 +2,8 @@
 
 use oarlock_schema::{Struct, Value};
 
-/// A 128-bit FNV-1a digest of a canonical value. Equal values have equal digests on every host and in every release: it ends up in names.
+/// A 128-bit FNV-1a digest of a canonical value. Equal values must have equal digests on every host and in every release, because object names
+/// contain digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Digest(u128);
 
@@ -13,38 +14,38 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// The digest of a struct, as if its map field `without.0` lacked the key `without.1`, at a path of two names.
+    /// Returns the digest of a struct, computed as if the map at the path `without.0` lacked the key `without.1`.
     pub(crate) fn of(node: &Struct, without: (&[&str], &str)) -> Self {
         let mut digest = Self::default();
         digest.structure(node, Some(without));
         digest
     }
 
-    /// The digest of any value.
+    /// Returns the digest of any value.
     pub(crate) fn value_of(value: &Value) -> Self {
         let mut digest = Self::default();
         digest.value(value, None);
         digest
     }
 
-    /// Adds bytes.
+    /// Adds bytes to the digest.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
         }
     }
 
-    /// Adds a number.
+    /// Adds a number to the digest.
     pub(crate) fn number(&mut self, number: i64) {
         self.bytes(&number.to_le_bytes());
     }
 
-    /// The whole digest as a number.
+    /// Returns the whole digest as a number.
     pub(crate) const fn get(self) -> u128 {
         self.0
     }
 
-    /// 32 bits of it.
+    /// Returns 32 bits of the digest.
     pub(crate) fn short(self) -> u32 {
         let folded = self.0 ^ (self.0 >> 64);
         let folded = folded ^ (folded >> 32);
@@ -63,7 +64,7 @@ impl Digest {
                 let (first, rest) = path.split_first()?;
                 (*first == field.name).then_some((rest, key))
             });
-            // A map of which nothing but the ignored key is left counts as absent.
+            // A map with no key but the ignored one counts as absent.
             if let (Some(([], key)), Value::Map(map)) = (inner, value)
                 && map.iter().all(|(known, _)| known == key)
             {

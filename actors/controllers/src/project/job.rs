@@ -1,4 +1,4 @@
-//! Jobs.
+//! The projection of Jobs.
 
 use oarlock_informer::{Project, ResourceName};
 use oarlock_meta::{LabelSelector, Time, Uid};
@@ -10,22 +10,22 @@ use super::{selector, time};
 
 /// The finalizer of pods that their Job has not counted yet (upstream `JobTrackingFinalizer`).
 pub(crate) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
-/// What `spec.managedBy` calls the controller of this crate (upstream `JobControllerName`).
-const OURS: &str = "kubernetes.io/job-controller";
+/// The value of `spec.managedBy` for the controller of this crate (upstream `JobControllerName`).
+const MANAGED_BY_US: &str = "kubernetes.io/job-controller";
 
-/// `spec.completionMode`.
+/// The completion mode of a Job (`spec.completionMode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Any success counts.
+    /// Every successful pod counts (NonIndexed).
     #[default]
     NonIndexed,
-    /// One success for each index.
+    /// One success per index counts.
     Indexed,
-    /// A mode of another version.
+    /// A mode that this version does not know.
     Unknown,
 }
 
-/// What a rule of the failure policy does with a failed pod.
+/// The action of a failure policy rule for a failed pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// The Job fails.
@@ -36,18 +36,18 @@ pub(crate) enum Action {
     Ignore,
     /// The failure counts.
     Count,
-    /// An action of another version: the rule is passed over.
+    /// An action that this version does not know: the rule is ignored.
     Unknown,
 }
 
-/// What a rule of the failure policy looks at.
+/// The requirement of a failure policy rule on the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Requirement {
-    /// An exit code other than 0.
+    /// A container's exit code other than 0.
     ExitCodes {
-        /// Only of this container.
+        /// The container's name; `None` for any container.
         container: Option<Str>,
-        /// Operator NotIn; In otherwise.
+        /// Whether the operator is NotIn; otherwise In.
         not: bool,
         /// The codes.
         values: Box<[i64]>,
@@ -59,77 +59,77 @@ pub(crate) enum Requirement {
 /// A rule of `spec.podFailurePolicy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailureRule {
-    /// What it does.
+    /// The action for matching pods.
     pub(crate) action: Action,
-    /// For which pods.
+    /// The pods that match.
     pub(crate) requirement: Requirement,
 }
 
 /// A rule of `spec.successPolicy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SuccessRule {
-    /// Which indexes; `None`: any.
+    /// The indexes that count; `None`: all.
     pub(crate) indexes: Option<Str>,
-    /// How many of them; `None`: all.
+    /// The number of indexes that must succeed; `None`: all.
     pub(crate) count: Option<i64>,
 }
 
-/// `spec.backoffLimitPerIndex` and what goes with it.
+/// The limits of failures per index (`spec.backoffLimitPerIndex`, `spec.maxFailedIndexes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PerIndex {
-    /// Failures that an index may have.
+    /// The most failures of one index.
     pub(crate) limit: i64,
-    /// Indexes that may fail.
+    /// The most indexes that may fail.
     pub(crate) max_failed: Option<i64>,
 }
 
-/// `status` of a Job.
+/// The projection of a Job's `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobState {
-    /// Pods that neither ended nor were asked to go.
+    /// Active pods: neither ended nor being deleted.
     pub(crate) active: i64,
-    /// Of those, ready.
+    /// Active pods that are ready.
     pub(crate) ready: Option<i64>,
-    /// Pods on their way out.
+    /// Terminating pods.
     pub(crate) terminating: Option<i64>,
-    /// Pods that ended well; in indexed Jobs indexes.
+    /// Succeeded pods; in indexed Jobs succeeded indexes.
     pub(crate) succeeded: i64,
     /// Pods that failed.
     pub(crate) failed: i64,
-    /// When it was started or resumed.
+    /// When the Job was started or resumed.
     pub(crate) started: Option<Time>,
-    /// When it was complete.
+    /// When the Job was complete.
     pub(crate) completed: Option<Time>,
-    /// Indexes that are done, as text.
+    /// The succeeded indexes, as text.
     pub(crate) completed_indexes: Str,
-    /// Indexes that failed, as text.
+    /// The failed indexes, as text.
     pub(crate) failed_indexes: Option<Str>,
-    /// Pods that ended well, still with their finalizer, and are not in `succeeded` yet.
+    /// Succeeded pods that still have the finalizer and are not counted in `succeeded` yet.
     pub(crate) uncounted_succeeded: Vec<Uid>,
-    /// Pods that failed, still with their finalizer, and are not in `failed` yet.
+    /// Failed pods that still have the finalizer and are not counted in `failed` yet.
     pub(crate) uncounted_failed: Vec<Uid>,
     /// Conditions.
     pub(crate) conditions: Vec<Condition>,
 }
 
 impl JobState {
-    /// The condition of this type that is True.
+    /// Returns the condition of this type if its status is True.
     pub(crate) fn stands(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|condition| condition.kind == kind && condition.status == "True")
     }
 
-    /// Condition Complete or Failed: nothing is done for it any more.
+    /// Returns condition Complete or Failed of a finished Job, for which the controller does nothing more.
     pub(crate) fn finished(&self) -> Option<&Condition> {
         self.stands("Complete").or_else(|| self.stands("Failed"))
     }
 }
 
-/// See the module text.
+/// The projection of a Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Job {
     /// `spec.parallelism`.
     pub(crate) parallelism: i64,
-    /// `spec.completions`; `None`: a work queue, complete when one pod ended well and none is left.
+    /// `spec.completions`; `None`: a work queue, complete when one pod has succeeded and none is left.
     pub(crate) completions: Option<i64>,
     /// `spec.activeDeadlineSeconds`.
     pub(crate) deadline: Option<i64>,
@@ -147,11 +147,11 @@ pub(crate) struct Job {
     pub(crate) failure_policy: Option<Box<[FailureRule]>>,
     /// `spec.successPolicy`.
     pub(crate) success_policy: Box<[SuccessRule]>,
-    /// A pod is replaced when it has ended, and not when it is asked to go (upstream `onlyReplaceFailedPods`).
+    /// Whether a pod is replaced only when it has ended, not when its deletion begins (upstream `onlyReplaceFailedPods`).
     pub(crate) replaces_ended_only: bool,
-    /// `spec.managedBy` names somebody else.
+    /// Whether `spec.managedBy` names another controller.
     pub(crate) external: bool,
-    /// Containers of its pods are restarted on failure.
+    /// Whether the pods' containers are restarted on failure.
     pub(crate) restarts: bool,
     /// `spec.ttlSecondsAfterFinished`.
     pub(crate) ttl: Option<i64>,
@@ -160,7 +160,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Its pods have indexes.
+    /// Whether the Job is indexed.
     pub(crate) fn indexed(&self) -> bool {
         self.mode == Mode::Indexed
     }
@@ -193,7 +193,7 @@ impl Project for Job {
             replaces_ended_only: failure_policy.is_some() || spec.pod_replacement_policy() == Some("Failed"),
             failure_policy,
             success_policy: spec.success_policy().map(success).unwrap_or_default(),
-            external: spec.managed_by().is_some_and(|name| name != OURS),
+            external: spec.managed_by().is_some_and(|name| name != MANAGED_BY_US),
             restarts: spec.template().spec().restart_policy() == "OnFailure",
             ttl: spec.ttl_seconds_after_finished(),
             status: state(view.status()),

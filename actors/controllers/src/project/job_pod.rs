@@ -1,4 +1,4 @@
-//! What Jobs read of their pods beyond what everybody reads.
+//! The projection of a Job's pod: the fields that only the job controller reads.
 
 use oarlock_meta::Time;
 use oarlock_pods::conditions;
@@ -10,34 +10,34 @@ use oarlock_schema::views::{List, Map};
 use super::job::TRACKING;
 use super::time;
 
-/// Annotation and label of the index (upstream `JobCompletionIndexAnnotation`).
+/// The annotation and label of a pod's index (upstream `JobCompletionIndexAnnotation`).
 pub(crate) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// Annotation: earlier failures of the index that counted.
+/// The annotation with the number of earlier counted failures of the index.
 pub(crate) const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// Annotation: earlier failures of the index that the policy ignored.
+/// The annotation with the number of earlier failures of the index that the policy ignored.
 pub(crate) const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// See the module text.
+/// The fields of a Job's pod that only the job controller reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobPod {
-    /// Its index, if it has one that makes sense.
+    /// The pod's index; `None` without a valid one.
     pub(crate) index: Option<i64>,
-    /// Earlier failures of the index that counted.
+    /// The earlier counted failures of the index.
     pub(crate) failures: i64,
-    /// Earlier failures of the index that the policy ignored.
+    /// The earlier failures of the index that the policy ignored.
     pub(crate) ignored: i64,
-    /// Restarts of all containers together.
+    /// The restarts of all containers together.
     pub(crate) restarts: i64,
-    /// When it ended, as far as can be told (upstream `getFinishedTime`).
+    /// The best known end of the pod (upstream `getFinishedTime`).
     pub(crate) finished: Option<Time>,
-    /// Containers that ended with a code other than 0, init containers last.
+    /// The containers with an exit code other than 0, init containers last.
     pub(crate) exits: Box<[(Str, i64)]>,
-    /// Types and statuses of its conditions.
+    /// The types and statuses of the pod's conditions.
     pub(crate) conditions: Box<[(Str, Str)]>,
 }
 
 impl JobPod {
-    /// `None` for pods that no Job has to do with.
+    /// Reads the fields; `None` for a pod that belongs to no Job.
     pub(crate) fn read(pod: core_v1::Pod<'_>) -> Option<Box<Self>> {
         let meta = pod.metadata();
         let owned =
@@ -60,7 +60,7 @@ impl JobPod {
     }
 }
 
-/// What cannot be a count counts as none.
+/// Reads a count from an annotation; 0 if absent or invalid.
 fn count(annotations: Map<'_, &str>, key: &str) -> i64 {
     let number = annotations.get(key).and_then(|text| text.parse::<i32>().ok());
     number.filter(|number| *number >= 0).map_or(0, i64::from)
@@ -71,7 +71,7 @@ fn exit(status: ContainerStatus<'_>) -> Option<(Str, i64)> {
     (code != 0).then(|| (status.name().into(), code))
 }
 
-/// The end of its last container; where those do not say, when it stopped being ready, when it was asked to go, when it was created.
+/// Returns the end of the pod's last container; if unknown, when the pod stopped being ready, else the time of its deletion, else of its creation.
 fn finished(pod: core_v1::Pod<'_>) -> Option<Time> {
     let (meta, status) = (pod.metadata(), pod.status());
     let unready = || {
@@ -86,7 +86,7 @@ fn finished(pod: core_v1::Pod<'_>) -> Option<Time> {
     last_exit(pod).or_else(unready).or_else(asked).or_else(|| time(meta.creation_timestamp()))
 }
 
-/// The end of the last container or sidecar; `None` unless all of them have ended.
+/// Returns the end of the last container or sidecar; `None` unless all have ended.
 fn last_exit(pod: core_v1::Pod<'_>) -> Option<Time> {
     let (spec, status) = (pod.spec(), pod.status());
     let sidecars = status.init_container_statuses().iter().filter(|one| has_sidecar(spec, one.name()));

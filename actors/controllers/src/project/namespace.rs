@@ -1,4 +1,4 @@
-//! Namespaces and what every one of them has; cluster roles.
+//! Projections of namespaces, of the objects that every namespace has, and of ClusterRoles.
 
 use oarlock_informer::{Project, ResourceName};
 use oarlock_meta::LabelSelector;
@@ -8,7 +8,7 @@ use oarlock_schema::{Obj, Str, Value};
 use super::deployment::Condition;
 use super::{Digest, selector};
 
-/// A namespace.
+/// The projection of a Namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NamespaceView {
     /// `status.phase`.
@@ -36,7 +36,7 @@ impl Project for NamespaceView {
     }
 }
 
-/// A ServiceAccount: that it is there.
+/// The projection of a ServiceAccount, of which only the existence matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccountView;
 
@@ -52,12 +52,12 @@ impl Project for AccountView {
     }
 }
 
-/// A ConfigMap `kube-root-ca.crt`.
+/// The projection of a ConfigMap `kube-root-ca.crt`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CaBundle {
     /// `data["ca.crt"]`.
     pub(crate) pem: Option<Digest>,
-    /// Whether `data` holds nothing else.
+    /// Whether `data` has no other key.
     pub(crate) alone: bool,
 }
 
@@ -76,7 +76,7 @@ impl Project for CaBundle {
     }
 }
 
-/// A ClusterRole.
+/// The projection of a ClusterRole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Role {
     /// The selectors of an aggregated role; `None` for others.

@@ -1,4 +1,4 @@
-//! Nodes and their leases.
+//! Projections of nodes and of their Leases.
 
 use oarlock_informer::{Project, ResourceName};
 use oarlock_meta::Time;
@@ -7,13 +7,13 @@ use oarlock_schema::{Obj, Str};
 
 use super::time;
 
-/// Annotation: for how many seconds the kubelet may keep what it has read.
+/// The annotation with the seconds for which the kubelet may cache Secrets and ConfigMaps.
 pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
 
 /// A condition of a node, without its heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeCondition {
-    /// Its type.
+    /// The condition's type.
     pub(crate) kind: Str,
     /// True, False or Unknown.
     pub(crate) status: Str,
@@ -22,22 +22,22 @@ pub(crate) struct NodeCondition {
 /// A taint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Taint {
-    /// Its key.
+    /// The taint's key.
     pub(crate) key: Str,
-    /// Its value.
+    /// The taint's value.
     pub(crate) value: Str,
     /// NoSchedule, PreferNoSchedule or NoExecute.
     pub(crate) effect: Str,
-    /// When it was added.
+    /// When the taint was added.
     pub(crate) added: Option<Time>,
 }
 
-/// A node as its health, taints and endpoints need it.
+/// The projection of a node for node health, taints and endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeView {
     /// `status.conditions`.
     pub(crate) conditions: Box<[NodeCondition]>,
-    /// The Ready condition's heartbeat: a sign of life beside the Lease.
+    /// The heartbeat of condition Ready, a sign of life besides the Lease.
     pub(crate) heartbeat: Option<Time>,
     /// The Ready condition's last transition.
     pub(crate) transition: Option<Time>,
@@ -45,17 +45,17 @@ pub(crate) struct NodeView {
     pub(crate) taints: Box<[Taint]>,
     /// `spec.unschedulable`.
     pub(crate) unschedulable: bool,
-    /// Annotation [`TTL`], where it is a number.
+    /// The annotation [`TTL`], if it is a number.
     pub(crate) ttl: Option<i64>,
 }
 
 impl NodeView {
-    /// The status of a condition; `None` when the node has none of this type.
+    /// Returns the status of a condition; `None` if the node has none of this type.
     pub(crate) fn condition(&self, kind: &str) -> Option<&str> {
         self.conditions.iter().find(|condition| condition.kind == kind).map(|condition| condition.status.as_str())
     }
 
-    /// Condition Ready is True.
+    /// Whether condition Ready is True.
     pub(crate) fn ready(&self) -> bool {
         self.condition("Ready") == Some("True")
     }
@@ -86,7 +86,7 @@ impl Project for NodeView {
     }
 }
 
-/// `spec.taints` of a node.
+/// Reads `spec.taints` of a node.
 pub(super) fn taints(node: &core_v1::Node<'_>) -> Box<[Taint]> {
     let taints = node.spec().taints();
     let taint = |taint: core_v1::Taint<'_>| Taint {
@@ -98,7 +98,7 @@ pub(super) fn taints(node: &core_v1::Node<'_>) -> Box<[Taint]> {
     taints.iter().map(taint).collect()
 }
 
-/// A Lease: that it was renewed is all that matters.
+/// The projection of a node's Lease, of which only renewals matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeaseView {
     /// `spec.renewTime`, as text.

@@ -1,4 +1,4 @@
-//! Pods, as replica sets, endpoints, node health and garbage collection see them.
+//! The projection of pods for workloads, endpoints, node health and garbage collection.
 
 use oarlock_informer::{Item, Project, ResourceName};
 use oarlock_meta::Time;
@@ -11,14 +11,14 @@ use super::{JobPod, TargetPort, time};
 /// `status.phase`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Not running yet; also what says nothing.
+    /// Not running yet, or without a phase.
     #[default]
     Pending,
-    /// Nobody knows.
+    /// The state is unknown.
     Unknown,
     /// Running.
     Running,
-    /// All containers ended well.
+    /// All containers ended successfully.
     Succeeded,
     /// A container failed for good.
     Failed,
@@ -27,35 +27,35 @@ pub(crate) enum Phase {
 /// A named container port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Port {
-    /// Its name.
+    /// The port's name.
     pub(crate) name: Str,
     /// TCP, UDP, SCTP.
     pub(crate) protocol: Str,
-    /// Its number.
+    /// The port's number.
     pub(crate) number: i64,
 }
 
-/// A toleration of taints that evict.
+/// A toleration of NoExecute taints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Toleration {
-    /// Which taints it tolerates.
+    /// The taints that are tolerated.
     pub(crate) taints: oarlock_pods::Toleration<Str>,
-    /// For how long; `None` for ever.
+    /// The seconds for which they are tolerated; `None` for ever.
     pub(crate) seconds: Option<i64>,
 }
 
-/// See the module text.
+/// The projection of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PodView {
     /// `spec.nodeName`.
     pub(crate) node: Str,
     /// `status.phase`.
     pub(crate) phase: Phase,
-    /// Condition Ready is True.
+    /// Whether condition Ready is True.
     pub(crate) ready: bool,
     /// The Ready condition's last transition.
     pub(crate) ready_since: Option<Time>,
-    /// Most restarts of a container.
+    /// The largest restart count of a container.
     pub(crate) restarts: i64,
     /// `status.podIPs`.
     pub(crate) ips: Box<[Str]>,
@@ -69,17 +69,17 @@ pub(crate) struct PodView {
     pub(crate) tolerations: Box<[Toleration]>,
     /// Annotation `controller.kubernetes.io/pod-deletion-cost`.
     pub(crate) deletion_cost: i64,
-    /// What Jobs read, in pods of Jobs.
+    /// The fields that the job controller reads, in pods of Jobs.
     pub(crate) job: Option<Box<JobPod>>,
 }
 
 impl PodView {
-    /// It ended.
+    /// Whether the pod has ended.
     pub(crate) fn terminal(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// It has been ready for `seconds` (upstream `podutil.IsPodAvailable`).
+    /// Whether the pod has been ready for `seconds` (upstream `podutil.IsPodAvailable`).
     pub(crate) fn available(&self, seconds: i64, now: Time) -> bool {
         self.ready
             && (seconds <= 0
@@ -87,7 +87,7 @@ impl PodView {
     }
 }
 
-/// It counts as a replica: neither ended nor asked to go (upstream `controller.IsPodActive`).
+/// Whether a pod counts as a replica: neither ended nor being deleted (upstream `controller.IsPodActive`).
 pub(crate) fn active(pod: &Item<PodView>) -> bool {
     !pod.value.terminal() && !pod.meta.deleting()
 }
@@ -156,7 +156,7 @@ fn phase(word: &str) -> Phase {
     }
 }
 
-/// The number behind a service's target port in this pod (upstream `podutil.FindPort`).
+/// Returns the number of a Service's target port in this pod (upstream `podutil.FindPort`).
 pub(crate) fn target_port(pod: &PodView, target: &TargetPort, protocol: &str) -> Option<i64> {
     match target {
         TargetPort::Number(number) => Some(*number),

@@ -1,4 +1,4 @@
-//! Replica sets.
+//! The projection of ReplicaSets.
 
 use oarlock_informer::{Project, ResourceName};
 use oarlock_meta::LabelSelector;
@@ -9,26 +9,26 @@ use super::deployment::Condition;
 use super::template::template;
 use super::{Digest, selector};
 
-/// The counts of a replica set's status.
+/// The projection of a ReplicaSet's `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReplicaSetState {
     /// Active pods.
     pub(crate) replicas: i64,
-    /// Of those, with all labels of the template.
+    /// Active pods with all labels of the template.
     pub(crate) fully_labeled: i64,
-    /// Of those, ready.
+    /// Active pods that are ready.
     pub(crate) ready: i64,
-    /// Of those, ready for long enough.
+    /// Active pods that have been ready for long enough.
     pub(crate) available: i64,
-    /// Pods on their way out.
+    /// Terminating pods.
     pub(crate) terminating: Option<i64>,
-    /// The generation that was looked at.
+    /// `observedGeneration`.
     pub(crate) observed: i64,
     /// Conditions.
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// See the module text.
+/// The projection of a ReplicaSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReplicaSet {
     /// `spec.replicas`.

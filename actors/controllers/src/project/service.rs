@@ -1,13 +1,13 @@
-//! Services and the endpoints that are written for them.
+//! Projections of Services, EndpointSlices and Endpoints.
 
 use oarlock_informer::{Project, ResourceName};
 use oarlock_schema::views::{IntOrStr, core_v1, discovery_v1};
 use oarlock_schema::{Obj, Str, Value};
 
-/// Where a service port leads.
+/// The target port of a Service port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TargetPort {
-    /// This number.
+    /// A port number.
     Number(i64),
     /// The container port of this name.
     Name(Str),
@@ -16,7 +16,7 @@ pub(crate) enum TargetPort {
 /// A port of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServicePort {
-    /// Its name, may be empty when it is the only one.
+    /// The port's name; may be empty for a single port.
     pub(crate) name: Str,
     /// TCP, UDP, SCTP.
     pub(crate) protocol: Str,
@@ -26,14 +26,14 @@ pub(crate) struct ServicePort {
     pub(crate) target: TargetPort,
 }
 
-/// A service.
+/// The projection of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ServiceView {
-    /// `spec.selector`; `None` when it has none, and then somebody else writes its endpoints.
+    /// `spec.selector`; `None` without a selector, when another client writes the Service's endpoints.
     pub(crate) selector: Option<Box<[(Str, Str)]>>,
-    /// Type ExternalName.
+    /// Whether the type is ExternalName.
     pub(crate) external_name: bool,
-    /// `clusterIP` is None.
+    /// Whether `clusterIP` is None.
     pub(crate) headless: bool,
     /// `ipFamilies`.
     pub(crate) families: Box<[Str]>,
@@ -45,15 +45,15 @@ pub(crate) struct ServiceView {
     pub(crate) prefers: Prefers,
 }
 
-/// Which endpoints are preferred.
+/// The endpoints that clients prefer (`spec.trafficDistribution`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Prefers {
-    /// None before others.
+    /// No preference.
     #[default]
     All,
-    /// Those in the client's zone.
+    /// Endpoints in the client's zone.
     Zone,
-    /// Those on the client's node, then those in its zone.
+    /// Endpoints on the client's node, then those in the client's zone.
     Node,
 }
 
@@ -99,7 +99,7 @@ impl Project for ServiceView {
     }
 }
 
-/// An EndpointSlice, whole: it is compared as what it would be written as.
+/// The projection of an EndpointSlice: all of its content, to be compared with the wanted one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SliceView {
     /// IPv4 or IPv6.
@@ -128,7 +128,7 @@ impl Project for SliceView {
     }
 }
 
-/// An Endpoints object, whole.
+/// The projection of an Endpoints object: all of its content.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EndpointsView {
     /// `subsets`.

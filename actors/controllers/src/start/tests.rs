@@ -1,9 +1,9 @@
-//! Which controllers run.
+//! Tests of the selection and start of controllers.
 
 use super::*;
 use crate::harness::Need;
 
-/// Off by default, and not locked.
+/// A feature gate that is off by default and not locked.
 const GATE: &str = "StorageVersionAPI";
 
 fn names(features: &str, supplies: &Supplies) -> Vec<&'static str> {
@@ -30,7 +30,7 @@ fn a_controller_whose_need_is_not_met_does_not_run_and_the_others_do() {
     assert_eq!(names("", &root_ca), ["plain-controller", "needy-controller"]);
 }
 
-/// Members of an older build hold the same units in one cluster with those of this one.
+/// Units must not change between releases, because members of an older release share a cluster with members of this one.
 #[test]
 fn units_are_what_they_were() {
     let singletons = [

@@ -1,4 +1,4 @@
-//! Indexes: which items have a value. Kept current with each change, so that no reconcile has to scan.
+//! Indexes of a cache: the items that have a value, updated with each change, so that no reconcile has to scan the cache.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use oarlock_schema::Str;
 use super::Cache;
 use crate::item::Item;
 
-/// Names the values of an item by calling the function it is given.
+/// Calls its second argument with each index value of an item.
 pub(super) type Values<T> = dyn Fn(&Item<T>, &mut dyn FnMut(&str)) + Send + Sync;
 
 /// One index of a cache: the items of each value in key order.
@@ -60,7 +60,9 @@ impl<T> Table<T> {
     }
 }
 
-/// Looks items up by a value. Clones share the index.
+/// A secondary index of a [`Cache`]: finds objects by a value, such as an owner's uid. Clones share the index.
+///
+/// An index changes together with its cache, so it is exactly as stale as the cache.
 pub struct Index<T> {
     cache: Arc<Cache<T>>,
     at: usize,
@@ -79,19 +81,22 @@ impl<T> std::fmt::Debug for Index<T> {
 }
 
 impl<T> Index<T> {
-    /// The items that have `value`, in key order.
+    /// Returns the objects that have `value`, in key order, as of one revision.
+    ///
+    /// A recent create may be missing and a listed object may be deleted by now. A controller that counts what it owns waits for its own writes
+    /// first ([`crate::OwnWrites`]), or it creates the same object twice.
     #[must_use]
     pub fn get(&self, value: &str) -> Vec<Arc<Item<T>>> {
         self.with(value, <[_]>::to_vec)
     }
 
-    /// How many items have `value`.
+    /// The number of objects that have `value`; as stale as [`Index::get`].
     #[must_use]
     pub fn count(&self, value: &str) -> usize {
         self.with(value, <[_]>::len)
     }
 
-    /// The values that some item has, sorted.
+    /// Returns the values that at least one object has, sorted. A value may have no object any more by the time the caller asks for it.
     #[must_use]
     pub fn values(&self) -> Vec<Str> {
         let state = self.cache.state.read();
@@ -101,7 +106,7 @@ impl<T> Index<T> {
         values
     }
 
-    /// The cache behind the index.
+    /// The cache that the index belongs to.
     #[must_use]
     pub fn cache(&self) -> &Arc<Cache<T>> {
         &self.cache
@@ -114,8 +119,8 @@ impl<T> Index<T> {
 }
 
 impl<T> Cache<T> {
-    /// The index of this name, made from `values` if there is none yet. `values` calls its second argument with each value of an item;
-    /// it must depend on the item alone.
+    /// Returns the index of this name, or builds one from `values` if the cache has none. `values` calls its second argument with each value of
+    /// an item; the values must depend on the item alone.
     #[must_use]
     pub fn index(
         self: &Arc<Self>,
@@ -132,7 +137,7 @@ impl<T> Cache<T> {
         Index { cache: self.clone(), at }
     }
 
-    /// By the uid of the managing controller.
+    /// Returns the index by the uid of the managing controller.
     #[must_use]
     pub fn by_controller(self: &Arc<Self>) -> Index<T> {
         self.index("controller", |item, value| {
@@ -142,13 +147,13 @@ impl<T> Cache<T> {
         })
     }
 
-    /// By the uid of each owner.
+    /// Returns the index by the uid of each owner.
     #[must_use]
     pub fn by_owner(self: &Arc<Self>) -> Index<T> {
         self.index("owner", |item, value| item.meta.owners.iter().for_each(|owner| value(owner.uid.as_str())))
     }
 
-    /// By the value of a label; items without the label are not in it.
+    /// Returns the index by the value of a label; objects without the label are not indexed.
     #[must_use]
     pub fn by_label(self: &Arc<Self>, label: &str) -> Index<T> {
         let label = Str::from(label);

@@ -1,4 +1,4 @@
-//! The reflector's side of the cache: deltas, and whole states.
+//! The writes to the cache, made by the reflector: batches of changes, and whole states.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,10 +16,10 @@ use crate::project::Project;
 use crate::relay::Delta;
 
 impl<T: Project> Cache<T> {
-    /// Decodes and projects an object as this cache does.
+    /// Decodes and projects an object with this cache's fields and projection.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the object cannot be decoded.
     pub fn item(&self, object: &Object) -> Result<Arc<Item<T>>, Status> {
         let obj = object.obj_wanted(self.wanted.as_ref().unwrap_or(Wanted::all()))?;
         Ok(Arc::new(match self.project {
@@ -28,7 +28,7 @@ impl<T: Project> Cache<T> {
         }))
     }
 
-    /// Applies events in order. Events that the cache is ahead of (sent twice) change nothing. Subscribers and waiters see the whole
+    /// Applies changes in order. Changes older than the cached state (sent twice) have no effect. Subscribers and waiters see the whole
     /// batch or nothing of it.
     pub(crate) fn apply(&self, deltas: impl IntoIterator<Item = Delta<T>>) {
         let mut state = self.state.write();
@@ -49,7 +49,7 @@ impl<T: Project> Cache<T> {
         self.advance(at);
     }
 
-    /// Replaces the whole state: what is missing in `items` is gone, what is in both and did not change is not reported.
+    /// Replaces the whole state. Objects missing from `items` are removed and reported as deleted; unchanged objects are not reported.
     pub(crate) fn replace(&self, items: BTreeMap<Key, Arc<Item<T>>>, revision: Revision) {
         let mut state = self.state.write();
         let gone: Vec<Key> = state.items.keys().filter(|key| !items.contains_key(*key)).cloned().collect();
@@ -62,11 +62,11 @@ impl<T: Project> Cache<T> {
             state.put(item);
         }
         drop(state);
-        // A server restored from a backup may be behind what was known; then the new position holds.
+        // A server restored from a backup may have a lower revision than the cache; the server's revision holds.
         self.progress.set(Progress { revision, synced: true });
     }
 
-    /// Puts items in place of what there is and calls the cache synced: for tests of what reads caches.
+    /// Replaces the whole state and marks the cache as synced. For tests of code that reads caches.
     pub fn fill(&self, items: impl IntoIterator<Item = Item<T>>, revision: Revision) {
         self.replace(items.into_iter().map(|item| (item.key().clone(), Arc::new(item))).collect(), revision);
     }
@@ -81,7 +81,7 @@ impl<T: Project> Cache<T> {
 }
 
 impl<T: Project> State<T> {
-    /// Takes a new state of an object unless a newer one is there.
+    /// Stores a state of an object unless the cache has a newer one.
     fn set(&mut self, item: Arc<Item<T>>) {
         match self.items.entry(item.key().clone()) {
             Entry::Vacant(place) => {
@@ -96,7 +96,7 @@ impl<T: Project> State<T> {
         }
     }
 
-    /// Takes this state of an object, whatever is there.
+    /// Stores a state of an object, even over a newer one.
     fn put(&mut self, item: Arc<Item<T>>) {
         let old = self.items.insert(item.key().clone(), item.clone());
         if !old.as_ref().is_some_and(|old| Arc::ptr_eq(old, &item)) {

@@ -1,4 +1,4 @@
-//! One incarnation of a controller.
+//! The loop of one incarnation of a controller: waits for the caches, then gives keys to workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use crate::metrics::QueueMetrics;
 use crate::own_writes::OwnWrites;
 use crate::work_queue::{QueueStats, WorkQueue};
 
-/// How long a key waits for the caches to show its own writes before it is decided on what there is.
-const OWN_WRITES: Duration = Duration::from_secs(10);
-/// How often a controller that waits for its caches says so.
-const SYNC: Duration = Duration::from_secs(30);
-/// The observable state is refreshed at most this often.
-const REFRESH: Duration = Duration::from_millis(500);
+/// The longest wait for the caches to show a key's own writes. After that the key is reconciled on what the caches show.
+const OWN_WRITES_WAIT: Duration = Duration::from_secs(10);
+/// The time between two warnings of a controller that waits for its caches to sync.
+const SYNC_WARN_INTERVAL: Duration = Duration::from_secs(30);
+/// The shortest time between two publications of the actor's observable state.
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What all incarnations share.
+/// The state that all incarnations of a controller share.
 pub(super) struct Shared {
     pub(super) row: ControllerRow,
     pub(super) queue: Arc<WorkQueue<Key>>,
@@ -82,7 +82,7 @@ pub(super) async fn run(ctx: LoopCtx, shared: Arc<Shared>) -> Result<(), Failure
         let enqueue = |key| feeds.share.enqueue(&feeds.queue, key);
         let feed = select_all(feeds.sources.iter().map(|source| source.feed(&enqueue)));
         let keep = feeds.share.keep(feeds.row.name, &feeds.sources, &feeds.queue);
-        // Ends with the controller: a gate waits for who is inside.
+        // Must end with the controller, because the gate's shutdown waits for its tasks.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -102,12 +102,12 @@ pub(super) async fn run(ctx: LoopCtx, shared: Arc<Shared>) -> Result<(), Failure
     loop {
         if refresh.passed() {
             shared.publish(&ctx);
-            refresh = clock::after(REFRESH);
+            refresh = clock::after(PUBLISH_INTERVAL);
         }
         let next = async {
             tokio::select! {
                 biased;
-                // Feeding ends only by a panic of a mapping; deaf is worse than restarted.
+                // Only a panic of a mapping ends the feed. A restart is better than a controller that receives no changes.
                 _ = &mut feeding => None,
                 next = turn(&shared, &workers) => next,
             }
@@ -121,11 +121,13 @@ pub(super) async fn run(ctx: LoopCtx, shared: Arc<Shared>) -> Result<(), Failure
     }
 }
 
-/// Waits for the caches; `false` when asked to stop.
+/// Waits until all caches are synced; `false` when the actor is asked to stop first.
 async fn synced(ctx: &LoopCtx, shared: &Shared) -> bool {
     loop {
         shared.publish(ctx);
-        let all = join_all(shared.sources.iter().map(|source| source.at_least(Revision::ZERO, clock::after(SYNC))));
+        let all = join_all(
+            shared.sources.iter().map(|source| source.at_least(Revision::ZERO, clock::after(SYNC_WARN_INTERVAL))),
+        );
         let Some(all) = ctx.or_stop(all).await else { return false };
         if let Some(lagging) = all.into_iter().find_map(Result::err) {
             tracing::warn!(controller = shared.row.name, %lagging, "waiting for caches");
@@ -136,7 +138,7 @@ async fn synced(ctx: &LoopCtx, shared: &Shared) -> bool {
     }
 }
 
-/// A key in a worker's hands. Dropped unfinished (panic, deadline, shutdown) it counts as failed.
+/// The processing of one key by a worker. Dropped unfinished (panic, deadline, shutdown) the key counts as failed.
 struct Turn {
     shared: Arc<Shared>,
     key: Key,
@@ -158,13 +160,13 @@ impl Drop for Turn {
     }
 }
 
-/// A free worker and the next key for it. Cancel safe.
+/// Waits for a free worker and the next key. Cancel safe.
 async fn turn(shared: &Arc<Shared>, workers: &Arc<Semaphore>) -> Option<(Turn, OwnedSemaphorePermit)> {
     let permit = workers.clone().acquire_owned().await.ok()?;
     loop {
         let (key, waited) = shared.queue.get_timed().await?;
         let Some(claim) = shared.share.claim(&key) else {
-            // Its unit has gone to somebody else since it was added.
+            // Another process has taken the key's unit since the key was added.
             shared.queue.forget(&key);
             shared.queue.done(&key);
             continue;
@@ -177,7 +179,7 @@ async fn turn(shared: &Arc<Shared>, workers: &Arc<Semaphore>) -> Option<(Turn, O
 async fn work(mut turn: Turn, permit: OwnedSemaphorePermit, ctx: LoopCtx) {
     let shared = turn.shared.clone();
     let name = shared.row.name;
-    let own: Instant = clock::after(OWN_WRITES);
+    let own: Instant = clock::after(OWN_WRITES_WAIT);
     if !shared.own.wait(&turn.key, own).await {
         tracing::warn!(controller = name, key = %turn.key, "caches do not show own writes; deciding without");
     }
@@ -204,7 +206,7 @@ async fn work(mut turn: Turn, permit: OwnedSemaphorePermit, ctx: LoopCtx) {
             counts.last_error = format!("{key}: {error}");
             let status = error.downcast_ref::<Status>();
             if status.is_some_and(Status::is_stale_owner) {
-                tracing::info!(controller = name, %key, %error, "the unit has gone to somebody else");
+                tracing::info!(controller = name, %key, %error, "another process holds the unit now");
                 shared.share.lost(&turn.claim);
             }
             let pause = match status.and_then(Status::retry_after) {
@@ -225,7 +227,7 @@ async fn work(mut turn: Turn, permit: OwnedSemaphorePermit, ctx: LoopCtx) {
     }
     drop(counts);
     drop(turn);
-    // The last one for a while shows how things stand.
+    // Before an idle period the published state must be the current one.
     if shared.queue.stats().ready == 0 {
         shared.publish(&ctx);
     }

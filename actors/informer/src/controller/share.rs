@@ -1,7 +1,8 @@
-//! Which keys a controller works on in this process, and under which claim.
+//! The share of a controller's keys that this process reconciles, and the claim for each key.
 //!
-//! A unit that is newly held is not worked on before every cache of the controller has come past the unit's epoch: then it shows everything
-//! that the unit's former holder has committed, and what that one still sends is refused. Only then all keys of the unit are looked at.
+//! The keys of a newly held unit are not reconciled before every cache of the controller has reached the unit's epoch. From then on the caches show
+//! every write that the unit's former holder has committed, and the apiserver refuses the former holder's later writes. Then all keys of the unit
+//! are added to the queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,26 +19,26 @@ use super::source::Source;
 use crate::key::Key;
 use crate::work_queue::WorkQueue;
 
-/// How often a controller that waits for its caches says so.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time between two warnings of a controller that waits for its caches to reach an epoch.
+const CATCH_UP_WARN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// See the module text.
+/// The keys that a controller reconciles in this process: those of the units that the placement has given to the process.
 #[derive(Default)]
 pub(super) struct Share {
-    /// None: every key is worked on here, without a claim.
+    /// The placement and its scope; `None` when every key is reconciled here, without a claim.
     of: Option<(Placement, Scope)>,
-    /// The units that are worked on, and under which epoch.
+    /// The units whose keys are reconciled now, with the epoch of each claim.
     active: RwLock<BTreeMap<Unit, Revision>>,
 }
 
 impl Share {
-    /// What `placement` gives of `scope`.
+    /// The keys of `scope` that `placement` gives to this process.
     pub(super) fn of(placement: &Placement, scope: Scope) -> Self {
         let of = (!placement.is_everything()).then(|| (placement.clone(), scope));
         Self { of, active: RwLock::default() }
     }
 
-    /// The claim under which a key is worked on; none when that is not for this process, or not yet.
+    /// Returns the claim under which a key is reconciled; `None` when another process reconciles the key, or the caches have not caught up yet.
     pub(super) fn claim(&self, key: &Key) -> Option<Claim> {
         let Some((placement, scope)) = &self.of else { return Some(Claim { fence: None }) };
         let unit = scope.unit(&key.namespace, &key.name)?;
@@ -45,21 +46,21 @@ impl Share {
         (self.active.read().get(unit) == Some(&claim.epoch())).then_some(claim)
     }
 
-    /// Adds a key to the queue if it is worked on here.
+    /// Adds a key to the queue if this process reconciles it.
     pub(super) fn enqueue(&self, queue: &WorkQueue<Key>, key: Key) {
         if self.claim(&key).is_some() {
             queue.add(key);
         }
     }
 
-    /// A write under this claim was refused.
+    /// Reports to the placement that a write under this claim was refused.
     pub(super) fn lost(&self, claim: &Claim) {
         if let (Some((placement, _)), Some(fence)) = (&self.of, &claim.fence) {
             placement.lost(fence);
         }
     }
 
-    /// Takes up what is newly held and lets go of what is not any more, for as long as it is polled.
+    /// Starts on newly held units and stops on units that are not held any more, for as long as the future is polled.
     pub(super) async fn keep(&self, name: &str, sources: &[Arc<dyn Source>], queue: &WorkQueue<Key>) {
         let Some((placement, scope)) = &self.of else { return std::future::pending().await };
         let mut changes = placement.follow();
@@ -94,11 +95,12 @@ impl Share {
     }
 }
 
-/// Waits until every cache shows everything up to `epoch`.
+/// Waits until every cache has applied every change up to `epoch`.
 async fn caught_up(name: &str, sources: &[Arc<dyn Source>], epoch: Revision) {
     let epoch = if seeded_bug!("owner_without_catch_up") { Revision::ZERO } else { epoch };
     loop {
-        let all = join_all(sources.iter().map(|source| source.at_least(epoch, clock::after(PATIENCE)))).await;
+        let all =
+            join_all(sources.iter().map(|source| source.at_least(epoch, clock::after(CATCH_UP_WARN_INTERVAL)))).await;
         match all.into_iter().find_map(Result::err) {
             Some(lagging) => tracing::warn!(controller = name, %lagging, "waiting for caches"),
             None => return,

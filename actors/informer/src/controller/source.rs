@@ -1,4 +1,4 @@
-//! Where keys come from.
+//! The caches of a controller, as sources of keys to reconcile.
 
 use std::sync::Arc;
 
@@ -10,22 +10,23 @@ use crate::cache::{Cache, Lagging};
 use crate::changes::{Change, Notice};
 use crate::key::Key;
 
-/// So many keys wait for the mapping at most; more are found by looking at the whole cache.
-const CAPACITY: usize = 65_536;
+/// The most changed keys that wait for the mapping; beyond this the whole cache is mapped again.
+const MAX_PENDING_CHANGES: usize = 65_536;
 
 /// A cache that a controller watches or reads.
 #[async_trait]
 pub(super) trait Source: Send + Sync + 'static {
-    /// Waits until the cache shows everything up to a revision, and its first complete state.
+    /// Waits until the cache is synced and has applied every change up to a revision.
     async fn at_least(&self, revision: Revision, deadline: Instant) -> Result<(), Lagging>;
-    /// Hands out the keys that changes concern, for as long as it is polled.
+    /// Passes the keys that changes concern to `enqueue`, for as long as the future is polled.
     async fn feed(&self, enqueue: &(dyn Fn(Key) + Send + Sync));
-    /// Hands out the keys that all objects concern.
+    /// Passes the keys that all cached objects concern to `enqueue`.
     fn all(&self, enqueue: &mut dyn FnMut(Key));
 }
 
 pub(super) type Map<T> = dyn Fn(&Change<T>, &mut dyn FnMut(Key)) + Send + Sync;
 
+/// A cache with the mapping of its changes to keys; without a mapping the cache is only read.
 pub(super) struct Watched<T> {
     pub(super) cache: Arc<Cache<T>>,
     pub(super) map: Option<Box<Map<T>>>,
@@ -39,7 +40,7 @@ impl<T: Send + Sync + 'static> Source for Watched<T> {
 
     async fn feed(&self, enqueue: &(dyn Fn(Key) + Send + Sync)) {
         let Some(map) = &self.map else { return std::future::pending().await };
-        let mut changes = self.cache.subscribe(CAPACITY);
+        let mut changes = self.cache.subscribe(MAX_PENDING_CHANGES);
         loop {
             match changes.next().await {
                 Notice::Changes(changes) => changes.iter().for_each(|change| map(change, &mut |key| enqueue(key))),

@@ -241,7 +241,7 @@ fn owners_are_reconciled_when_what_they_own_changes() {
         let controller = Controller::new(ControllerRow::new("test", 1), done).owns(&bench.cache, "Owner");
         controller.spawn(&bench.system).await.unwrap();
         until(|| bench.calls("one") == 1).await;
-        // It changes hands: both owners have to know.
+        // The object changes its controller: both owners are reconciled.
         bench.cache.fill([owned("Owner", "two", 6)], Revision(6));
         until(|| bench.calls("one") == 2 && bench.calls("two") == 1).await;
         bench.cache.fill([owned("Another", "three", 7)], Revision(7));

@@ -1,4 +1,4 @@
-//! The Event object and its patch.
+//! Builds the Event object and the patch that counts a repetition.
 
 use bytes::Bytes;
 use oarlock_meta::{Status, Time};
@@ -8,13 +8,13 @@ use serde_json::json;
 use super::ObjectRef;
 use super::correlate::Record;
 
-/// Names end up in DNS subdomains.
-const NAME: usize = 253;
+/// The longest name of an object in bytes (DNS subdomain, RFC 1123).
+const NAME_BYTES: usize = 253;
 
-/// `<object>.<number in hexadecimal>`, as client-go; a long object name is cut.
+/// Returns the Event's name, `<object>.<number in hexadecimal>`, as client-go; a long object name is cut.
 pub(super) fn name(object: &str, stamp: i128) -> String {
     let tail = format!(".{stamp:x}");
-    let mut end = object.len().min(NAME.saturating_sub(tail.len()));
+    let mut end = object.len().min(NAME_BYTES.saturating_sub(tail.len()));
     while !object.is_char_boundary(end) {
         end -= 1;
     }
@@ -22,7 +22,7 @@ pub(super) fn name(object: &str, stamp: i128) -> String {
     format!("{head}{tail}")
 }
 
-/// Where Events about the object live.
+/// Returns the namespace of Events about the object.
 pub(super) fn namespace(about: &ObjectRef) -> &str {
     if about.namespace.is_empty() { "default" } else { &about.namespace }
 }

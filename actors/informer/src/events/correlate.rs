@@ -1,4 +1,4 @@
-//! What becomes of a record: a new Event, one more of an old one, or nothing. The rules and numbers are those of client-go's correlator.
+//! Decides whether a record becomes a new Event, a repetition of an earlier Event, or is dropped. The rules and numbers are those of client-go's correlator.
 
 use std::collections::BTreeSet;
 use std::hash::Hash;
@@ -10,20 +10,20 @@ use oarlock_schema::Str;
 
 use super::{EventType, ObjectRef};
 
-/// What each of the memories holds at most.
-const REMEMBERED: usize = 4096;
-/// A source may tell so much about one object at once …
+/// The most entries of each memory; when full, the least recently used quarter is dropped.
+const MEMORY_ENTRIES: usize = 4096;
+/// The most records about one object that are accepted in a burst.
 const BURST: u32 = 25;
-/// … and then one more in this time.
-const REFILL: Duration = Duration::from_secs(300);
-/// More different messages than this for one reason, about one object, are combined …
-const SIMILAR: usize = 10;
-/// … if none comes later than this after the one before.
-const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
-/// Longer messages are cut.
-const MESSAGE: usize = 1024;
+/// The time after which one more record about the object is accepted.
+const REFILL_INTERVAL: Duration = Duration::from_secs(300);
+/// The number of different messages of one object, type and reason beyond which further messages are combined into one Event.
+const SIMILAR_MESSAGES: usize = 10;
+/// The longest pause between two messages that are counted together for combining.
+const SIMILAR_INTERVAL: Duration = Duration::from_secs(600);
+/// The length in bytes to which messages are cut.
+const MESSAGE_BYTES: usize = 1024;
 
-/// What a component told.
+/// One call of a recorder: what happened to which object, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) about: ObjectRef,
@@ -34,28 +34,28 @@ pub(super) struct Record {
     pub(super) at: i64,
 }
 
-/// What to do about it.
+/// What to do with a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing: too much was told about the object.
+    /// Drop the record: too many were made about the object.
     Drop,
-    /// A new Event.
+    /// Create an Event.
     New {
-        /// Its message.
+        /// The Event's message.
         message: String,
     },
-    /// One more of an Event.
-    Again {
-        /// The Event.
+    /// Increase the count of an earlier Event.
+    Repeat {
+        /// The name of the Event.
         name: String,
-        /// How many with this one.
+        /// The count including this record.
         count: u32,
-        /// Its message from now on.
+        /// The Event's new message.
         message: String,
     },
 }
 
-/// Everything but the message.
+/// The properties of a record that similar records share: all but the message and the time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Group {
     about: ObjectRef,
@@ -65,15 +65,16 @@ struct Group {
 
 impl Group {
     fn of(record: &Record) -> Self {
-        // The revision that was looked at does not make it another event.
+        // Records about different revisions of one object are the same event.
         let about = ObjectRef { resource_version: Str::default(), ..record.about.clone() };
         Self { about, kind: record.kind, reason: record.reason.clone() }
     }
 }
 
-/// The group, and the message unless messages are combined.
+/// The identity of an Event: the group, and the message unless messages are combined.
 type Identity = (Group, String);
 
+/// Decides about records, with bounded memories of rates, similar messages and written Events.
 #[derive(Default)]
 pub(super) struct Correlator {
     buckets: Memory<ObjectRef, Bucket>,
@@ -81,18 +82,20 @@ pub(super) struct Correlator {
     written: Memory<Identity, (String, u32)>,
 }
 
+/// The token bucket that limits the records about one object.
 struct Bucket {
     tokens: u32,
     since: Instant,
 }
 
+/// The different messages of one group of records, and the time of the last one.
 struct Similar {
     messages: BTreeSet<String>,
     last: Instant,
 }
 
 impl Correlator {
-    /// Decides about a record. What it decides becomes known by [`Correlator::wrote`].
+    /// Decides about a record. The caller reports a written Event by [`Correlator::wrote`].
     pub(super) fn take(&mut self, record: &Record, now: Instant) -> Outcome {
         let message = cut(&record.message);
         let group = Group::of(record);
@@ -102,22 +105,22 @@ impl Correlator {
             return Outcome::Drop;
         }
         match self.written.get(&identity(group, &message)) {
-            Some((name, count)) => Outcome::Again { name: name.clone(), count: count.saturating_add(1), message },
+            Some((name, count)) => Outcome::Repeat { name: name.clone(), count: count.saturating_add(1), message },
             None => Outcome::New { message },
         }
     }
 
-    /// An Event was written for a record: `count` of `name`.
+    /// Remembers that the Event `name` was written for a record, with `count`.
     pub(super) fn wrote(&mut self, record: &Record, message: &str, name: &str, count: u32) {
         self.written.put(identity(Group::of(record), message), (name.to_owned(), count));
     }
 
-    /// Whether the message is one of too many similar ones.
+    /// Whether the message must be combined with similar ones, because there are too many.
     fn combine(&mut self, group: &Group, message: &str, now: Instant) -> bool {
         match self.similar.get(group) {
-            Some(similar) if now - similar.last < SIMILAR_WITHIN => {
+            Some(similar) if now - similar.last < SIMILAR_INTERVAL => {
                 similar.last = now;
-                if similar.messages.len() < SIMILAR {
+                if similar.messages.len() < SIMILAR_MESSAGES {
                     similar.messages.insert(message.to_owned());
                     return false;
                 }
@@ -136,9 +139,9 @@ impl Correlator {
             self.buckets.put(about.clone(), Bucket { tokens: BURST - 1, since: now });
             return true;
         };
-        while bucket.tokens < BURST && now - bucket.since >= REFILL {
+        while bucket.tokens < BURST && now - bucket.since >= REFILL_INTERVAL {
             bucket.tokens += 1;
-            bucket.since += REFILL;
+            bucket.since += REFILL_INTERVAL;
         }
         if bucket.tokens == BURST {
             bucket.since = now;
@@ -153,14 +156,14 @@ fn identity(group: Group, message: &str) -> Identity {
 }
 
 fn cut(message: &str) -> &str {
-    let mut end = message.len().min(MESSAGE);
+    let mut end = message.len().min(MESSAGE_BYTES);
     while !message.is_char_boundary(end) {
         end -= 1;
     }
     message.get(..end).unwrap_or_default()
 }
 
-/// A map that forgets what was used longest ago.
+/// A bounded map that drops the least recently used entries.
 struct Memory<K, V> {
     entries: HashMap<K, (u64, V)>,
     clock: u64,
@@ -181,10 +184,10 @@ impl<K: Eq + Hash, V> Memory<K, V> {
     }
 
     fn put(&mut self, key: K, value: V) {
-        if self.entries.len() >= REMEMBERED {
-            // A quarter at once, so that the search for the oldest is rare.
+        if self.entries.len() >= MEMORY_ENTRIES {
+            // Dropping a quarter at once makes the search for the oldest entries rare.
             let mut ages: Vec<u64> = self.entries.values().map(|(used, _)| *used).collect();
-            let (_, limit, _) = ages.select_nth_unstable(REMEMBERED / 4);
+            let (_, limit, _) = ages.select_nth_unstable(MEMORY_ENTRIES / 4);
             let limit = *limit;
             self.entries.retain(|_, (used, _)| *used > limit);
         }

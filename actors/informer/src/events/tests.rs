@@ -34,7 +34,7 @@ fn take(correlator: &mut Correlator, record: &Record) -> String {
             correlator.wrote(record, &message, "e", 1);
             format!("new {message}")
         }
-        Outcome::Again { name, count, message } => {
+        Outcome::Repeat { name, count, message } => {
             correlator.wrote(record, &message, &name, count);
             format!("{name} {count} {message}")
         }

@@ -67,5 +67,5 @@ fn keys_that_nobody_asks_about_again_are_swept_out() {
         own.wrote(&Key::new("d", format!("k{n}")), &cache, Revision(2 + n));
         set(&cache, "a", 2 + n);
     }
-    assert!(own.pending.lock().len() <= SWEEP, "{own:?}");
+    assert!(own.pending.lock().len() <= SWEEP_FROM_KEYS, "{own:?}");
 }

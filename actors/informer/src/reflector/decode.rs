@@ -1,4 +1,4 @@
-//! From events to deltas: the one decode of each object.
+//! Decodes the objects of events, each once.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::item::Item;
 use crate::key::Key;
 use crate::project::Project;
 
-/// Decodes and projects an object, or takes what the cache has where that is the same revision.
+/// Decodes and projects an object, or returns the cached item if the cache has the same revision.
 pub(super) fn known<T: Project>(cache: &Cache<T>, object: &Object) -> Result<Arc<Item<T>>, Status> {
     if cache.is_empty() {
         return cache.item(object);
@@ -20,7 +20,7 @@ pub(super) fn known<T: Project>(cache: &Cache<T>, object: &Object) -> Result<Arc
     unchanged(cache, &key, &head.uid, object).map_or_else(|| cache.item(object), Ok)
 }
 
-/// The key of an object that is gone; its fields do not matter any more.
+/// Returns the key of a deleted object, whose other fields are not needed.
 pub(super) fn key(object: &Object) -> Result<Key, Status> {
     let head = object.head()?;
     Ok(Key::new(head.namespace, head.name))

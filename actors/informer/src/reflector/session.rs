@@ -1,4 +1,4 @@
-//! One attempt: get a complete state if there is none, then follow the events until something ends it.
+//! One session of a reflector: gets a complete state if the cache has none, then applies events until the watch ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,43 +17,43 @@ use crate::key::Key;
 use crate::project::Project;
 use crate::relay::{Delta, Stretch};
 
-/// Items of one page of a list.
-const PAGE: u64 = 500;
-/// So many decodes, then others get a turn.
-const TURN: usize = 128;
-/// A server that accepts a list-streaming watch and then says nothing for so long does not know it.
-const SILENCE: Duration = Duration::from_secs(60);
-/// How much longer than asked for a watch may last.
-const OVERTIME: Duration = Duration::from_secs(30);
-/// Who is told what another process reads hears something this often, or does not rely on it.
-const TOLD: Duration = Duration::from_secs(1);
-/// Who is told no more does not rely on it again for about as long: where much is lost, every loss costs a watch.
-const ALONE: Duration = Duration::from_secs(1);
+/// The number of objects in one page of a list.
+const PAGE_ITEMS: u64 = 500;
+/// The number of decoded objects after which the task yields to others.
+const DECODES_PER_TURN: usize = 128;
+/// The longest silence of a list-streaming watch before its closing bookmark. A server that is silent for longer does not support such watches.
+const INITIAL_EVENTS_SILENCE: Duration = Duration::from_secs(60);
+/// The time by which a watch may exceed its `timeoutSeconds`.
+const WATCH_OVERTIME: Duration = Duration::from_secs(30);
+/// The longest silence of the relay's publisher; after this the reflector returns to a watch of its own.
+const RELAY_SILENCE: Duration = Duration::from_secs(1);
+/// About the time that a reflector keeps its own watch after the relay ended: if many stretches are lost, each loss costs a new watch.
+const PAUSE_BEFORE_RELAY: Duration = Duration::from_secs(1);
 
-/// Why an attempt ended.
+/// Why a session ended.
 pub(super) enum End {
     /// The server ended the watch in good order.
     Finished,
-    /// The revision is too old: start over.
+    /// The revision is too old: the reflector must start over.
     Expired,
     /// The server does not stream lists.
     Unsupported(Status),
-    /// What another process reads is told no more.
-    Untold,
-    /// Anything else.
+    /// The relay from another process ended.
+    RelayEnded,
+    /// Another failure.
     Failed(Status),
 }
 
-/// A reflector between attempts.
+/// The state of a reflector that outlives single sessions.
 pub(super) struct Session<T> {
     ctx: LoopCtx,
     source: Arc<Source>,
     cache: Arc<Cache<T>>,
-    /// Where to go on; none to start over.
+    /// The revision to resume from; `None` to start over.
     pub(super) resume: Option<Revision>,
     pub(super) seen: Seen,
-    /// Until then nobody else is relied on.
-    alone: Instant,
+    /// Until then the reflector keeps its own watch and does not use the relay.
+    relay_not_before: Instant,
 }
 
 type Items<T> = BTreeMap<Key, Arc<Item<T>>>;
@@ -61,7 +61,14 @@ type Items<T> = BTreeMap<Key, Arc<Item<T>>>;
 impl<T: Project> Session<T> {
     pub(super) fn new(ctx: LoopCtx, source: Arc<Source>, cache: Arc<Cache<T>>) -> Self {
         let resume = position(&cache);
-        Self { ctx, source, cache, resume, seen: Seen { watch_list: true, ..Seen::default() }, alone: clock::now() }
+        Self {
+            ctx,
+            source,
+            cache,
+            resume,
+            seen: Seen { watch_list: true, ..Seen::default() },
+            relay_not_before: clock::now(),
+        }
     }
 
     pub(super) fn publish(&mut self, doing: &'static str) {
@@ -100,33 +107,33 @@ impl<T: Project> Session<T> {
             self.seen.failures = 0;
             let before = self.cache.revision();
             self.follow(batch).await?;
-            if self.alone.passed()
+            if self.relay_not_before.passed()
                 && let Some(series) = cache.relay().join(before, cache.revision())
             {
                 drop((watching, stream));
-                return Err(self.told(series).await);
+                return Err(self.follow_relay(series).await);
             }
         }
     }
 
-    /// Follows what another process reads, for as long as nothing of it is missing.
-    async fn told(&mut self, series: u64) -> End {
+    /// Applies the changes that another process has read, for as long as no stretch is missing.
+    async fn follow_relay(&mut self, series: u64) -> End {
         self.publish("told by another process");
         while let Some(at) = self.resume {
-            let next = clock::timeout(TOLD, self.cache.relay().next(series, at)).await;
+            let next = clock::timeout(RELAY_SILENCE, self.cache.relay().next(series, at)).await;
             let Ok(Some(Stretch { to, deltas, .. })) = next else { break };
             self.ctx.heartbeat();
             self.seen.told += deltas.len() as u64;
-            // What it is ahead of may be about objects that are gone by now.
+            // Changes at or before the cache's revision may concern objects that are deleted by now.
             let news = deltas.into_iter().filter(|delta| delta.revision() > at);
             self.cache.apply(news.chain([Delta::Mark(to)]));
             self.resume = position(&self.cache);
-            // Where many wait, others get a turn in between.
+            // Many stretches may be waiting; other tasks get a turn between two.
             tokio::task::yield_now().await;
         }
         self.cache.relay().leave();
-        self.alone = clock::after(rng::jitter(ALONE, 50));
-        End::Untold
+        self.relay_not_before = clock::after(rng::jitter(PAUSE_BEFORE_RELAY, 50));
+        End::RelayEnded
     }
 
     /// Begins a watch after `revision`.
@@ -143,10 +150,10 @@ impl<T: Project> Session<T> {
         let stream = clock::timeout(client.timeout(), accepted)
             .await
             .unwrap_or_else(|_| Err(broken("the watch was not accepted in time")))?;
-        Ok((stream, clock::after(time + OVERTIME)))
+        Ok((stream, clock::after(time + WATCH_OVERTIME)))
     }
 
-    /// Takes a complete state from the beginning of a watch, which then goes on.
+    /// Takes a complete state from the beginning of a watch, and returns the watch.
     async fn stream_state(&mut self) -> Result<(WatchStream, clock::Instant), End> {
         self.publish("streaming the state");
         let options = ListOptions {
@@ -159,7 +166,7 @@ impl<T: Project> Session<T> {
         let (mut stream, ends) = self.watch(options).await.map_err(or_list)?;
         let mut items = Items::new();
         loop {
-            let Ok(batch) = clock::timeout(SILENCE, stream.next()).await else {
+            let Ok(batch) = clock::timeout(INITIAL_EVENTS_SILENCE, stream.next()).await else {
                 return Err(End::Unsupported(broken("no closing bookmark came")));
             };
             let Some(batch) = batch else {
@@ -179,7 +186,7 @@ impl<T: Project> Session<T> {
                     Event::Bookmark { initial_events_end: false, .. } => {}
                     Event::Bookmark { revision, initial_events_end: true } => {
                         self.state(items, revision);
-                        // What came in the same batch behind the bookmark belongs to the time after it.
+                        // The events after the bookmark in the same batch follow the complete state.
                         self.follow(batch.collect()).await?;
                         return Ok((stream, ends));
                     }
@@ -190,10 +197,10 @@ impl<T: Project> Session<T> {
         }
     }
 
-    /// Takes a complete state by lists, page by page; by one big list when the pages' revision expires on the way.
+    /// Takes a complete state page by page; by one unpaged list if the pages' revision expires meanwhile.
     async fn list_state(&mut self) -> Result<Revision, End> {
         self.publish("listing");
-        let (mut limit, mut token, mut items) = (PAGE, Str::default(), Items::new());
+        let (mut limit, mut token, mut items) = (PAGE_ITEMS, Str::default(), Items::new());
         loop {
             let options = ListOptions { limit, continue_token: token.clone(), ..self.source.options() };
             let (resource, namespace) = (self.source.resource, &self.source.selection.namespace);
@@ -231,12 +238,12 @@ impl<T: Project> Session<T> {
     /// Applies a batch of events that follow a complete state.
     async fn follow(&mut self, batch: Vec<Event>) -> Result<(), End> {
         let (mut deltas, mut objects, mut end) = (Vec::with_capacity(batch.len()), Vec::new(), Ok(()));
-        let told = self.cache.relay().is_told();
+        let published = self.cache.relay().is_published();
         for event in batch {
             let delta = match event {
                 Event::Added(object) | Event::Modified(object) => match self.cache.item(&object) {
                     Ok(item) => {
-                        objects.extend(told.then_some(object));
+                        objects.extend(published.then_some(object));
                         Delta::Set(item)
                     }
                     Err(status) => {
@@ -261,7 +268,7 @@ impl<T: Project> Session<T> {
             self.turn(deltas.len()).await;
         }
         let from = self.cache.revision();
-        if told {
+        if published {
             self.cache.apply(deltas.iter().cloned());
             self.cache.relay().read((from, self.cache.revision()), deltas, objects);
         } else {
@@ -272,7 +279,7 @@ impl<T: Project> Session<T> {
     }
 
     async fn turn(&self, done: usize) {
-        if done.is_multiple_of(TURN) {
+        if done.is_multiple_of(DECODES_PER_TURN) {
             self.ctx.heartbeat();
             tokio::task::yield_now().await;
         }

@@ -19,7 +19,7 @@ fn contents(cache: &Cache<Config>) -> BTreeMap<String, String> {
     cache.list().iter().map(|item| (item.meta.name().to_owned(), item.value.value.clone())).collect()
 }
 
-/// What a subscriber knows that applies every notice.
+/// The state of a subscriber that applies every notice.
 #[derive(Default)]
 struct Mirror {
     known: BTreeMap<String, String>,
@@ -141,7 +141,7 @@ fn a_410_within_the_stream_does_the_same() {
         fake.set("gone", "1");
         let (_system, cache) = informer(&fake).await;
         cache.synced(soon()).await.unwrap();
-        // The stream stays open but is overtaken.
+        // The stream stays open, but its revision is compacted.
         fake.delete("gone");
         fake.set("new", "1");
         fake.compact();
@@ -300,7 +300,7 @@ fn a_410_after_an_outage_is_not_one_failure_more() {
         fake.compact();
         fake.behave(|b| b.down = None);
         until(|| fake.asked("watch") > asked).await;
-        // It says that what is asked for has expired, and is there.
+        // A 410 shows that the server is up, so the reflector lists again at once.
         cache.at_least(revision, clock::after(Duration::from_secs(1))).await.unwrap();
     });
 }
@@ -316,7 +316,7 @@ fn a_watch_that_outlives_its_time_is_given_up() {
         until(|| fake.asked("watch") == 1).await;
         fake.behave(|b| b.mute = false);
         let revision = fake.set("a", "1");
-        // The mute stream is still open; it was asked to end after at most ten minutes.
+        // The silent stream is still open; its `timeoutSeconds` is ten minutes at most.
         cache.at_least(revision, clock::after(Duration::from_secs(700))).await.unwrap();
     });
 }

@@ -28,7 +28,7 @@ fn chance(of: u64) -> bool {
     rng::below(of) == 0
 }
 
-/// Two that read the same, and what one of them is to tell.
+/// Two informers of one resource, with the changes that the first publishes.
 async fn pair(fake: &Fake) -> (System, Arc<Cache<Config>>, Arc<Cache<Config>>, Receiver<Read<Config>>) {
     let system = system().await;
     let (teller, hearer) = (informer(&system, fake, "teller").await, informer(&system, fake, "hearer").await);
@@ -37,7 +37,7 @@ async fn pair(fake: &Fake) -> (System, Arc<Cache<Config>>, Arc<Cache<Config>>, R
     (system, teller, hearer, told)
 }
 
-/// What is told is handed over so, while the story is told and no longer.
+/// Passes each published change to `hand` while `story` runs.
 async fn during(story: impl Future<Output = ()>, mut told: Receiver<Read<Config>>, hand: impl AsyncFn(Read<Config>)) {
     let carry = async {
         while let Some(read) = told.recv().await {
@@ -65,7 +65,7 @@ fn who_is_told_everything_watches_no_more() {
         let (_system, teller, hearer, told) = pair(&fake).await;
         let story = async {
             ten_changes(&fake, &hearer).await;
-            // Of two watches one is left: that breaks, and is begun again.
+            // Only the publisher's watch remains; the cut breaks it, and the publisher watches again.
             fake.cut();
             fake.delete("a");
             let revision = fake.set("b", "1");
@@ -74,7 +74,7 @@ fn who_is_told_everything_watches_no_more() {
             assert_eq!(shown, (fake.contents(), fake.contents(), 1));
         };
         during(story, told, async |read| hearer.relay().hear(EPOCH, read.stretch)).await;
-        // Nothing more is told: it goes on from there by itself.
+        // No stretch follows: the listener resumes its own watch.
         let revision = fake.set("b", "2");
         hearer.at_least(revision, soon()).await.unwrap();
         assert_eq!((contents(&hearer), fake.asked("watch")), (fake.contents(), 2));

@@ -1,4 +1,4 @@
-//! `ContainerConfig` of a container (upstream `generateContainerConfig`).
+//! Builds the `ContainerConfig` of a container (upstream `generateContainerConfig`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,25 +15,25 @@ use crate::environment::{Variables, command_line};
 use crate::resources::linux_resources;
 use crate::security_context::{ImageUser, Seccomp, security_context};
 
-/// What was made ready for one start of a container.
+/// Inputs for one start of a container, besides its spec.
 #[derive(Debug)]
 pub(crate) struct Made<'a> {
-    /// How many containers of this name came before in the pod.
+    /// Number of earlier containers of this name in the pod.
     pub(crate) attempt: u32,
     pub(crate) image: &'a Image,
     pub(crate) variables: &'a Variables,
     pub(crate) mounts: Vec<v1::Mount>,
-    /// Where Localhost profiles of seccomp lie.
+    /// Directory of Localhost seccomp profiles.
     pub(crate) seccomp: &'a Path,
-    /// Bytes of memory the node has, and the sizes of its kernel's huge pages in bytes.
+    /// Bytes of the node's memory, and the kernel's huge page sizes in bytes.
     pub(crate) memory: i64,
     pub(crate) pages: &'a [u64],
 }
 
-/// The configuration of a container.
+/// Returns the configuration of a container.
 ///
 /// # Errors
-/// Why it must not run: the message of `CreateContainerConfigError`.
+/// When the container must not run: the message of `CreateContainerConfigError`.
 pub(crate) fn container(pod: Pod<'_>, spec: Container<'_>, made: Made<'_>) -> Result<v1::ContainerConfig, String> {
     let security = security(pod, spec, &made)?;
     let (command, args) = command_line(spec, made.variables);
@@ -76,7 +76,7 @@ fn resources(pod: Pod<'_>, spec: Container<'_>, memory: i64, pages: &[u64]) -> v
 }
 
 fn security(pod: Pod<'_>, spec: Container<'_>, made: &Made<'_>) -> Result<v1::LinuxContainerSecurityContext, String> {
-    // An image that names nobody runs as root.
+    // An image without a user runs as root.
     let root = made.image.user.is_none() && made.image.username.is_empty();
     let user = ImageUser { uid: made.image.user.or(root.then_some(0)), name: made.image.username.to_string() };
     let own = security_context(pod, spec, &user, made.seccomp)?;
@@ -107,7 +107,7 @@ fn security(pod: Pod<'_>, spec: Container<'_>, made: &Made<'_>) -> Result<v1::Li
     })
 }
 
-/// What a kubelet that restarts has to know of the container.
+/// Returns the annotations from which a restarted kubelet recovers the container's settings.
 fn annotations(pod: Pod<'_>, spec: Container<'_>, attempt: u32) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut set = |key: &str, value: String| all.insert(key.to_owned(), value);
@@ -127,7 +127,7 @@ fn annotations(pod: Pod<'_>, spec: Container<'_>, attempt: u32) -> BTreeMap<Stri
     all
 }
 
-/// As Go writes it: without what is zero.
+/// Formats a port the way Go does, without zero fields.
 fn port(port: ContainerPort<'_>) -> Value {
     let known = [
         ("name", Value::from(port.name())),

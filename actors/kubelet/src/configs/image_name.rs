@@ -1,6 +1,6 @@
-//! Names of images: whether they are any, and what they mean without a tag (`github.com/distribution/reference`).
+//! Validates image names and adds the default tag (`github.com/distribution/reference`).
 
-/// The name with its tag or digest; `latest` where it has neither.
+/// Returns the name with its tag or digest, or with the tag `latest` where the name has neither.
 ///
 /// # Errors
 /// The message of `InvalidImageName`.
@@ -13,7 +13,7 @@ pub(crate) fn complete(image: &str) -> Result<String, String> {
     if digest.is_some_and(|digest| !is_digest(digest)) {
         return invalid("invalid reference format");
     }
-    // A colon behind the last slash begins a tag; one before it a port.
+    // A colon after the last slash begins a tag; an earlier one begins a port.
     let (name, tag) = match named.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
         _ => (named, None),
@@ -35,7 +35,7 @@ pub(crate) fn complete(image: &str) -> Result<String, String> {
     Ok(if tag.is_none() && digest.is_none() { format!("{image}:latest") } else { image.to_owned() })
 }
 
-/// The first part of a name is a host when it looks like one.
+/// Whether the first part of a name is a registry host.
 fn is_domain(part: &str) -> bool {
     let (host, port) = part.rsplit_once(':').unwrap_or((part, "0"));
     let known = part.contains(['.', ':']) || part == "localhost" || part.chars().any(|char| char.is_ascii_uppercase());

@@ -1,4 +1,4 @@
-//! What the cgroup of a whole pod is bounded to (upstream `ResourceConfigForPod`).
+//! Computes the limits of a whole pod's cgroup (upstream `ResourceConfigForPod`).
 
 use oarlock_meta::Quantity;
 use oarlock_pods::amounts::Quantities;
@@ -9,18 +9,18 @@ use oarlock_schema::views::core_v1::{Pod, PodSpec, ResourceRequirements};
 use crate::downward::amount;
 use crate::resources::{quota, shares};
 
-/// Bounds of a pod's cgroup; `None` where there is none.
+/// Limits of a pod's cgroup; `None` where there is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PodLimits {
-    /// Weight: 1024 is one core.
+    /// CPU weight: 1024 is one core.
     pub(crate) cpu_shares: i64,
-    /// Microseconds of processor time in each period.
+    /// CPU quota in microseconds per period.
     pub(crate) cpu_quota: Option<i64>,
-    /// Bytes.
+    /// Memory limit in bytes.
     pub(crate) memory: Option<i64>,
 }
 
-/// A pod is bounded where it says so itself, and where all its containers are.
+/// Returns the limits of a pod, for each resource that is limited at pod level or in all containers.
 pub(crate) fn pod_limits(pod: Pod<'_>) -> PodLimits {
     if qos::of(pod) == QosClass::BestEffort {
         return PodLimits { cpu_shares: shares(0), ..PodLimits::default() };

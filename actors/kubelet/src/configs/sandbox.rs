@@ -1,4 +1,4 @@
-//! `PodSandboxConfig` of a pod (upstream `generatePodSandboxConfig`).
+//! Builds the `PodSandboxConfig` of a pod (upstream `generatePodSandboxConfig`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,23 +9,22 @@ use super::{POD_NAME, POD_NAMESPACE, POD_UID, log_directory};
 use crate::cri::v1::security_profile::ProfileType;
 use crate::cri::v1::{self, NamespaceMode};
 use crate::dns::{self, Dns};
+use crate::event_sender::WarningEvent;
 use crate::hosts;
-use crate::tell::Trouble;
 
-/// The configuration of a pod's sandbox, and what is to be told about it: reasons and messages of Warnings. `logs` is the directory of
-/// all pods' logs.
+/// Returns the configuration of a pod's sandbox, with reasons and messages of Warning events about the pod. `logs` is the directory of all pods' logs.
 ///
 /// # Errors
-/// Upstream's text: why the pod cannot have one.
+/// When the pod cannot have a sandbox; upstream's text.
 pub(crate) fn sandbox(
     pod: Pod<'_>,
     attempt: u32,
     dns: &Dns,
     logs: &Path,
     cgroup_parent: String,
-) -> Result<(v1::PodSandboxConfig, Vec<Trouble>), String> {
+) -> Result<(v1::PodSandboxConfig, Vec<WarningEvent>), String> {
     let (meta, spec) = (pod.metadata(), pod.spec());
-    let (resolver, told) = dns::of_pod(pod, dns)?;
+    let (resolver, warnings) = dns::of_pod(pod, dns)?;
     let mut labels = pairs(meta.labels());
     labels.extend(pod_labels(pod));
     let sysctls = spec.security_context().map(|context| context.sysctls());
@@ -53,10 +52,10 @@ pub(crate) fn sandbox(
             sysctls: sysctls.collect(),
         }),
     };
-    Ok((config, told))
+    Ok((config, warnings))
 }
 
-/// None in the node's network: the name of the node stays.
+/// Returns the pod's host name; empty in the node's network, where the node's name applies.
 fn hostname(pod: Pod<'_>, cluster_domain: &str) -> Result<String, String> {
     let spec = pod.spec();
     if spec.host_network() {
@@ -67,7 +66,7 @@ fn hostname(pod: Pod<'_>, cluster_domain: &str) -> Result<String, String> {
         return Ok(host);
     }
     let whole = format!("{host}.{domain}");
-    // The kernel takes no more.
+    // The kernel's limit for host names (`HOST_NAME_MAX`).
     if whole.len() > 64 {
         return Err(format!(
             "failed to construct FQDN from pod hostname and cluster domain, FQDN {whole} is too long \
@@ -91,7 +90,7 @@ fn security(pod: Pod<'_>) -> v1::LinuxSandboxSecurityContext {
         readonly_rootfs: false,
         supplemental_groups: groups.collect(),
         privileged: containers.any(|one| one.security_context().and_then(|own| own.privileged()) == Some(true)),
-        // The sandbox itself needs no more, whatever its containers may do.
+        // The sandbox's own process needs no more system calls, whatever the profiles of the containers.
         seccomp: Some(v1::SecurityProfile {
             profile_type: ProfileType::RuntimeDefault as i32,
             localhost_ref: String::new(),
@@ -99,7 +98,7 @@ fn security(pod: Pod<'_>) -> v1::LinuxSandboxSecurityContext {
     }
 }
 
-/// Which namespaces the pod has for itself.
+/// Returns which Linux namespaces the pod shares with the node.
 pub(super) fn namespaces(pod: Pod<'_>) -> v1::NamespaceOption {
     let spec = pod.spec();
     let node = |on: bool, own: NamespaceMode| if on { NamespaceMode::Node } else { own } as i32;
@@ -111,7 +110,7 @@ pub(super) fn namespaces(pod: Pod<'_>) -> v1::NamespaceOption {
     }
 }
 
-/// The labels by which a kubelet knows a pod again.
+/// Returns the labels by which the kubelet recognizes a pod's sandbox.
 pub(super) fn pod_labels(pod: Pod<'_>) -> BTreeMap<String, String> {
     let meta = pod.metadata();
     let own = [(POD_NAME, meta.name()), (POD_NAMESPACE, meta.namespace()), (POD_UID, meta.uid())];

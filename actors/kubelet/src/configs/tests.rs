@@ -127,7 +127,7 @@ fn a_pod_is_bounded_where_all_its_containers_are() {
     assert_eq!(limits(nothing, "BestEffort"), PodLimits { cpu_shares: 2, ..PodLimits::default() });
 }
 
-/// Which moments count as limited is what upstream's `ResourceConfigForPod` does with its `ContainerFn`.
+/// Expected results follow the `ContainerFn` of upstream's `ResourceConfigForPod`.
 #[test]
 fn a_sidecar_bounds_the_init_containers_after_it_and_overhead_is_added() {
     let memory = |spec: Value| pod_limits(downward::pod(&object(&spec, "Burstable"))).memory;

@@ -1,7 +1,6 @@
-//! What containers do of their own accord: containerd's event service (CRI's GetContainerEvents is missing in 1.6), and a look at all
-//! containers whenever events may have been missed: after each connection, and rarely besides.
-//!
-//! No task of its own: whoever awaits [`Follower::next`] drives it, and may drop the future at any point.
+//! Reports state changes of containers from containerd's event service (CRI's GetContainerEvents is missing in 1.6), and lists all containers whenever events
+//! may have been missed: after each connection, and every few minutes. The follower has no task of its own: the future of [`Follower::next`] does all the work,
+//! and may be dropped at any await point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,15 +15,16 @@ use tonic::Streaming;
 use super::{Containerd, Socket, v1};
 use crate::cri::{self, ContainerState, RuntimeEvent};
 
-/// Before the next attempt after the runtime went away.
-const AGAIN: Duration = Duration::from_millis(250);
-/// The server says nothing when a subscription begins, so the look that closes the gap comes a moment after the request.
-const SETTLED: Duration = Duration::from_secs(1);
-/// As upstream's evented PLEG, in case something was missed after all.
-const RARELY: Duration = Duration::from_secs(300);
-/// CRI learns of an exit after the event has been sent: looks again, with doubled pauses, until it has.
-const LOOK: Duration = Duration::from_millis(10);
-const LOOKS: u32 = 10;
+/// Pause before reconnecting to a runtime that closed the connection.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
+/// Delay between the subscription and the listing of all containers. The server does not acknowledge a subscription, so an earlier listing could miss events.
+const LIST_DELAY: Duration = Duration::from_secs(1);
+/// Period of listing all containers, in case an event was missed (as upstream's evented PLEG).
+const LIST_PERIOD: Duration = Duration::from_secs(300);
+/// First pause before asking for a container's status again. CRI learns of an exit after the event has been sent, so the status is asked for with doubling
+/// pauses until it shows the exit.
+const FIRST_STATUS_PAUSE: Duration = Duration::from_millis(10);
+const STATUS_ATTEMPTS: u32 = 10;
 
 enum Link {
     Down,
@@ -32,30 +32,30 @@ enum Link {
     Open(Box<Streaming<Envelope>>),
 }
 
-/// A container to look at.
+/// A pending status request about a container.
 #[derive(Clone, Copy)]
-struct Look {
+struct StatusRequest {
     at: Instant,
-    /// It has ended, whatever the first answer says.
+    /// Whether an event reported the container's end, whatever CRI's first answer says.
     ended: bool,
     tries: u32,
 }
 
-/// Follows one runtime.
+/// Follower of the container events of one runtime.
 pub(super) struct Follower {
     link: Link,
     retry: Instant,
     relist: Instant,
-    looks: BTreeMap<Str, Look>,
-    /// Sandboxes that were found ended; whose they are knows the pod that has them.
+    requests: BTreeMap<Str, StatusRequest>,
+    /// Sandboxes found ended; the pod that owns a sandbox recognizes its id.
     dead: BTreeSet<Str>,
-    /// What was told last: state and attempt tell changes apart.
-    told: BTreeMap<Str, ContainerState>,
+    /// Last reported state of each container; state and attempt tell changes apart.
+    reported: BTreeMap<Str, ContainerState>,
 }
 
 impl std::fmt::Debug for Follower {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Follower").field("looks", &self.looks.len()).finish_non_exhaustive()
+        f.debug_struct("Follower").field("requests", &self.requests.len()).finish_non_exhaustive()
     }
 }
 
@@ -66,13 +66,13 @@ impl Follower {
             link: Link::Down,
             retry: now,
             relist: now,
-            looks: BTreeMap::new(),
+            requests: BTreeMap::new(),
             dead: BTreeSet::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
         }
     }
 
-    /// The next event. Cancel safe: nothing is forgotten before it is returned.
+    /// Returns the next event. Cancel safe: an event stays queued until returned.
     pub(super) async fn next(&mut self, runtime: &Containerd) -> RuntimeEvent {
         loop {
             let now = clock::now();
@@ -90,9 +90,9 @@ impl Follower {
             }
             if matches!(self.link, Link::Down) && self.retry <= now {
                 self.link = open(&runtime.socket);
-                self.relist = now + SETTLED;
+                self.relist = now + LIST_DELAY;
             }
-            let wake = self.looks.values().map(|look| look.at).chain([self.relist]).min().unwrap_or(self.relist);
+            let wake = self.requests.values().map(|look| look.at).chain([self.relist]).min().unwrap_or(self.relist);
             let wake = if matches!(self.link, Link::Down) { wake.min(self.retry) } else { wake };
             let envelope = tokio::select! {
                 biased;
@@ -104,66 +104,66 @@ impl Follower {
                 Err(why) => {
                     tracing::debug!(why, "no more events of the container runtime; connecting again");
                     self.link = Link::Down;
-                    self.retry = clock::after(AGAIN);
+                    self.retry = clock::after(RECONNECT_PAUSE);
                 }
             }
         }
     }
 
-    fn due(&self, now: Instant) -> Option<(Str, Look)> {
-        self.looks.iter().find(|(_, look)| look.at <= now).map(|(id, look)| (id.clone(), *look))
+    fn due(&self, now: Instant) -> Option<(Str, StatusRequest)> {
+        self.requests.iter().find(|(_, look)| look.at <= now).map(|(id, look)| (id.clone(), *look))
     }
 
     fn heard(&mut self, envelope: &Envelope) {
         let Some(event) = &envelope.event else { return };
         let Ok(exit) = TaskExit::decode(event.value.clone()) else { return };
         if exit.id == exit.container_id {
-            self.looks.insert(exit.container_id.into(), Look { at: clock::now(), ended: true, tries: 0 });
+            self.requests.insert(exit.container_id.into(), StatusRequest { at: clock::now(), ended: true, tries: 0 });
         }
     }
 
-    /// Asks for one container and says what is new.
-    async fn look(&mut self, runtime: &Containerd, id: Str, look: Look) -> Option<RuntimeEvent> {
+    /// Requests one container's status and returns what has changed.
+    async fn look(&mut self, runtime: &Containerd, id: Str, look: StatusRequest) -> Option<RuntimeEvent> {
         let answer = runtime.status_of(&id).await;
         let again = match &answer {
             Ok((_, status)) => look.ended && status.state != ContainerState::Exited,
             Err(cri::Error::NotFound(_)) => false,
             Err(_) => true,
         };
-        if again && look.tries < LOOKS {
-            let at = clock::after(LOOK * 2_u32.saturating_pow(look.tries));
-            self.looks.insert(id, Look { at, tries: look.tries + 1, ..look });
+        if again && look.tries < STATUS_ATTEMPTS {
+            let at = clock::after(FIRST_STATUS_PAUSE * 2_u32.saturating_pow(look.tries));
+            self.requests.insert(id, StatusRequest { at, tries: look.tries + 1, ..look });
             return None;
         }
-        self.looks.remove(&id);
+        self.requests.remove(&id);
         let Ok((pod_uid, status)) = answer else {
-            // A sandbox, or a container that was removed meanwhile; the pod that has the sandbox knows.
-            let listed = self.told.remove(&id).is_some();
+            // A sandbox, or a container removed meanwhile; the pod that owns the sandbox recognizes its id.
+            let listed = self.reported.remove(&id).is_some();
             return (look.ended && !listed).then_some(RuntimeEvent::Sandbox { id });
         };
-        if self.told.insert(id, status.state) == Some(status.state) {
+        if self.reported.insert(id, status.state) == Some(status.state) {
             return None;
         }
         Some(RuntimeEvent::Container { pod_uid, status })
     }
 
-    /// Looks at every container whose state is not what was told.
+    /// Requests the status of every container whose state differs from the last report.
     async fn list(&mut self, runtime: &Containerd) {
         let (Ok(containers), Ok(sandboxes)) = (runtime.containers(None).await, runtime.sandboxes(None).await) else {
-            self.relist = clock::after(AGAIN);
+            self.relist = clock::after(RECONNECT_PAUSE);
             return;
         };
         let ended = sandboxes.into_iter().filter(|sandbox| sandbox.state() != v1::PodSandboxState::SandboxReady);
         self.dead.extend(ended.map(|sandbox| Str::from(sandbox.id)));
-        self.relist = clock::after(RARELY);
+        self.relist = clock::after(LIST_PERIOD);
         let now = clock::now();
         let present: BTreeMap<Str, i32> =
             containers.into_iter().map(|container| (container.id.into(), container.state)).collect();
-        self.told.retain(|id, _| present.contains_key(id));
+        self.reported.retain(|id, _| present.contains_key(id));
         for (id, state) in present {
-            let told = self.told.get(&id).is_some_and(|told| super::state(state) == *told);
-            if !told {
-                self.looks.entry(id).or_insert(Look { at: now, ended: false, tries: 0 });
+            let reported = self.reported.get(&id).is_some_and(|reported| super::state(state) == *reported);
+            if !reported {
+                self.requests.entry(id).or_insert(StatusRequest { at: now, ended: false, tries: 0 });
             }
         }
     }
@@ -175,7 +175,7 @@ fn open(socket: &Socket) -> Link {
     Link::Opening(Box::pin(async move { socket.stream(Events::SUBSCRIBE, SubscribeRequest { filters }).await }))
 }
 
-/// The next event, or why the link broke. Waits for ever while there is none.
+/// Returns the next event, or why the connection broke. Waits without limit while there is no event.
 async fn listen(link: &mut Link) -> Result<Envelope, String> {
     loop {
         match link {

@@ -1,5 +1,5 @@
-//! Logs as CRI runtimes write them: `<RFC 3339 with nanoseconds> <stdout|stderr> <F|P> <text>` a line, `P` where the text goes on in the
-//! next one.
+//! Reads logs in the format of CRI runtimes: lines of `<RFC 3339 with nanoseconds> <stdout|stderr> <F|P> <text>`, with `P` where the text continues in the next
+//! line.
 
 use std::io::SeekFrom;
 use std::os::unix::fs::MetadataExt;
@@ -14,29 +14,29 @@ use rustix::fs::inotify::WatchFlags;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
-use super::{REQUEST, Socket, v1};
+use super::{REQUEST_TIMEOUT, Socket, v1};
 use crate::cri::{Error, LogOptions, LogStream, Result};
 use crate::watch::Watch;
 
-/// Read at once.
-const PART: usize = 32 << 10;
-/// A followed container that is silent is asked for after this; what it writes is seen at once.
-const SILENT: Duration = Duration::from_secs(1);
+/// Bytes per read.
+const READ_BYTES: usize = 32 << 10;
+/// Period of checking whether a followed container without output has ended; output is read at once.
+const END_CHECK_PERIOD: Duration = Duration::from_secs(1);
 
-/// A container whose log is followed: it ends when the container has.
+/// Container whose log is followed until the container ends.
 type Followed = (Socket, String);
 
-/// The log of one container as somebody reads it.
+/// A reader of one container's log.
 pub(super) struct Log {
     path: PathBuf,
     file: File,
     inode: u64,
-    /// Bytes read that are no whole line yet.
+    /// Bytes of an incomplete line.
     rest: BytesMut,
     options: LogOptions,
     left: u64,
     follow: Option<(Followed, Watch)>,
-    /// The container has ended: what is there now is all there will be.
+    /// Whether the container has ended, so the file will not grow.
     over: bool,
 }
 
@@ -54,7 +54,7 @@ impl Log {
         }
         let follow = match follow {
             Some(followed) => {
-                // It is written to, or another file takes its name.
+                // The file is written to, or another file gets its name.
                 let what = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO;
                 let dir = path.parent().unwrap_or(&path);
                 Some((followed, Watch::new(dir, what).map_err(failed)?))
@@ -65,7 +65,7 @@ impl Log {
         Ok(Self { inode: facts.ino(), path, file, rest: BytesMut::new(), options, left, follow, over: false })
     }
 
-    /// The whole lines of what was read, as they are shown.
+    /// Returns the complete lines read, in the format the client asked for.
     fn shown(&mut self) -> Bytes {
         let mut out = BytesMut::new();
         while let Some(end) = memchr(&self.rest) {
@@ -87,11 +87,11 @@ impl Log {
     }
 
     async fn read(&mut self) -> std::io::Result<usize> {
-        self.rest.reserve(PART);
+        self.rest.reserve(READ_BYTES);
         self.file.read_buf(&mut self.rest).await
     }
 
-    /// The file that has the name now, if the runtime began a new one.
+    /// Switches to the new file if the runtime has rotated the log; returns whether it has.
     async fn rotated(&mut self) -> bool {
         let Ok(file) = File::open(&self.path).await else { return false };
         let Ok(facts) = file.metadata().await else { return false };
@@ -117,7 +117,7 @@ impl LogStream for Log {
                         continue;
                     }
                     let (followed, watch) = self.follow.as_mut()?;
-                    let silent = clock::timeout(SILENT, watch.changed()).await.is_err();
+                    let silent = clock::timeout(END_CHECK_PERIOD, watch.changed()).await.is_err();
                     if silent {
                         self.over = ended(followed).await;
                     }
@@ -134,28 +134,28 @@ impl LogStream for Log {
     }
 }
 
-/// Whether a container has ended, or is no more. What the runtime cannot say now is asked again.
+/// Whether a container has ended or been removed; false when the runtime's answer is an error, since the caller asks again.
 async fn ended((socket, id): &Followed) -> bool {
     let ask = v1::ContainerStatusRequest { container_id: id.clone() };
-    match socket.call(v1::RuntimeService::CONTAINER_STATUS, ask, REQUEST).await {
+    match socket.call(v1::RuntimeService::CONTAINER_STATUS, ask, REQUEST_TIMEOUT).await {
         Ok(answer) => answer.status.is_none_or(|status| super::state(status.state) == super::ContainerState::Exited),
         Err(error) => matches!(error, Error::NotFound(_)),
     }
 }
 
-/// Where the last `lines` lines begin.
+/// Returns the offset where the last `lines` lines begin.
 async fn tail(file: &mut File, size: u64, lines: u64) -> std::io::Result<u64> {
     let (mut at, mut found) = (size, 0);
-    let mut part = vec![0; PART];
+    let mut part = vec![0; READ_BYTES];
     while at > 0 {
-        let length = at.min(PART as u64);
+        let length = at.min(READ_BYTES as u64);
         at -= length;
         file.seek(SeekFrom::Start(at)).await?;
-        let Some(part) = part.get_mut(..usize::try_from(length).unwrap_or(PART)) else { break };
+        let Some(part) = part.get_mut(..usize::try_from(length).unwrap_or(READ_BYTES)) else { break };
         file.read_exact(part).await?;
         for (index, _) in part.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
             let end = at + index as u64 + 1;
-            // The one that ends the file ends the last line; a line that is still being written is one more.
+            // The final line feed ends the last line; an unfinished line after it counts as one more.
             if end < size || lines == 0 {
                 found += 1;
             }
@@ -171,16 +171,16 @@ fn memchr(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|byte| *byte == b'\n')
 }
 
-/// One line of the file.
+/// One line of a log file.
 struct Line<'a> {
     time: &'a [u8],
     unix: i64,
-    /// With its line feed, unless it goes on.
+    /// Text with its line feed, or without one where the next line continues the text.
     text: &'a [u8],
 }
 
 impl<'a> Line<'a> {
-    /// `None` for what no runtime writes.
+    /// Parses a line; `None` for a line that no CRI runtime writes.
     fn parse(line: &'a [u8]) -> Option<Self> {
         let mut parts = line.splitn(4, |byte| *byte == b' ');
         let (time, stream, tag) = (parts.next()?, parts.next()?, parts.next()?);
@@ -189,13 +189,13 @@ impl<'a> Line<'a> {
             return None;
         }
         let unix = Time::parse(std::str::from_utf8(time).ok()?).ok()?.unix();
-        // Tags may be followed by others, divided by colons.
+        // Further tags may follow the first one, separated by colons.
         let partial = tag.first() == Some(&b'P');
         let text = if partial { text.strip_suffix(b"\n").unwrap_or(text) } else { text };
         Some(Self { time, unix, text })
     }
 
-    /// Whether it begins a line where `before` ends.
+    /// Whether the text after `before` begins a new line.
     fn begins(&self, before: &[u8]) -> bool {
         before.last().is_none_or(|byte| *byte == b'\n')
     }

@@ -1,4 +1,4 @@
-//! What a container left as its termination message (`terminationMessagePath`, `terminationMessagePolicy`), with upstream's bounds.
+//! Reads a container's termination message (`terminationMessagePath`, `terminationMessagePolicy`), with upstream's limits.
 
 use std::io::SeekFrom;
 use std::path::Path;
@@ -9,17 +9,17 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use super::{logs, v1};
 use crate::cri::LogOptions;
 
-/// The annotation that says which file it is.
+/// Annotation with the path of the termination message file.
 pub(crate) const PATH: &str = "io.kubernetes.container.terminationMessagePath";
-/// The annotation that says whether the log may stand in for it.
+/// Annotation with the policy that says whether the log replaces an empty file.
 pub(crate) const POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
-/// Bytes read of the file, its last ones.
-const FILE: u64 = 4096;
-/// Lines and bytes of the log that stand in for an empty file.
-const LINES: u64 = 80;
-const LOG: usize = 2048;
+/// Largest number of bytes read from the end of the file.
+const MAX_FILE_BYTES: u64 = 4096;
+/// Largest number of lines and of bytes of the log that replace an empty file.
+const MAX_LOG_LINES: u64 = 80;
+const MAX_LOG_BYTES: usize = 2048;
 
-/// The runtime's own message and the container's.
+/// Returns the runtime's own message followed by the container's.
 pub(super) async fn read(status: &v1::ContainerStatus) -> String {
     let fallback = status.annotations.get(POLICY).is_some_and(|policy| policy == "FallbackToLogsOnError")
         && status.exit_code != 0
@@ -43,14 +43,14 @@ pub(super) async fn read(status: &v1::ContainerStatus) -> String {
 async fn last_bytes(path: &Path) -> std::io::Result<String> {
     let mut file = File::open(path).await?;
     let size = file.metadata().await?.len();
-    file.seek(SeekFrom::Start(size.saturating_sub(FILE))).await?;
+    file.seek(SeekFrom::Start(size.saturating_sub(MAX_FILE_BYTES))).await?;
     let mut bytes = Vec::new();
-    file.take(FILE).read_to_end(&mut bytes).await?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).await?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 async fn from_log(path: &Path) -> String {
-    let options = LogOptions { tail_lines: Some(LINES), ..LogOptions::default() };
+    let options = LogOptions { tail_lines: Some(MAX_LOG_LINES), ..LogOptions::default() };
     let failed = |error: &dyn std::fmt::Display| format!("Error on reading termination message from logs: {error}");
     let mut log = match logs::Log::open(path.to_owned(), options, None).await {
         Ok(log) => log,
@@ -62,7 +62,7 @@ async fn from_log(path: &Path) -> String {
             Ok(part) => last.extend_from_slice(&part),
             Err(error) => return failed(&error),
         }
-        let over = last.len().saturating_sub(LOG);
+        let over = last.len().saturating_sub(MAX_LOG_BYTES);
         last.drain(..over);
     }
     String::from_utf8_lossy(&last).into_owned()

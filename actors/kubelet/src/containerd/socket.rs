@@ -1,4 +1,4 @@
-//! gRPC over the runtime's unix socket.
+//! gRPC client over the runtime's unix socket.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,24 +18,24 @@ use tonic_prost::ProstCodec;
 use crate::cri::{Error, Result};
 use crate::grpc::{rpc_error, with_causes};
 
-/// Where CRI keeps its containers among containerd's.
+/// containerd namespace of CRI's containers.
 const NAMESPACE: &str = "k8s.io";
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
-/// The largest answer: a list of all images and containers of a node.
-const LARGEST: usize = 16 << 20;
+/// Timeout of connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Largest answer in bytes: a list of all images and containers of a node.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// A connection that is made when it is needed and made again when it broke. Clones share it.
+/// A lazy connection that reconnects after a failure. Clones share the connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Socket {
     channel: Channel,
 }
 
 impl Socket {
-    /// `endpoint` is a path, with or without `unix://` before it. Must be called inside tokio.
+    /// Creates a client of `endpoint`, a path with or without `unix://` before it. Must be called inside tokio.
     ///
     /// # Errors
-    /// When the endpoint is of another kind.
+    /// When the endpoint is of another scheme.
     pub(crate) fn new(endpoint: &str) -> Result<Self> {
         let path = match endpoint.split_once("://") {
             Some(("unix", path)) => path,
@@ -47,12 +47,12 @@ impl Socket {
             let path = path.clone();
             async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
         });
-        // gRPC wants an authority; nobody looks at it.
-        let endpoint = Endpoint::from_static("http://localhost").connect_timeout(CONNECT);
+        // gRPC requires an authority; the server ignores its value.
+        let endpoint = Endpoint::from_static("http://localhost").connect_timeout(CONNECT_TIMEOUT);
         Ok(Self { channel: endpoint.connect_with_connector_lazy(connect) })
     }
 
-    /// One request, one answer, within `limit`.
+    /// Sends a unary request and returns the answer, within `limit`.
     pub(crate) async fn call<Q, R>(&self, method: Method<Q, R>, message: Q, limit: Duration) -> Result<R>
     where
         Q: Message + 'static,
@@ -70,7 +70,7 @@ impl Socket {
         }
     }
 
-    /// One request, many answers. Some servers send nothing, not even the headers this waits for, before the first of them.
+    /// Sends a request with a stream of answers. Some servers send not even headers, which this call waits for, before the first answer.
     pub(crate) async fn stream<Q, R>(&self, method: Method<Q, R, ServerStreaming>, message: Q) -> Result<Streaming<R>>
     where
         Q: Message + 'static,
@@ -83,7 +83,7 @@ impl Socket {
     }
 
     async fn ready(&self) -> Result<Grpc<Channel>> {
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(LARGEST);
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER_BYTES);
         match grpc.ready().await {
             Ok(()) => Ok(grpc),
             Err(error) => Err(Error::Failed(rpc_error(Code::Unavailable, &with_causes(&error)))),
@@ -91,14 +91,14 @@ impl Socket {
     }
 }
 
-/// A request in containerd's namespace of Kubernetes.
+/// Returns a request in containerd's namespace of Kubernetes.
 fn named<Q>(message: Q) -> Request<Q> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("containerd-namespace", MetadataValue::from_static(NAMESPACE));
     request
 }
 
-/// Users know these texts from Go's gRPC.
+/// Formats an error as Go's gRPC does, since users know those texts.
 fn failure(method: &'static str, status: &Status) -> Error {
     let said = if status.message().is_empty() { with_causes(status) } else { status.message().to_owned() };
     match status.code() {
@@ -122,7 +122,7 @@ mod tests {
         );
         assert_eq!(failure("/x/Y", &Status::unimplemented("x")), Error::Unimplemented("/x/Y"));
         let gone = Socket::new("unix:///nowhere/at/all.sock").unwrap();
-        let answer = gone.call(v1::RuntimeService::VERSION, v1::VersionRequest::default(), CONNECT).await;
+        let answer = gone.call(v1::RuntimeService::VERSION, v1::VersionRequest::default(), CONNECT_TIMEOUT).await;
         let text = answer.unwrap_err().to_string();
         assert!(text.contains("code = Unavailable") && text.contains("No such file"), "{text}");
         assert!(Socket::new("tcp://127.0.0.1:1").is_err());

@@ -1,6 +1,6 @@
-//! `$(NAME)` in values, commands and arguments (`third_party/forked/golang/expansion`).
+//! Expands `$(NAME)` in values, commands and arguments (`third_party/forked/golang/expansion`).
 
-/// Replaces `$(NAME)` by what `value` knows of it; an unknown name stays as it is written, and `$$` is a dollar.
+/// Replaces `$(NAME)` by the result of `value`; an unknown name stays as written, and `$$` becomes a dollar.
 pub(crate) fn expand(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -17,8 +17,7 @@ pub(crate) fn expand(text: &str, mut value: impl FnMut(&str) -> Option<String>) 
             }
             rest = behind;
         } else {
-            // No reference: the dollar and what follows it stand for themselves. A second dollar was looked at above, so it is safe to
-            // go on right behind this one.
+            // No reference, so the dollar is literal. The next character is no dollar (handled above), so the scan may continue there.
             out.push('$');
         }
     }

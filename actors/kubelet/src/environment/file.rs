@@ -1,9 +1,9 @@
-//! Files of variables, one of which a `fileKeyRef` names (`pkg/kubelet/util/env`): `NAME='value'` a line, and nothing of what shells do.
+//! Parses files of variables for `fileKeyRef` (`pkg/kubelet/util/env`): lines of `NAME='value'`, without any shell syntax.
 
-/// The value of `key` in a file of variables; empty when the file does not have it.
+/// Returns the value of `key` in a file of variables; an empty text when the file does not have the key.
 ///
 /// # Errors
-/// Upstream's text: what in the file before the key is no variable.
+/// When a line before the key is no variable; upstream's text.
 pub(super) fn value(text: &str, key: &str) -> Result<String, String> {
     const BLANK: [char; 2] = [' ', '\t'];
     let invalid = |line: usize, what: &str| Err(format!("invalid environment variable format at line {line}: {what}"));
@@ -21,7 +21,7 @@ pub(super) fn value(text: &str, key: &str) -> Result<String, String> {
             return invalid(at, "whitespace before '=' is not allowed");
         }
         if rest.starts_with(BLANK) {
-            // as in a shell: the variable is empty, and what follows is something else
+            // As in a shell, the variable is empty, and the next word is a separate command.
             if name == key {
                 return Ok(String::new());
             }

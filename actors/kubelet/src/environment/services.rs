@@ -1,4 +1,4 @@
-//! The variables of Services, in the form that docker links had (`pkg/kubelet/envvars`).
+//! Computes the environment variables of Services, in the format of docker links (`pkg/kubelet/envvars`).
 
 use std::net::IpAddr;
 
@@ -6,15 +6,15 @@ use oarlock_informer::{Project, ResourceName};
 use oarlock_schema::views::core_v1::Service;
 use oarlock_schema::{Obj, Str};
 
-/// What a kubelet reads of a Service.
+/// Fields of a Service that the kubelet reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ServiceView {
-    /// Its cluster address; empty or `None` when it has none.
+    /// Cluster IP; empty or `None` for a Service without one.
     pub(crate) address: Str,
     pub(crate) ports: Vec<ServicePort>,
 }
 
-/// One port: name (the only one may have none), protocol, number.
+/// Name (empty is allowed for a single port), protocol and number of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServicePort {
     pub(crate) name: Str,
@@ -41,12 +41,12 @@ impl Project for ServiceView {
 }
 
 impl ServiceView {
-    /// Whether containers can be told where it is.
+    /// Whether the Service has a cluster IP.
     pub(super) fn has_address(&self) -> bool {
         !self.address.is_empty() && self.address != "None" && !self.ports.is_empty()
     }
 
-    /// The variables of the Service of this name.
+    /// Returns the variables of the Service with this name.
     pub(super) fn variables(&self, name: &str) -> Vec<(String, String)> {
         let prefix = variable(name);
         let Some(first) = self.ports.first() else { return Vec::new() };
@@ -75,7 +75,7 @@ impl ServiceView {
     }
 }
 
-/// Go's `net.JoinHostPort`.
+/// Joins host and port like Go's `net.JoinHostPort`.
 pub(crate) fn host_port(host: &str, port: i64) -> String {
     match host.parse() {
         Ok(IpAddr::V6(host)) => format!("[{host}]:{port}"),

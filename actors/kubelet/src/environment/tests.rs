@@ -80,7 +80,7 @@ fn all_of_a_map_comes_with_a_prefix_and_env_overrides_it() {
         }),
         &Variables::new(),
     );
-    // Values of maps are not expanded, and binary data is none of a variable's.
+    // Values from ConfigMaps are not expanded, and binary data do not become variables.
     assert_eq!(got, Ok(pairs(&[("P_a", "from map"), ("P_b", "$(A)"), ("a", "own from map"), ("b", "$(A)")])));
 }
 

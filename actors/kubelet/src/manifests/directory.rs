@@ -1,4 +1,4 @@
-//! A directory of manifests on disk: what lies in it now, and when that may have changed.
+//! Reads a directory of manifests, and waits for changes in it.
 
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
@@ -10,19 +10,19 @@ use oarlock_runtime::clock;
 use rustix::fs::inotify::WatchFlags;
 use tokio::io::AsyncReadExt;
 
-use super::{LOOK, RETRY, hidden};
+use super::{DIRECTORY_RETRY_PERIOD, FILE_CHECK_PERIOD, hidden};
 use crate::watch::Watch;
 
-/// No manifest is larger (upstream `maxConfigLength`), in bytes.
-const LONGEST: u64 = 10 << 20;
+/// Largest size of a manifest in bytes (upstream `maxConfigLength`).
+const MAX_MANIFEST_BYTES: u64 = 10 << 20;
 
-/// Tells one state of a file from another.
+/// Identifies one version of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
     inode: u64,
     length: u64,
-    /// When contents and inode changed last, in nanoseconds.
+    /// Times of the last change of content and of inode, in nanoseconds.
     changed: [i128; 2],
 }
 
@@ -34,43 +34,43 @@ impl Stamp {
     }
 }
 
-/// See the module text.
+/// A directory of manifests, with the files last read and a watch for changes.
 pub(super) struct Directory {
     path: PathBuf,
-    /// Device and inode of what is watched: another may have taken its name.
+    /// Device and inode of the watched directory, since another may have taken its name.
     watch: Option<((u64, u64), Watch)>,
     known: BTreeMap<PathBuf, (Stamp, Bytes)>,
-    /// What was complained of already.
-    complaints: BTreeMap<PathBuf, String>,
+    /// Errors already logged, by path.
+    logged: BTreeMap<PathBuf, String>,
 }
 
 impl Directory {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, watch: None, known: BTreeMap::new(), complaints: BTreeMap::new() }
+        Self { path, watch: None, known: BTreeMap::new(), logged: BTreeMap::new() }
     }
 
-    /// What lies in it; `None` when that cannot be told now.
+    /// Returns the files in the directory; `None` when it cannot be read now.
     pub(super) async fn look(&mut self) -> Option<BTreeMap<PathBuf, Bytes>> {
-        // Watched first: what changes while it is read is noticed.
+        // The watch starts before reading, so that changes during the reading are noticed.
         self.rewatch().await;
         let paths = match self.paths().await {
             Ok(paths) => paths,
             Err(error) => {
-                self.complain(&self.path.clone(), &error);
+                self.log_once(&self.path.clone(), &error);
                 return (error.kind() == ErrorKind::NotFound).then(BTreeMap::new);
             }
         };
-        self.complaints.retain(|path, _| paths.contains(path));
+        self.logged.retain(|path, _| paths.contains(path));
         let mut known = std::mem::take(&mut self.known);
         for path in paths {
             match read(&path, known.remove(&path)).await {
                 Ok(file) => {
-                    self.complaints.remove(&path);
+                    self.logged.remove(&path);
                     self.known.insert(path, file);
                 }
-                // It went while it was looked at.
+                // The file was removed during the reading.
                 Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => {}
-                Err(error) => self.complain(&path, &error),
+                Err(error) => self.log_once(&path, &error),
             }
         }
         Some(self.known.iter().map(|(path, (_, bytes))| (path.clone(), bytes.clone())).collect())
@@ -90,16 +90,16 @@ impl Directory {
         Ok(paths)
     }
 
-    /// Waits until something may have changed. Cancel safe.
+    /// Waits until files may have changed. Cancel safe.
     pub(super) async fn changed(&mut self) {
-        let Some((_, watch)) = &mut self.watch else { return clock::sleep(RETRY).await };
-        if let Ok(Err(error)) = clock::timeout(LOOK, watch.changed()).await {
+        let Some((_, watch)) = &mut self.watch else { return clock::sleep(DIRECTORY_RETRY_PERIOD).await };
+        if let Ok(Err(error)) = clock::timeout(FILE_CHECK_PERIOD, watch.changed()).await {
             tracing::warn!(path = %self.path.display(), %error, "manifests not watched");
             self.watch = None;
         }
     }
 
-    /// Sees to it that the directory of this name is watched; of a single file the one that holds it.
+    /// Watches the directory that has the path now; for a single file, the directory that contains the file.
     async fn rewatch(&mut self) {
         let Ok(own) = tokio::fs::metadata(&self.path).await else {
             self.watch = None;
@@ -122,28 +122,28 @@ impl Directory {
             | WatchFlags::DELETE_SELF;
         self.watch = Watch::new(dir, what)
             .inspect_err(|error| {
-                // Looked at all the same, only less often.
+                // Files are still read, only periodically.
                 tracing::warn!(path = %dir.display(), %error, "manifests not watched");
             })
             .ok()
             .map(|watch| (which, watch));
     }
 
-    /// Says so, once.
-    fn complain(&mut self, path: &Path, error: &Error) {
+    /// Logs an error once.
+    fn log_once(&mut self, path: &Path, error: &Error) {
         let why = error.to_string();
-        if self.complaints.get(path) != Some(&why) {
+        if self.logged.get(path) != Some(&why) {
             tracing::error!(path = %path.display(), why, "could not process manifest file");
-            self.complaints.insert(path.to_owned(), why);
+            self.logged.insert(path.to_owned(), why);
         }
     }
 }
 
-/// What a file holds, unless that is known.
+/// Returns a file's content, from `known` if the file has not changed.
 async fn read(path: &Path, known: Option<(Stamp, Bytes)>) -> std::io::Result<(Stamp, Bytes)> {
     let found = tokio::fs::metadata(path).await?;
     if !found.is_file() {
-        // Opening a pipe would wait for its writer.
+        // Opening a named pipe would block until it has a writer.
         return Err(Error::other("not a regular file"));
     }
     let stamp = Stamp::of(&found);
@@ -151,9 +151,9 @@ async fn read(path: &Path, known: Option<(Stamp, Bytes)>) -> std::io::Result<(St
         return Ok(known);
     }
     let mut bytes = Vec::new();
-    tokio::fs::File::open(path).await?.take(LONGEST + 1).read_to_end(&mut bytes).await?;
-    if u64::try_from(bytes.len()).is_ok_and(|length| length > LONGEST) {
-        return Err(Error::other(format!("larger than {LONGEST} bytes")));
+    tokio::fs::File::open(path).await?.take(MAX_MANIFEST_BYTES + 1).read_to_end(&mut bytes).await?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_MANIFEST_BYTES) {
+        return Err(Error::other(format!("larger than {MAX_MANIFEST_BYTES} bytes")));
     }
     Ok((stamp, bytes.into()))
 }

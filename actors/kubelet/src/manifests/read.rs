@@ -1,4 +1,4 @@
-//! From the bytes of a manifest to the pod that a node runs (upstream `tryDecodeSinglePod`, `applyDefaults`).
+//! Parses a manifest into the pod that a node runs (upstream `tryDecodeSinglePod`, `applyDefaults`).
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,16 +12,16 @@ use sha2::{Digest, Sha256};
 
 use super::{HASH, MIRROR, SEEN, SOURCE, references};
 
-/// A manifest that can be run.
+/// A valid manifest.
 #[derive(Debug)]
 pub(crate) struct Manifest {
-    /// Its uid is the hash of the manifest.
+    /// The pod, whose uid is the hash of the manifest.
     pub(crate) pod: Obj,
-    /// Fields that mean nothing, and those given twice.
+    /// Warnings about unknown and duplicate fields.
     pub(crate) findings: Vec<Finding>,
 }
 
-/// What only an API server may say.
+/// Fields that only an API server may set.
 const SYSTEM_FIELDS: [&str; 8] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -33,10 +33,10 @@ const SYSTEM_FIELDS: [&str; 8] = [
     "selfLink",
 ];
 
-/// Reads the manifest at `path` as the kubelet of `node`, at `now`.
+/// Parses the manifest at `path` for the kubelet of `node`, at `now`.
 ///
 /// # Errors
-/// What is wrong, in upstream's words.
+/// When the manifest is invalid; upstream's text.
 pub(crate) fn read(bytes: &[u8], path: &Path, node: &str, now: MicroTime) -> Result<Manifest, String> {
     let pods = resource("", "v1", "pods").ok_or("the schema has no pods")?;
     let json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
@@ -59,7 +59,7 @@ pub(crate) fn read(bytes: &[u8], path: &Path, node: &str, now: MicroTime) -> Res
     }
 }
 
-/// Makes it the pod of this node and of this file.
+/// Sets uid, name, node and annotations that identify the pod's node and file.
 fn identify(pod: &mut Obj, path: &Path, node: &str, now: MicroTime) {
     pod.remove_name("status");
     if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_struct_mut) {
@@ -86,7 +86,7 @@ fn identify(pod: &mut Obj, path: &Path, node: &str, now: MicroTime) {
     view.status_mut().set_phase("Pending");
 }
 
-/// 128 bits in hexadecimal, as upstream's; of the same manifest they are the same after a restart.
+/// Returns 128 bits in hexadecimal, as upstream does. The same manifest gives the same hash after a restart.
 fn hash(pod: &Obj, path: &Path, node: &str) -> String {
     let mut hasher = Sha256::new();
     hasher.update(oarlock_client::encode(pod));
@@ -98,7 +98,7 @@ fn hash(pod: &Obj, path: &Path, node: &str) -> String {
     })
 }
 
-/// Static pods stay whatever becomes of their node: the toleration that is missing for it.
+/// Returns the toleration that keeps static pods on a failing node, unless the pod has it.
 fn lasting(pod: &Obj) -> Option<Value> {
     let mut toleration = Struct::zero(type_named("core/v1.Toleration")?);
     TolerationMut::new(&mut toleration).set_operator("Exists").set_effect("NoExecute");

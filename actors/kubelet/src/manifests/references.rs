@@ -1,8 +1,8 @@
-//! What of the API a static pod must not refer to: it runs without one (upstream `podutil.HasAPIObjectReference`).
+//! Finds references to API objects, which a static pod must not have because it runs without an API server (upstream `podutil.HasAPIObjectReference`).
 
 use oarlock_schema::{Obj, Struct, Value};
 
-/// Types of nodes that refer to something, and to what; the first that occurs is told.
+/// Schema types that refer to API objects, with the kind of object; the first match is reported.
 const REFERENCES: &[(&[&str], &str)] = &[
     (
         &[
@@ -34,7 +34,7 @@ const REFERENCES: &[(&[&str], &str)] = &[
     (&["core/v1.PodCertificateProjection"], "podcertificates"),
 ];
 
-/// What a pod refers to in the API, if anything.
+/// Returns the kind of the first API object that a pod refers to, if any.
 pub(super) fn find(pod: &Obj) -> Option<&'static str> {
     let account = pod.at(&["spec", "serviceAccountName"]).and_then(Value::as_str).unwrap_or("");
     if !account.is_empty() {

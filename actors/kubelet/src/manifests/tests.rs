@@ -109,7 +109,7 @@ fn damaged_manifests_are_refused_or_read() {
     }
 }
 
-/// What a directory holds, with file names alone.
+/// Returns file names and contents of a directory.
 async fn look(directory: &mut Directory) -> Vec<(String, String)> {
     let found = directory.look().await.unwrap();
     let text = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -138,7 +138,7 @@ async fn a_directory_tells_what_lies_in_it_and_when_that_changes() {
     std::fs::write(at("a.json"), "a").unwrap();
     change(&mut directory).await;
     assert_eq!(look(&mut directory).await, [file("a.json", "a"), file("b.yaml", "b")]);
-    // As editors do it.
+    // The sequence of operations by which editors replace a file.
     std::fs::write(at(".b.swp"), "c").unwrap();
     std::fs::rename(at(".b.swp"), at("b.yaml")).unwrap();
     change(&mut directory).await;

@@ -1,4 +1,4 @@
-//! What a kubelet says of its node: the Node object, its status, its Lease.
+//! Writes the Node object, its status and its Lease.
 
 use std::collections::BTreeMap;
 
@@ -10,37 +10,37 @@ use oarlock_schema::views::core_v1::Node;
 use oarlock_schema::{Resource, Str, resource, type_of_kind};
 use serde_json::{Value, json};
 
-use crate::affinity::Place;
+use crate::affinity::NodeView;
 use crate::config::{self, NodeConfig};
 use crate::cri::Image;
 
-/// Where Leases of nodes are.
+/// Namespace of the nodes' Leases.
 const LEASES: &str = "kube-node-lease";
-/// Seconds after which a silent node counts as lost (upstream `nodeLeaseDurationSeconds`).
+/// Lease duration in seconds, after which a node without renewal counts as lost (upstream `nodeLeaseDurationSeconds`).
 pub(crate) const LEASE_SECONDS: i64 = 40;
-/// Images that a node's status lists at most (upstream `nodeStatusMaxImages`).
-const IMAGES: usize = 50;
-/// What a status that did not change is written after (upstream `nodeStatusReportFrequency`), in seconds.
-pub(crate) const REPORT: i64 = 300;
+/// Largest number of images in a node's status (upstream `nodeStatusMaxImages`).
+const MAX_IMAGES: usize = 50;
+/// Period in seconds of writing an unchanged status (upstream `nodeStatusReportFrequency`).
+pub(crate) const STATUS_REPORT_SECONDS: i64 = 300;
 
-/// What the API said of the node last.
+/// The Node as last read from or written to the API.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    pub(super) place: Place,
-    /// The resourceVersion at which the Node was read.
+    pub(super) view: NodeView,
+    /// Revision at which the Node was read.
     pub(super) revision: Revision,
     pub(super) uid: String,
     pub(super) pod_cidr: Option<IpNet>,
-    /// `True`, `False` or `Unknown` as it says of the node's readiness, and when this kubelet last said so (Unix seconds).
+    /// Status of condition Ready (`True`, `False` or `Unknown`), and the Unix second of its last write by this kubelet.
     ready: (Str, i64),
-    /// The last write of the status changed condition Ready.
-    turned: bool,
-    /// Why it says that it is not.
+    /// Whether the last status write changed condition Ready.
+    ready_changed: bool,
+    /// Message of condition Ready when it is not `True`.
     complaint: String,
     images: usize,
 }
 
-/// The resources a kubelet writes.
+/// API resources that a kubelet writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resources {
     pub(super) nodes: &'static Resource,
@@ -61,15 +61,15 @@ impl Resources {
 }
 
 impl Known {
-    /// The same, told apart from what was said of the readiness before, if anything was.
+    /// Records whether condition Ready differs from its previous status, if there was one.
     fn after(mut self, before: Option<&str>) -> Self {
-        self.turned = before.is_some_and(|before| !before.is_empty() && self.ready.0 != before);
+        self.ready_changed = before.is_some_and(|before| !before.is_empty() && self.ready.0 != before);
         self
     }
 
-    /// The reason of the Event to send when condition Ready has changed.
-    pub(super) fn news(&self) -> Option<&'static str> {
-        self.turned.then_some(if self.ready.0 == "True" { "NodeReady" } else { "NodeNotReady" })
+    /// Returns the reason of the Event to send after a change of condition Ready.
+    pub(super) fn ready_event(&self) -> Option<&'static str> {
+        self.ready_changed.then_some(if self.ready.0 == "True" { "NodeReady" } else { "NodeNotReady" })
     }
 }
 
@@ -79,18 +79,18 @@ fn read(object: &Object) -> Result<Known, Status> {
     let ready = node.status().conditions().iter().find(|condition| condition.type_() == "Ready");
     let beat = ready.and_then(|ready| Time::parse(ready.last_heartbeat_time()).ok()).map_or(0, Time::unix);
     Ok(Known {
-        place: Place::read(node),
+        view: NodeView::read(node),
         revision: object.revision,
         uid: node.metadata().uid().to_owned(),
         pod_cidr: node.spec().pod_cidr().parse().ok(),
         ready: (ready.map_or("", |ready| ready.status()).into(), beat),
-        turned: false,
+        ready_changed: false,
         complaint: ready.filter(|ready| ready.status() != "True").map_or("", |ready| ready.message()).to_owned(),
         images: node.status().images().len(),
     })
 }
 
-/// Why the node cannot take pods, in upstream's words; empty when it can.
+/// Returns why the node cannot run pods, in upstream's words; an empty text for a ready node.
 async fn complaint(config: &NodeConfig) -> String {
     match config.runtime.status().await {
         Err(_) => "container runtime is down".to_owned(),
@@ -105,7 +105,7 @@ async fn complaint(config: &NodeConfig) -> String {
     }
 }
 
-/// Conditions with upstream's reasons; their transition times are kept where the status did not change.
+/// Returns the conditions with upstream's reasons. Transition times are kept where a condition's status has not changed.
 fn conditions(was_ready: Option<&str>, complaint: &str) -> Value {
     let now = Time::from_unix(clock::wall().as_second()).to_string();
     let one = |kind: &str, status: &str, reason: &str, message: &str, flipped: bool| {
@@ -116,7 +116,7 @@ fn conditions(was_ready: Option<&str>, complaint: &str) -> Value {
         }
         value
     };
-    // The node lifecycle controller calls all of a lost node's conditions Unknown.
+    // The node lifecycle controller sets all conditions of a lost node to Unknown.
     let lost = !matches!(was_ready, Some("True" | "False"));
     let flipped = was_ready != Some(if complaint.is_empty() { "True" } else { "False" });
     let ready = match complaint {
@@ -139,10 +139,10 @@ fn images(images: &[Image]) -> Value {
         names.extend(image.names.iter().map(oarlock_schema::Str::as_str));
         json!({"names": names, "sizeBytes": image.size})
     };
-    images.into_iter().take(IMAGES).map(one).collect()
+    images.into_iter().take(MAX_IMAGES).map(one).collect()
 }
 
-/// Where the node is reached.
+/// Returns the addresses of the node.
 fn addresses(config: &NodeConfig) -> Vec<Value> {
     let mut addresses = vec![
         json!({"type": "InternalIP", "address": config.internal_ip}),
@@ -152,7 +152,7 @@ fn addresses(config: &NodeConfig) -> Vec<Value> {
     addresses
 }
 
-/// Everything the status says.
+/// Returns the node's complete status.
 fn full_status(config: &NodeConfig, was_ready: Option<&str>, complaint: &str, present: &[Image]) -> Value {
     let version = config.runtime.version();
     let kubelet = format!("{}+oarlock.{}", oarlock_schema::resources::KUBERNETES, env!("CARGO_PKG_VERSION"));
@@ -193,7 +193,7 @@ async fn patch(
     client.patch(nodes, subresource, ("", name), body, WriteOptions::default()).await
 }
 
-/// Makes the Node say what this kubelet is, creating it if need be (upstream `registerWithAPIServer`).
+/// Registers the node: creates the Node, or updates an existing one to this kubelet's facts (upstream `registerWithAPIServer`).
 pub(super) async fn register(client: &Client, resources: Resources, config: &NodeConfig) -> Result<Known, Status> {
     let nodes = resources.nodes;
     let present = config.runtime.list_images().await.unwrap_or_default();
@@ -228,7 +228,7 @@ pub(super) async fn register(client: &Client, resources: Resources, config: &Nod
     Ok(read(&patch(client, nodes, "status", &config.name, &status).await?)?.after(was.as_deref()))
 }
 
-/// Looks at the Node, and writes its status when it is not what it should be, or is old. `None`: there is no such Node any more.
+/// Reads the Node, and writes its status when it differs or is old. Returns `None` when the Node does not exist.
 pub(super) async fn check(client: &Client, resources: Resources, config: &NodeConfig) -> Result<Option<Known>, Status> {
     let options = GetOptions { resource_version: Some(Revision::ZERO) };
     let object = match client.call(resources.nodes, "", "", &config.name, Call::Get(options)).await {
@@ -241,10 +241,10 @@ pub(super) async fn check(client: &Client, resources: Resources, config: &NodeCo
     let present = config.runtime.list_images().await.unwrap_or_default();
     let complaint = complaint(config).await;
     let (ready, beat) = &known.ready;
-    let old = clock::wall().as_second() - beat >= REPORT;
+    let old = clock::wall().as_second() - beat >= STATUS_REPORT_SECONDS;
     let wanted = if complaint.is_empty() { "True" } else { "False" };
     let same = ready == wanted && known.complaint == complaint;
-    if same && !old && known.images == present.len().min(IMAGES) {
+    if same && !old && known.images == present.len().min(MAX_IMAGES) {
         return Ok(Some(known));
     }
     let body =
@@ -253,7 +253,7 @@ pub(super) async fn check(client: &Client, resources: Resources, config: &NodeCo
     Ok(Some(now.after(Some(ready.as_str()))))
 }
 
-/// Renews the node's Lease, creating it if need be.
+/// Renews the node's Lease, creating the Lease if necessary.
 pub(super) async fn renew(client: &Client, resources: Resources, name: &str, uid: &str) -> Result<(), Status> {
     let now = MicroTime::from_unix_micros(clock::wall().as_microsecond()).to_string();
     let spec = json!({"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now});

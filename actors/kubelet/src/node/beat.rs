@@ -1,4 +1,4 @@
-//! The node's own life signs: registration, Lease, status.
+//! Periodic work of a node: registration, Lease, status, volumes, logs, image removal.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use oarlock_seeded_bug::seeded_bug;
 
 use super::api::{self, Known};
 use super::{Done, Entry, Node, Now, Uid, spread, uid_of};
-use crate::affinity::Place;
+use crate::affinity::NodeView;
 use crate::image_gc::ImageGc;
 use crate::log_rotation;
 use crate::pod::{Stage, specs};
 
-/// Upstream `nodeLeaseRenewIntervalFraction` of 40 s.
-const RENEW: Duration = Duration::from_secs(10);
-/// Upstream `nodeStatusUpdateFrequency`.
-pub(crate) const CHECK: Duration = Duration::from_secs(10);
-/// Between two looks at the disk (upstream `ImageGCPeriod`).
-const COLLECT: Duration = Duration::from_secs(300);
-/// Between two looks at the sizes of logs (upstream `containerLogMonitorInterval`).
-pub(crate) const ROTATE: Duration = Duration::from_secs(10);
-/// After a failure.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Period of renewing the Lease (upstream `nodeLeaseRenewIntervalFraction` of 40 s).
+const LEASE_RENEW_PERIOD: Duration = Duration::from_secs(10);
+/// Period of checking the Node's status (upstream `nodeStatusUpdateFrequency`).
+pub(crate) const NODE_CHECK_PERIOD: Duration = Duration::from_secs(10);
+/// Period of checking disk usage for image removal (upstream `ImageGCPeriod`).
+const IMAGE_GC_PERIOD: Duration = Duration::from_secs(300);
+/// Period of checking log sizes (upstream `containerLogMonitorInterval`).
+pub(crate) const LOG_CHECK_PERIOD: Duration = Duration::from_secs(10);
+/// Pause after a failed call.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl Node {
     pub(super) fn register(&mut self) {
@@ -39,28 +39,28 @@ impl Node {
                 tracing::debug!(node = %self.parts.config.name, "registered");
                 self.known(known, now);
                 self.renew_at = Some(now.at);
-                self.check_at = Some(now.at + spread(CHECK));
+                self.check_at = Some(now.at + spread(NODE_CHECK_PERIOD));
             }
             Err(status) => {
                 tracing::warn!(node = %self.parts.config.name, %status, "not registered");
                 let parts = self.parts.clone();
                 let resources = self.resources;
                 self.work.push(Box::pin(async move {
-                    clock::sleep(spread(AGAIN)).await;
+                    clock::sleep(spread(RETRY_PAUSE)).await;
                     Done::Registered(api::register(&parts.client, resources, &parts.config).await)
                 }));
             }
         }
     }
 
-    /// The Node has changed, as its watch shows it.
-    pub(super) fn moved(&mut self, node: &Item<Place>, now: Now) {
+    /// Handles a change of the Node from its watch.
+    pub(super) fn moved(&mut self, node: &Item<NodeView>, now: Now) {
         let Some(known) = &mut self.known else { return };
         let old = node.meta.uid.as_str() != known.uid || node.meta.revision <= known.revision;
         if old || seeded_bug!("node_as_old_as_its_beat") {
             return;
         }
-        known.place.clone_from(&node.value);
+        known.view.clone_from(&node.value);
         known.revision = node.meta.revision;
         let waiting: Vec<_> = self.pods.iter().filter(|(_, entry)| !entry.admitted).map(|(uid, _)| *uid).collect();
         for uid in waiting {
@@ -69,12 +69,12 @@ impl Node {
     }
 
     fn known(&mut self, mut known: Known, now: Now) {
-        if let Some(reason) = known.news() {
-            self.parts.teller.turned(&self.parts.config.name, reason);
+        if let Some(reason) = known.ready_event() {
+            self.parts.event_sender.ready_changed(&self.parts.config.name, reason);
         }
-        // A Node that was read may be older than what the watch has shown in the meantime.
+        // The Node that was read may be older than the last one from the watch.
         if let Some(newer) = self.known.as_ref().filter(|old| old.uid == known.uid && old.revision > known.revision) {
-            known.place.clone_from(&newer.place);
+            known.view.clone_from(&newer.view);
             known.revision = newer.revision;
         }
         let cidr =
@@ -89,7 +89,7 @@ impl Node {
             }));
         }
         let first = self.known.replace(known).is_none();
-        // Mirrors name the Node that owns them.
+        // Mirror pods have the Node as owner, so static pods wait for it.
         let waits = |entry: &Entry| !entry.admitted || first && entry.is_static;
         let waiting: Vec<_> = self.pods.iter().filter(|(_, entry)| waits(entry)).map(|(uid, _)| *uid).collect();
         for uid in waiting {
@@ -98,7 +98,7 @@ impl Node {
         self.retire();
     }
 
-    /// Renews and looks when it is time.
+    /// Starts all periodic work that is due.
     pub(super) fn beat(&mut self, now: Now) {
         if self.renew_at.is_some_and(|at| at <= now.at) {
             self.renew_at = None;
@@ -129,9 +129,9 @@ impl Node {
         }
     }
 
-    /// Brings the volumes of all pods that run up to date, one pod after another.
+    /// Updates the volumes of all running pods, one pod after another.
     fn refresh(&mut self) {
-        let Some(ground) = self.tools.ground.clone() else { return };
+        let Some(host_resources) = self.tools.host_resources.clone() else { return };
         let running =
             self.pods.values().filter(|entry| entry.pod.stage == Stage::Active && entry.pod.sandbox.is_some());
         let pods: Vec<_> = running.map(|entry| (entry.pod.item.clone(), entry.pod.ips())).collect();
@@ -139,7 +139,7 @@ impl Node {
             let mut evicted = Vec::new();
             for (item, ips) in pods {
                 if let Some(whole) = &item.value.whole
-                    && let Some(why) = ground.keep_up(whole, &ips).await
+                    && let Some(why) = host_resources.keep_up(whole, &ips).await
                 {
                     evicted.push((uid_of(&item), why));
                 }
@@ -153,20 +153,20 @@ impl Node {
         for (uid, why) in evicted {
             let Some(entry) = self.pods.get_mut(&uid) else { continue };
             let tell = entry.pod.evict(why);
-            self.parts.teller.tell(&entry.pod.item, tell);
+            self.parts.event_sender.tell(&entry.pod.item, tell);
             self.touch(uid, now);
         }
     }
 
-    /// Rotates the logs that are too large.
+    /// Rotates logs that are too large.
     fn rotate(&mut self) {
-        let Some(ground) = self.tools.ground.clone() else { return };
+        let Some(host_resources) = self.tools.host_resources.clone() else { return };
         let mut logs = Vec::new();
         for pod in self.pods.values().map(|entry| &entry.pod) {
             let Some(whole) = &pod.item.value.whole else { continue };
             let running = specs(pod.template()).zip(&pod.containers).filter(|(_, container)| container.running());
             logs.extend(running.map(|(spec, container)| {
-                (container.id.clone(), ground.log_file(whole, &spec.name, container.restarts))
+                (container.id.clone(), host_resources.log_file(whole, &spec.name, container.restarts))
             }));
         }
         let runtime = self.tools.runtime.clone();
@@ -181,7 +181,7 @@ impl Node {
     }
 
     pub(super) fn rotated(&mut self, now: Now) {
-        self.rotate_at = Some(now.at + ROTATE);
+        self.rotate_at = Some(now.at + LOG_CHECK_PERIOD);
     }
 
     /// Removes unused images if the disk is full.
@@ -198,10 +198,10 @@ impl Node {
 
     pub(super) fn collected(&mut self, gc: ImageGc, now: Now) {
         self.image_gc = gc;
-        self.collect_at = Some(now.at + COLLECT);
+        self.collect_at = Some(now.at + IMAGE_GC_PERIOD);
     }
 
-    /// Looks at the Node soon.
+    /// Schedules a check of the Node for the next turn.
     pub(super) fn check_now(&mut self, now: Now) {
         if let Some(at) = &mut self.check_at {
             *at = (*at).min(now.at);
@@ -211,9 +211,9 @@ impl Node {
     pub(super) fn renewed(&mut self, result: Result<(), Status>, now: Now) {
         let next = if let Err(status) = result {
             tracing::warn!(node = %self.parts.config.name, %status, "lease not renewed");
-            AGAIN
+            RETRY_PAUSE
         } else {
-            RENEW
+            LEASE_RENEW_PERIOD
         };
         self.renew_at = Some(now.at + spread(next));
     }
@@ -221,17 +221,17 @@ impl Node {
     pub(super) fn checked(&mut self, result: Result<Option<Known>, Status>, now: Now) {
         match result {
             Ok(Some(known)) => {
-                self.check_at = Some(now.at + spread(CHECK));
+                self.check_at = Some(now.at + spread(NODE_CHECK_PERIOD));
                 self.known(known, now);
             }
-            // Somebody deleted it.
+            // Another client has deleted the Node.
             Ok(None) => {
                 self.renew_at = None;
                 self.register();
             }
             Err(status) => {
                 tracing::warn!(node = %self.parts.config.name, %status, "node not checked");
-                self.check_at = Some(now.at + spread(AGAIN));
+                self.check_at = Some(now.at + spread(RETRY_PAUSE));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The pods of a node: how they come, what happens to them, how they go.
+//! The pods of a node: their arrival, their steps and their removal.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use oarlock_schema::Str;
 use super::steps::{self, Outcome};
 use super::{Done, Entry, Node, Now, Uid, uid_of};
 use crate::admit::admit;
-use crate::affinity::Place;
+use crate::affinity::NodeView;
 use crate::cri::RuntimeEvent;
 use crate::manifests::MIRROR;
 use crate::pod::model::PodEvent;
 use crate::pod::{Pod, Stage};
-use crate::seen::Seen;
+use crate::recorded_status::RecordedStatus;
 use crate::template::PodView;
 
 impl Node {
-    /// Everything may have changed.
+    /// Compares all pods with the cache, after changes may have been missed.
     pub(super) fn resync(&mut self, now: Now) {
         if !self.cache.is_synced() {
             return;
@@ -37,13 +37,13 @@ impl Node {
         self.sources_ready(now);
     }
 
-    /// A state of a pod from the API.
+    /// Handles a pod's new state from the API.
     pub(super) fn seen(&mut self, item: Arc<Item<PodView>>, now: Now) {
         if let Some(hash) = item.value.template.annotation(MIRROR).map(Str::from) {
             return self.mirror_seen(&item, hash, now);
         }
         let uid = uid_of(&item);
-        // Taken in any case: nobody needs it twice, and a thousand pods of it are megabytes.
+        // The recorded status is taken in any case: it is needed once, and a thousand of them are megabytes.
         let state = item.value.seen.lock().take();
         if let Some(entry) = self.pods.get_mut(&uid) {
             let newer = item.meta.revision.get() > entry.revision;
@@ -61,21 +61,21 @@ impl Node {
         self.touch(uid, now);
     }
 
-    /// Takes up a pod, with what the API remembers of it.
+    /// Adds a pod, with its status recorded in the API.
     pub(super) fn insert(
         &mut self,
         uid: Uid,
         item: Arc<Item<PodView>>,
-        state: Option<&Seen>,
+        state: Option<&RecordedStatus>,
         is_static: bool,
         now: Now,
     ) {
         let outlives = self.tools.runtime.outlives_kubelet();
-        if let (Some(ground), Some(whole)) = (&self.tools.ground, &item.value.whole) {
-            ground.registered(whole);
+        if let (Some(host_resources), Some(whole)) = (&self.tools.host_resources, &item.value.whole) {
+            host_resources.registered(whole);
         }
         let mut pod = Pod::new(item, state, outlives, now);
-        // What is over was written by whoever ended it; what runs was admitted before.
+        // The status of a finished pod is written already; a running pod was admitted before the restart.
         let written = if pod.stage == Stage::Stopped { pod.status(self.host(), now).1 } else { 0 };
         let entry = Entry {
             is_static,
@@ -95,7 +95,7 @@ impl Node {
         self.pods.insert(uid, Box::new(entry));
     }
 
-    /// The API no longer has a pod.
+    /// Handles the removal of a pod from the API.
     pub(super) fn lost(&mut self, item: &Item<PodView>, now: Now) {
         if item.value.template.annotation(MIRROR).is_some() {
             self.mirror_lost(item, now);
@@ -104,7 +104,7 @@ impl Node {
         }
     }
 
-    /// Nobody wants a pod any more.
+    /// Begins the end of a pod that neither the API nor a manifest wants.
     pub(super) fn end(&mut self, uid: Uid, now: Now) {
         if let Some(entry) = self.pods.get_mut(&uid) {
             entry.pod.gone = true;
@@ -112,16 +112,16 @@ impl Node {
         }
     }
 
-    /// Looks at a pod and begins what it needs.
+    /// Asks a pod for its next step and begins it.
     pub(super) fn touch(&mut self, uid: Uid, now: Now) {
         if !self.admitted(uid, now) {
             return;
         }
         let Some(entry) = self.pods.get_mut(&uid) else { return };
-        let mut told = Vec::new();
-        let next = entry.pod.advance(now, &mut told);
-        for tell in told {
-            self.parts.teller.tell(&entry.pod.item, tell);
+        let mut events = Vec::new();
+        let next = entry.pod.advance(now, &mut events);
+        for tell in events {
+            self.parts.event_sender.tell(&entry.pod.item, tell);
         }
         if next.interrupt
             && let Some(abort) = entry.abort.take()
@@ -153,7 +153,7 @@ impl Node {
         self.probe(uid);
     }
 
-    /// Keeps the node's sums.
+    /// Updates the node's sums of used resources for a pod.
     fn count(&mut self, uid: Uid) {
         let Some(entry) = self.pods.get_mut(&uid) else { return };
         let counts = entry.admitted && entry.pod.uses_node();
@@ -165,31 +165,31 @@ impl Node {
         entry.counted = counts;
     }
 
-    /// Admits a pod that is new here; false while that has to wait for the Node.
+    /// Admits a new pod; false while the decision must wait for the Node.
     fn admitted(&mut self, uid: Uid, now: Now) -> bool {
         let Some(entry) = self.pods.get_mut(&uid) else { return false };
         if entry.admitted || entry.pod.gone || entry.pod.item.meta.deleting() {
             entry.admitted = true;
             return true;
         }
-        // Static pods do not wait for an API.
+        // Static pods are admitted without the Node from the API.
         let own = entry.is_static.then(|| {
             let config = &self.parts.config;
-            Place::own(config.name.clone(), config.node_labels())
+            NodeView::own(config.name.clone(), config.node_labels())
         });
-        let Some(place) = self.known.as_ref().map(|known| &known.place).or(own.as_ref()) else { return false };
-        match admit(entry.pod.template(), place, &self.has, &self.used, entry.is_static) {
+        let Some(view) = self.known.as_ref().map(|known| &known.view).or(own.as_ref()) else { return false };
+        match admit(entry.pod.template(), view, &self.has, &self.used, entry.is_static) {
             Ok(()) => {}
-            // Labels and taints may have changed since the Node was last read, and the watch of the Node may lag behind the watch of pods. So the Node is
-            // read once more before a pod is rejected for them.
-            Err(why) if why.of_place() && entry.failures == 0 && self.known.is_some() => {
+            // Labels and taints may have changed since the Node was last read, and the watch of the Node may lag behind the watch of pods. So the Node is read
+            // once more before a pod is rejected for them.
+            Err(why) if why.of_node() && entry.failures == 0 && self.known.is_some() => {
                 entry.failures = 1;
                 self.check_now(now);
                 return false;
             }
             Err(why) => {
                 let tell = entry.pod.reject(&why);
-                self.parts.teller.tell(&entry.pod.item, tell);
+                self.parts.event_sender.tell(&entry.pod.item, tell);
             }
         }
         entry.failures = 0;
@@ -197,7 +197,7 @@ impl Node {
         true
     }
 
-    /// A step ended.
+    /// Handles the outcome of a step.
     pub(super) fn stepped(&mut self, uid: Uid, seq: u32, outcome: Outcome, now: Now) {
         let Some(entry) = self.pods.get_mut(&uid) else { return };
         if entry.seq != seq {
@@ -205,12 +205,12 @@ impl Node {
         }
         entry.abort = None;
         let pod = &mut entry.pod;
-        let mut told: Vec<PodEvent> = Vec::new();
+        let mut events: Vec<PodEvent> = Vec::new();
         match outcome {
-            Outcome::Recalled(result) => told.extend(pod.recalled(result, &self.host_ip, now)),
-            Outcome::Sandbox(result, before) => told.extend(pod.sandboxed(result, &before, &self.host_ip, now)),
-            Outcome::Started(report) => told.extend(pod.began(report, now)),
-            Outcome::Killed(index, result) => told.extend(pod.killed(index, result, now)),
+            Outcome::Recalled(result) => events.extend(pod.recalled(result, &self.host_ip, now)),
+            Outcome::Sandbox(result, before) => events.extend(pod.sandboxed(result, &before, &self.host_ip, now)),
+            Outcome::Started(report) => events.extend(pod.began(report, now)),
+            Outcome::Killed(index, result) => events.extend(pod.killed(index, result, now)),
             Outcome::Stopped(result) => pod.stopped(result, now),
             Outcome::Cleaned(result) => {
                 if pod.cleaned(&result, now) {
@@ -222,13 +222,13 @@ impl Node {
                 }
             }
         }
-        for tell in told {
-            self.parts.teller.tell(&entry.pod.item, tell);
+        for tell in events {
+            self.parts.event_sender.tell(&entry.pod.item, tell);
         }
         self.touch(uid, now);
     }
 
-    /// The runtime tells of a container.
+    /// Handles a runtime event about a container or sandbox.
     pub(super) fn event(&mut self, event: &RuntimeEvent) {
         let now = Self::now();
         let concerns = |pod: &Pod| match event {
@@ -237,15 +237,15 @@ impl Node {
         };
         let Some((uid, entry)) = self.pods.iter_mut().find(|(_, entry)| concerns(&entry.pod)) else { return };
         let uid = *uid;
-        let told = match event {
+        let events = match event {
             RuntimeEvent::Container { status, .. } => {
                 let Some(index) = entry.pod.by_id(&status.id) else { return };
                 entry.pod.observe(index, status, now)
             }
             RuntimeEvent::Sandbox { .. } => entry.pod.sandbox_lost().into_iter().collect(),
         };
-        for tell in told {
-            self.parts.teller.tell(&entry.pod.item, tell);
+        for tell in events {
+            self.parts.event_sender.tell(&entry.pod.item, tell);
         }
         self.touch(uid, now);
     }
@@ -261,7 +261,7 @@ impl Node {
         self.dirty.remove(&uid);
         self.probing.forget(uid);
         if entry.is_static {
-            // Another pod of its name may have waited for this.
+            // A static pod of the same name may have waited for this pod's end.
             self.start_statics(now);
             self.retire();
         }

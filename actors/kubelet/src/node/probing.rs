@@ -1,4 +1,4 @@
-//! Probes of running containers: which tasks there have to be, and what comes of their reports.
+//! Probes of running containers: starts and stops the probe tasks, and handles their reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use crate::pod::model::PodEvent;
 use crate::pod::{Pod, State, specs};
 use crate::probes::{self, Gate, Prober, Report, Subject};
 
-/// Reports that may wait; probers wait behind them.
-const REPORTS: usize = 256;
+/// Largest number of queued reports; probe tasks wait for space.
+const MAX_QUEUED_REPORTS: usize = 256;
 
-/// The probers of a node.
+/// The probe tasks of a node.
 pub(super) struct Probing {
     since: Instant,
     sender: mpsc::Sender<Report>,
     pub(super) reports: mpsc::Receiver<Report>,
-    /// The container that is looked at, and its gate: dropped, it ends the tasks.
+    /// Probed container by pod and index, with its gate; dropping the gate ends the tasks.
     watched: BTreeMap<(Uid, usize), (Str, watch::Sender<Gate>)>,
 }
 
 impl Probing {
     pub(super) fn new() -> Self {
-        let (sender, reports) = mpsc::channel(REPORTS);
+        let (sender, reports) = mpsc::channel(MAX_QUEUED_REPORTS);
         Self { since: clock::now(), sender, reports, watched: BTreeMap::new() }
     }
 
-    /// Forgets a pod.
+    /// Stops the probes of a pod.
     pub(super) fn forget(&mut self, uid: Uid) {
         let of: Vec<_> = self.watched.range((uid, 0)..=(uid, usize::MAX)).map(|(key, _)| *key).collect();
         for key in of {
@@ -41,9 +41,9 @@ impl Probing {
 }
 
 impl Node {
-    /// Sees to it that what runs is probed, and nothing else.
+    /// Starts and stops probe tasks so that exactly the running containers of a pod are probed.
     pub(super) fn probe(&mut self, uid: Uid) {
-        let Some(entry) = self.pods.get(&uid).filter(|_| self.tools.ground.is_some()) else { return };
+        let Some(entry) = self.pods.get(&uid).filter(|_| self.tools.host_resources.is_some()) else { return };
         let pod = &entry.pod;
         let stopping = pod.gone || pod.item.meta.deleting();
         for (index, container) in pod.containers.iter().enumerate() {
@@ -73,7 +73,7 @@ impl Node {
         }
     }
 
-    /// A prober has something to say.
+    /// Handles a report of a probe task.
     pub(super) fn report(&mut self, report: &Report, now: Now) {
         let entry = self.pods.iter_mut().find(|(_, entry)| entry.pod.item.meta.uid.0 == report.pod);
         let Some((uid, entry)) = entry else { return };
@@ -98,9 +98,9 @@ fn spawn(
     else {
         return;
     };
-    let (teller, item) = (tools.teller.clone(), pod.item.clone());
+    let (event_sender, item) = (tools.event_sender.clone(), pod.item.clone());
     let tell = move |reason: &'static str, message: String| {
-        teller.tell(&item, PodEvent { container: Some(index), warning: true, reason: reason.into(), message });
+        event_sender.tell(&item, PodEvent { container: Some(index), warning: true, reason: reason.into(), message });
     };
     let tell: Arc<dyn Fn(&'static str, String) + Send + Sync> = Arc::new(tell);
     for probe in probes::of_container(spec) {
@@ -112,7 +112,7 @@ fn spawn(
             reports: probing.sender.clone(),
             age: probing.since.elapsed(),
         };
-        // Refused only when this incarnation is over, and then nobody asks.
+        // Spawning fails only when this incarnation is shutting down, and then no report is needed.
         let _ = ctx.spawn("probe", probes::run(prober, probe));
     }
 }

@@ -1,7 +1,7 @@
-//! Static pods: what manifests want to run here, and their mirrors, by which the API shows them (upstream `pkg/kubelet/pod`).
+//! Static pods of manifests, and their mirror pods, which represent them in the API (upstream `pkg/kubelet/pod`).
 //!
-//! A static pod is run as it is read, whether there is an API or not. Once there is one, it gets a mirror: a pod of its name that says whose
-//! manifest it shows. A mirror that is not of this manifest, or is to be deleted, is replaced; one that nobody wants is deleted.
+//! A static pod runs as soon as its manifest is read, with or without an API server. Once the API can be reached, the kubelet creates a mirror pod of the same
+//! name with the manifest's hash. A mirror with another hash, or one being deleted, is replaced; a mirror without a manifest is deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use super::{Done, Node, Now, Uid, uid_of};
 use crate::manifests::{MIRROR, Manifest, read};
 use crate::template::PodView;
 
-/// A pod that a manifest wants.
+/// A static pod that a manifest asks for.
 #[derive(Debug)]
 struct Wanted {
     uid: Uid,
@@ -29,27 +29,27 @@ struct Wanted {
     object: Obj,
 }
 
-/// What the API shows of a static pod.
+/// State of a static pod's mirror in the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mirror {
     uid: Str,
-    /// Of the manifest that it shows.
+    /// Hash of the manifest that the mirror represents.
     hash: Str,
     deleting: bool,
     generation: i64,
     revision: u64,
 }
 
-/// See the module text.
+/// The static pods of a node and their mirrors.
 #[derive(Debug)]
 pub(super) struct Statics {
-    /// Manifests were looked at, or there are none.
+    /// Whether the manifests have been read, or there are none to read.
     read: bool,
-    /// What each file says; `None` for nonsense.
+    /// Content of each file and its pod; `None` for an invalid manifest.
     files: BTreeMap<PathBuf, (Bytes, Option<Arc<Wanted>>)>,
     wanted: BTreeMap<Key, Arc<Wanted>>,
     mirrors: BTreeMap<Key, Mirror>,
-    /// Mirrors that are being deleted because nobody wants them.
+    /// Mirrors without a manifest, whose deletion is in flight.
     retiring: BTreeSet<Key>,
 }
 
@@ -64,30 +64,30 @@ impl Statics {
         }
     }
 
-    /// Uids of the pods that are wanted, whether they run yet or not.
+    /// Returns the uids of the pods that manifests ask for, running or not.
     pub(super) fn uids(&self) -> impl Iterator<Item = String> {
         self.wanted.values().map(|wanted| wanted.item.meta.uid.0.to_string())
     }
 }
 
-/// What is missing before the status of a static pod can be written.
+/// Action on the mirror that must come before the status of a static pod can be written.
 #[derive(Debug, PartialEq, Eq)]
-enum Errand {
+enum MirrorAction {
     Nothing,
     Create,
-    /// What is there shows something else, or is to go: it makes way.
+    /// Delete a mirror that represents another manifest or is being deleted.
     Delete,
 }
 
-fn errand(hash: &str, mirror: Option<&Mirror>) -> Errand {
+fn mirror_action(hash: &str, mirror: Option<&Mirror>) -> MirrorAction {
     match mirror {
-        None => Errand::Create,
-        Some(mirror) if mirror.hash == hash && !mirror.deleting => Errand::Nothing,
-        Some(_) => Errand::Delete,
+        None => MirrorAction::Create,
+        Some(mirror) if mirror.hash == hash && !mirror.deleting => MirrorAction::Nothing,
+        Some(_) => MirrorAction::Delete,
     }
 }
 
-/// The mirror of a static pod on a node (upstream `CreateMirrorPod`).
+/// Returns the mirror of a static pod on a node (upstream `CreateMirrorPod`).
 fn mirror_of(object: &Obj, hash: &str, node: &str, node_uid: &str) -> Obj {
     let mut mirror = object.clone();
     mirror.remove_name("status");
@@ -103,14 +103,14 @@ fn mirror_of(object: &Obj, hash: &str, node: &str, node_uid: &str) -> Obj {
     mirror
 }
 
-/// What the API made of a mirror that it was given.
+/// Returns the state of a mirror from the API's answer to its creation.
 fn created(object: &Object, hash: Str) -> Result<Mirror, Status> {
     let meta = ObjMeta::read(&object.obj()?, object.revision, false);
     Ok(Mirror { uid: meta.uid.0, hash, deleting: false, generation: meta.generation, revision: object.revision.get() })
 }
 
 impl Node {
-    /// What the manifests say now.
+    /// Handles the manifests' present content.
     pub(super) fn manifests(&mut self, files: Option<&BTreeMap<PathBuf, Bytes>>) {
         let (Some(files), now) = (files, Self::now()) else { return };
         let mut before = std::mem::take(&mut self.statics.files);
@@ -120,7 +120,7 @@ impl Node {
                 Some((old, wanted)) if old == *bytes => wanted,
                 known => {
                     let known = known.and_then(|(_, wanted)| wanted);
-                    // The same pod in other words keeps the time at which it was seen first.
+                    // The same pod in another notation keeps the time of its first reading.
                     self.read_manifest(path, bytes)
                         .map(|read| known.filter(|known| known.uid == read.uid).unwrap_or(read))
                 }
@@ -139,8 +139,8 @@ impl Node {
         }
         let wanted: BTreeSet<Uid> = self.statics.wanted.values().map(|wanted| wanted.uid).collect();
         let of_files = self.pods.iter().filter(|(_, entry)| entry.is_static && !entry.pod.gone);
-        let gone: Vec<Uid> = of_files.map(|(uid, _)| *uid).filter(|uid| !wanted.contains(uid)).collect();
-        for uid in gone {
+        let removed: Vec<Uid> = of_files.map(|(uid, _)| *uid).filter(|uid| !wanted.contains(uid)).collect();
+        for uid in removed {
             self.end(uid, now);
         }
         self.start_statics(now);
@@ -156,7 +156,8 @@ impl Node {
                 for finding in findings {
                     tracing::warn!(node = %config.name, path = %path.display(), %finding, "manifest has more than is used");
                 }
-                let value = if self.tools.ground.is_some() { PodView::whole(&pod) } else { PodView::project(&pod) };
+                let value =
+                    if self.tools.host_resources.is_some() { PodView::whole(&pod) } else { PodView::project(&pod) };
                 let item = Arc::new(Item { meta: ObjMeta::read(&pod, Revision::ZERO, false), value });
                 Some(Arc::new(Wanted { uid: uid_of(&item), item, object: pod }))
             }
@@ -167,7 +168,7 @@ impl Node {
         }
     }
 
-    /// Starts what is wanted and not there; a pod waits until another static one of its name has gone.
+    /// Starts static pods that are wanted and not running. A pod waits until another static pod of its name has ended.
     pub(super) fn start_statics(&mut self, now: Now) {
         let wanted: Vec<Arc<Wanted>> = self.statics.wanted.values().cloned().collect();
         for wanted in wanted {
@@ -183,7 +184,7 @@ impl Node {
         named.map(|(uid, _)| *uid)
     }
 
-    /// Once the API and the manifests have been read, what belongs to neither goes.
+    /// Ends the pods that neither the API nor a manifest has, once both have been read.
     pub(super) fn sources_ready(&mut self, now: Now) {
         if !self.cache.is_synced() || !self.statics.read {
             return;
@@ -198,13 +199,13 @@ impl Node {
         self.retire();
     }
 
-    /// The API has these pods and no others.
+    /// Replaces the known mirrors by the complete list from the API.
     pub(super) fn mirrors_are(&mut self, items: &[Arc<Item<PodView>>]) {
         let there: BTreeSet<&str> = items.iter().map(|item| item.meta.uid.as_str()).collect();
         self.statics.mirrors.retain(|_, mirror| there.contains(mirror.uid.as_str()));
     }
 
-    /// A state of a mirror.
+    /// Handles a mirror's new state from the API.
     pub(super) fn mirror_seen(&mut self, item: &Item<PodView>, hash: Str, now: Now) {
         let (meta, state) = (&item.meta, item.value.seen.lock().take());
         let revision = meta.revision.get();
@@ -220,13 +221,13 @@ impl Node {
             && !entry.writing
             && state.is_none_or(|state| entry.pod.differs(&state))
         {
-            // Somebody else wrote its status.
+            // Another client has changed the mirror's status.
             entry.written = 0;
         }
         self.touch(uid, now);
     }
 
-    /// The API no longer has a mirror.
+    /// Handles the removal of a mirror from the API.
     pub(super) fn mirror_lost(&mut self, item: &Item<PodView>, now: Now) {
         let key = &item.meta.key;
         if self.statics.mirrors.get(key).is_some_and(|mirror| mirror.uid == item.meta.uid.0) {
@@ -237,36 +238,36 @@ impl Node {
         }
     }
 
-    /// Whether the API has the mirror of a static pod; else what is needed for it is begun.
+    /// Whether the API has the current mirror of a static pod; if not, its creation or replacement is begun.
     pub(super) fn has_mirror(&mut self, uid: Uid) -> bool {
         let Some(entry) = self.pods.get_mut(&uid) else { return false };
-        // Without an API there is nothing to be done yet.
+        // Without an API server nothing can be done yet.
         let Some(known) = self.known.as_ref().filter(|_| self.cache.is_synced()) else { return false };
         let meta = &entry.pod.item.meta;
         let (key, hash) = (meta.key.clone(), meta.uid.0.clone());
         let mirror = self.statics.mirrors.get(&key);
         let wanted = self.statics.wanted.get(&key).filter(|wanted| wanted.uid == uid);
         let (parts, pods) = (self.parts.clone(), self.resources.pods);
-        let work: BoxFuture<'static, Done> = match (errand(&hash, mirror), mirror, wanted) {
-            (Errand::Nothing, Some(mirror), _) => {
+        let work: BoxFuture<'static, Done> = match (mirror_action(&hash, mirror), mirror, wanted) {
+            (MirrorAction::Nothing, Some(mirror), _) => {
                 entry.pod.mirror = Some(Box::new((mirror.uid.clone(), mirror.generation)));
                 return true;
             }
-            (Errand::Create, _, Some(wanted)) => {
+            (MirrorAction::Create, _, Some(wanted)) => {
                 let mirror = mirror_of(&wanted.object, &hash, &parts.config.name, &known.uid);
                 Box::pin(async move {
                     let result = parts.client.create(pods, mirror).await.and_then(|object| created(&object, hash));
                     Done::Mirrored { uid, result: result.map(Some) }
                 })
             }
-            (Errand::Delete, Some(mirror), _) => {
+            (MirrorAction::Delete, Some(mirror), _) => {
                 let options = DeleteOptions::uid(mirror.uid.clone()).grace(0);
                 Box::pin(async move {
                     let result = parts.client.delete(pods, &key.namespace, &key.name, options).await;
-                    Done::Mirrored { uid, result: gone(result.map(|_| ())).map(|()| None) }
+                    Done::Mirrored { uid, result: absent_is_deleted(result.map(|_| ())).map(|()| None) }
                 })
             }
-            // Its manifest has gone: what follows is its end.
+            // The manifest has been removed, so the pod is about to end.
             _ => return false,
         };
         entry.writing = true;
@@ -275,7 +276,7 @@ impl Node {
         false
     }
 
-    /// A mirror was created, or made way.
+    /// Handles the creation of a mirror, or the deletion of an outdated one.
     pub(super) fn mirrored(&mut self, uid: Uid, result: Result<Option<Mirror>, Status>, now: Now) {
         self.writing -= 1;
         let Some(entry) = self.pods.get_mut(&uid) else { return };
@@ -294,7 +295,7 @@ impl Node {
         }
     }
 
-    /// Deletes the mirrors of pods that nobody wants, once those have ended.
+    /// Deletes mirrors without a manifest, once their pods have ended.
     pub(super) fn retire(&mut self) {
         if !self.cache.is_synced() || !self.statics.read {
             return;
@@ -309,12 +310,12 @@ impl Node {
             self.work.push(Box::pin(async move {
                 let options = DeleteOptions::uid(uid.clone()).grace(0);
                 let result = parts.client.delete(pods, &key.namespace, &key.name, options).await;
-                Done::Retired { key, uid, result: gone(result.map(|_| ())) }
+                Done::Retired { key, uid, result: absent_is_deleted(result.map(|_| ())) }
             }));
         }
     }
 
-    /// A mirror that nobody wants was deleted. If not, it is tried again when the Node has been looked at.
+    /// Handles the deletion of a mirror without a manifest. After a failure the next check of the Node tries again.
     pub(super) fn retired(&mut self, key: &Key, uid: &Str, result: Result<(), Status>) {
         self.statics.retiring.remove(key);
         match result {
@@ -329,8 +330,8 @@ impl Node {
     }
 }
 
-/// Deleted, or another pod by now: either way it is there no more.
-fn gone(result: Result<(), Status>) -> Result<(), Status> {
+/// Counts the absence of a pod, or another pod of its name, as a successful deletion.
+fn absent_is_deleted(result: Result<(), Status>) -> Result<(), Status> {
     result.or_else(|status| if status.is_not_found() || status.is_conflict() { Ok(()) } else { Err(status) })
 }
 
@@ -342,9 +343,9 @@ mod tests {
     fn a_mirror_shows_this_manifest_or_makes_way() {
         let mirror =
             |hash: &str, deleting| Mirror { uid: "u".into(), hash: hash.into(), deleting, generation: 1, revision: 5 };
-        assert_eq!(errand("a", None), Errand::Create);
-        assert_eq!(errand("a", Some(&mirror("a", false))), Errand::Nothing);
-        assert_eq!(errand("a", Some(&mirror("a", true))), Errand::Delete);
-        assert_eq!(errand("a", Some(&mirror("b", false))), Errand::Delete);
+        assert_eq!(mirror_action("a", None), MirrorAction::Create);
+        assert_eq!(mirror_action("a", Some(&mirror("a", false))), MirrorAction::Nothing);
+        assert_eq!(mirror_action("a", Some(&mirror("a", true))), MirrorAction::Delete);
+        assert_eq!(mirror_action("a", Some(&mirror("b", false))), MirrorAction::Delete);
     }
 }

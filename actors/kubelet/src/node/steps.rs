@@ -1,4 +1,4 @@
-//! How a pod's steps are performed: verbs of the runtime in order, and Events on the way.
+//! Performs a pod's steps: calls the runtime's verbs in order, and writes Events on the way.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use futures::future::BoxFuture;
 use oarlock_informer::Item;
 use oarlock_schema::Str;
 
-use super::ground::Ground;
+use super::host_resources::HostResources;
 use crate::cri::{self, ContainerStatus, PodSandboxConfig, Recall, RecalledContainer, Runtime, SandboxState};
+use crate::event_sender::{EventSender, WarningEvent};
 use crate::pod::model::PodEvent;
 use crate::pod::{Pod, Recalled, StartReport, State, Step, specs};
-use crate::tell::{Teller, Trouble};
 use crate::template::PodView;
 
 mod image;
@@ -21,28 +21,28 @@ mod stop;
 use start::Start;
 use stop::Stop;
 
-/// What became of a step.
+/// Outcome of a step.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Recalled(Result<Recalled, cri::Error>),
-    /// With the containers of the sandboxes that were removed for it.
-    Sandbox(Result<(Str, Vec<IpAddr>), Vec<Trouble>>, Vec<ContainerStatus>),
+    /// New sandbox and its addresses, with the containers of the sandboxes removed before it.
+    Sandbox(Result<(Str, Vec<IpAddr>), Vec<WarningEvent>>, Vec<ContainerStatus>),
     Started(StartReport),
     Killed(usize, Result<ContainerStatus, cri::Error>),
     Stopped(Result<Vec<ContainerStatus>, cri::Error>),
     Cleaned(Result<(), cri::Error>),
 }
 
-/// What steps are performed with.
+/// Dependencies of steps.
 #[derive(Clone, Debug)]
 pub(super) struct Tools {
     pub(super) runtime: Arc<dyn Runtime>,
-    pub(super) teller: Teller,
-    /// `None` on simulated nodes.
-    pub(super) ground: Option<Arc<Ground>>,
+    pub(super) event_sender: EventSender,
+    /// Host resources of pods; `None` on simulated nodes.
+    pub(super) host_resources: Option<Arc<HostResources>>,
 }
 
-/// A pod as its steps see it.
+/// A pod as its steps need it.
 #[derive(Clone, Debug)]
 struct Subject {
     tools: Tools,
@@ -50,7 +50,7 @@ struct Subject {
     config: PodSandboxConfig,
 }
 
-/// Performs a step of `pod`. What it needs is taken now; the future borrows nothing.
+/// Performs a step of `pod`. The needed state is copied now; the future borrows nothing.
 pub(super) fn perform(pod: &Pod, step: &Step, tools: &Tools) -> BoxFuture<'static, Outcome> {
     let subject = Subject { tools: tools.clone(), item: pod.item.clone(), config: sandbox_config(pod) };
     match step {
@@ -94,7 +94,7 @@ fn sandbox_config(pod: &Pod) -> PodSandboxConfig {
     }
 }
 
-/// The pod's address, and its containers that the API says run.
+/// Returns the pod's address, and its containers that run according to the API.
 fn remembered(pod: &Pod) -> (Option<IpAddr>, Vec<RecalledContainer>) {
     let running = specs(pod.template()).zip(&pod.containers).filter_map(|(spec, container)| {
         let State::Running(started_at) = container.state else { return None };
@@ -116,13 +116,15 @@ impl Subject {
     }
 
     fn tell(&self, container: Option<usize>, warning: bool, reason: &str, message: String) {
-        self.tools.teller.tell(&self.item, PodEvent { container, warning, reason: reason.into(), message });
+        self.tools.event_sender.tell(&self.item, PodEvent { container, warning, reason: reason.into(), message });
     }
 
-    /// Adds to the configuration what only runtimes of machines are told; what is to be told about it.
-    async fn complete(&mut self) -> Result<Vec<Trouble>, String> {
-        let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) else { return Ok(Vec::new()) };
-        let (full, told) = ground.sandbox(whole, self.config.attempt).await?;
+    /// Adds to the configuration the part for runtimes of real machines; returns Warning events.
+    async fn complete(&mut self) -> Result<Vec<WarningEvent>, String> {
+        let (Some(host_resources), Some(whole)) = (&self.tools.host_resources, &self.item.value.whole) else {
+            return Ok(Vec::new());
+        };
+        let (full, told) = host_resources.sandbox(whole, self.config.attempt).await?;
         self.config.full = Some(Arc::new(full));
         Ok(told)
     }
@@ -136,7 +138,7 @@ impl Subject {
             None => runtime.recall(Recall { sandbox: self.config, ip, running }).await?,
         };
         let Some(id) = found else {
-            // One that does not run has containers that ended.
+            // Containers of a sandbox that does not run have ended.
             let containers = match known.first() {
                 Some(last) => runtime.list_containers(&last.id).await?,
                 None => Vec::new(),
@@ -152,14 +154,14 @@ impl Subject {
         Ok(Recalled { sandbox: Some((id, status.ips)), attempts: status.attempt + 1, containers })
     }
 
-    async fn sandbox(mut self, before: &mut Vec<ContainerStatus>) -> Result<(Str, Vec<IpAddr>), Vec<Trouble>> {
+    async fn sandbox(mut self, before: &mut Vec<ContainerStatus>) -> Result<(Str, Vec<IpAddr>), Vec<WarningEvent>> {
         let failed = |why: &dyn std::fmt::Display| {
             vec![("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}"))]
         };
-        // One that was begun and not heard of again would be left behind.
+        // A sandbox from an interrupted call would otherwise be left behind.
         before.extend(self.remove_sandboxes().await.map_err(|error| failed(&error))?);
-        if let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) {
-            ground.prepare(whole).await?;
+        if let (Some(host_resources), Some(whole)) = (&self.tools.host_resources, &self.item.value.whole) {
+            host_resources.prepare(whole).await?;
         }
         for (reason, message) in self.complete().await.map_err(|why| failed(&why))? {
             self.tell(None, true, reason, message);
@@ -169,7 +171,7 @@ impl Subject {
         Ok((id, status.ips))
     }
 
-    /// The last states of their containers.
+    /// Removes the pod's sandboxes; returns the last states of their containers.
     async fn remove_sandboxes(&self) -> cri::Result<Vec<ContainerStatus>> {
         let mut statuses = Vec::new();
         for sandbox in self.runtime().list_pod_sandbox(Some(&self.config.uid)).await? {
@@ -182,8 +184,8 @@ impl Subject {
 
     async fn clean(self) -> cri::Result<()> {
         self.remove_sandboxes().await?;
-        if let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) {
-            let cleared = ground.clear(&self.config.uid, Some(&Ground::log_directory(whole))).await;
+        if let (Some(host_resources), Some(whole)) = (&self.tools.host_resources, &self.item.value.whole) {
+            let cleared = host_resources.clear(&self.config.uid, Some(&HostResources::log_directory(whole))).await;
             cleared.map_err(cri::Error::Failed)?;
         }
         Ok(())

@@ -1,15 +1,15 @@
-//! What earlier incarnations left for pods that are no more: sandboxes first, then what stands on the machine.
+//! Removes what earlier incarnations left of pods that no longer exist: sandboxes first, then host resources.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::ground::Ground;
+use super::host_resources::HostResources;
 use super::steps::Tools;
 use super::{Done, Node};
 use crate::cri::{self, ContainerState, SandboxState};
 
-/// Nobody knows the grace of a pod that the API no longer has; upstream takes this.
-const GRACE: Duration = Duration::from_secs(2);
+/// Grace period of pods that the API no longer has, whose own is unknown (as upstream).
+const ORPHAN_GRACE: Duration = Duration::from_secs(2);
 
 impl Node {
     pub(super) fn sweep(&mut self) {
@@ -20,8 +20,8 @@ impl Node {
         self.work.push(Box::pin(async move {
             if let Err(error) = sandboxes(&tools, &known).await {
                 tracing::warn!(%node, %error, "orphaned sandboxes not removed");
-            } else if let Some(ground) = &tools.ground
-                && let Err(why) = leftovers(ground, &known).await
+            } else if let Some(host_resources) = &tools.host_resources
+                && let Err(why) = leftovers(host_resources, &known).await
             {
                 tracing::warn!(%node, why, "what pods left is not removed");
             }
@@ -30,12 +30,12 @@ impl Node {
     }
 }
 
-/// Removes all it can; the first error is told.
-async fn leftovers(ground: &Ground, known: &BTreeSet<String>) -> Result<(), String> {
+/// Removes as many leftovers as possible; returns the first error.
+async fn leftovers(host_resources: &HostResources, known: &BTreeSet<String>) -> Result<(), String> {
     let mut result = Ok(());
-    for (uid, logs) in ground.leftovers().await? {
+    for (uid, logs) in host_resources.leftovers().await? {
         if !known.contains(&uid) {
-            result = result.and(ground.clear(&uid, logs.as_deref()).await);
+            result = result.and(host_resources.clear(&uid, logs.as_deref()).await);
         }
     }
     result
@@ -50,7 +50,7 @@ async fn sandboxes(tools: &Tools, known: &BTreeSet<String>) -> cri::Result<()> {
         if sandbox.state == SandboxState::Ready {
             let containers = runtime.list_containers(&sandbox.id).await?;
             let running = containers.iter().filter(|container| container.state == ContainerState::Running);
-            let stops = running.map(|container| runtime.stop_container(&container.id, GRACE));
+            let stops = running.map(|container| runtime.stop_container(&container.id, ORPHAN_GRACE));
             futures::future::join_all(stops).await.into_iter().collect::<cri::Result<()>>()?;
         }
         runtime.remove_pod_sandbox(&sandbox.id).await?;

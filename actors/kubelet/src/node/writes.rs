@@ -1,4 +1,4 @@
-//! Statuses and deletions: one call a pod at a time, only when something changed, few at once.
+//! Writes pods' statuses and deletes pods: one call per pod at a time, only after changes, with a bound on concurrent calls.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use oarlock_runtime::rng;
 use super::{Done, Node, Now, Uid};
 use crate::pod::{Host, Step};
 
-/// Calls for pods that may be under way at once.
-const AT_ONCE: usize = 16;
-/// A pod in the middle of a step is written after this, so that what follows at once is one write.
-const SETTLE: Duration = Duration::from_millis(100);
-/// Pauses after writes that failed.
+/// Largest number of concurrent calls for pods.
+const MAX_CONCURRENT_CALLS: usize = 16;
+/// Delay of writing a pod's status during a step, so that changes in quick succession cause one write.
+const STEP_WRITE_DELAY: Duration = Duration::from_millis(100);
+/// Pauses after failed writes.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(30) };
 
 impl Node {
@@ -25,7 +25,7 @@ impl Node {
     /// Begins the writes that are due.
     pub(super) fn flush(&mut self, now: Now) {
         let mut after = None;
-        while self.writing < AT_ONCE {
+        while self.writing < MAX_CONCURRENT_CALLS {
             let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
             let Some(uid) = self.dirty.range((from, std::ops::Bound::Unbounded)).next().copied() else { return };
             after = Some(uid);
@@ -33,7 +33,7 @@ impl Node {
         }
     }
 
-    /// Writes a pod's status, or deletes it, if that is due; leaves it dirty where it has to wait.
+    /// Writes a pod's status or deletes the pod, if due; a pod that must wait stays dirty.
     fn consider(&mut self, uid: Uid, now: Now) {
         let Some(entry) = self.pods.get_mut(&uid) else {
             self.dirty.remove(&uid);
@@ -44,9 +44,9 @@ impl Node {
             return;
         }
         let busy = entry.pod.busy.as_ref().is_some_and(|step| !matches!(step, Step::Recall));
-        let settled = entry.dirty.map(|since| since + SETTLE).filter(|at| busy && *at > now.at);
+        let settled = entry.dirty.map(|since| since + STEP_WRITE_DELAY).filter(|at| busy && *at > now.at);
         if let Some(at) = settled.into_iter().chain(entry.hold.filter(|at| *at > now.at)).max() {
-            // the timer looks at it again
+            // The timer comes back to this pod.
             if entry.wake.is_none_or(|wake| at < wake) {
                 if let Some(old) = entry.wake.replace(at) {
                     self.timers.remove(&(old, uid));
@@ -97,11 +97,11 @@ impl Node {
             Ok(revision) => {
                 (entry.written, entry.revision) = (mark, revision);
                 (entry.failures, entry.hold) = (0, None);
-                // more may have happened meanwhile, or the deletion is due
+                // The status may have changed during the write, or the deletion may be due.
                 entry.dirty.get_or_insert(now.at);
                 self.dirty.insert(uid);
             }
-            // The watch will say the same; another pod of the name is none of ours.
+            // The watch will report the removal; another pod of the same name is a different pod.
             Err(status) if status.is_not_found() || entry.is_static && status.is_conflict() => {}
             Err(status) => self.failed(uid, &status, now),
         }
@@ -112,7 +112,7 @@ impl Node {
         let Some(entry) = self.pods.get_mut(&uid) else { return };
         entry.writing = false;
         match result {
-            // Finalizers may hold it; whatever changes it is heard of.
+            // Finalizers may delay the removal; the watch reports any change.
             Ok(()) => {}
             Err(status) if status.is_not_found() => {}
             Err(status) => self.failed(uid, &status, now),

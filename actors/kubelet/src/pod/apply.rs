@@ -1,4 +1,4 @@
-//! What outcomes and events make of a pod.
+//! Applies outcomes of steps and events to a pod's state.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,45 +11,45 @@ use oarlock_schema::Str;
 use super::model::{Ended, PodEvent};
 use super::{Doomed, Now, Pod, Stage, State, specs};
 use crate::cri::{self, ContainerStatus};
+use crate::event_sender::WarningEvent;
 use crate::probes::{Kind, Report, Verdict};
-use crate::tell::Trouble;
 use crate::template::PodView;
 
-/// The first crash or pull back-off.
-const FIRST: u16 = 10;
-/// No back-off is longer.
-const LONGEST: u16 = 300;
-/// A container that ran so long starts over with its back-off.
-const FORGIVEN: i64 = 600;
-/// What failed for other reasons is tried again after this.
-const AGAIN: Duration = Duration::from_secs(10);
+/// First crash or pull back-off in seconds.
+const FIRST_BACKOFF: u16 = 10;
+/// Longest back-off in seconds.
+const MAX_BACKOFF: u16 = 300;
+/// Seconds of running after which a container's back-off starts over.
+const BACKOFF_RESET: i64 = 600;
+/// Pause before retrying a step that failed for other reasons.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// How long ErrImagePull shows before ImagePullBackOff.
-const FLIP: Duration = Duration::from_secs(2);
+const PULL_ERROR_SHOWN: Duration = Duration::from_secs(2);
 
-/// Why a container was not started.
+/// Reason for a failed start of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StartError {
-    /// The image: reason (ErrImagePull, ErrImageNeverPull) and message.
+    /// Pulling or finding the image failed: reason (ErrImagePull, ErrImageNeverPull) and message.
     Image(&'static str, String),
-    /// What the container needs is not there, or it must not run.
+    /// The configuration is incomplete or forbidden.
     Config(String),
-    /// CreateContainer.
+    /// `CreateContainer` failed.
     Create(String),
-    /// StartContainer of this id.
+    /// `StartContainer` failed for the container with this id.
     Start(Str, String),
 }
 
-/// What the runtime knows of a pod from before the kubelet started.
+/// What the runtime has of a pod from before the kubelet started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recalled {
-    /// The sandbox that runs, with its addresses.
+    /// The running sandbox with its addresses.
     pub(crate) sandbox: Option<(Str, Vec<IpAddr>)>,
-    /// How many sandboxes there were.
+    /// Number of the pod's sandboxes so far.
     pub(crate) attempts: u32,
     pub(crate) containers: Vec<ContainerStatus>,
 }
 
-/// What became of a start.
+/// Outcome of a container's start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StartReport {
     pub(crate) index: usize,
@@ -58,36 +58,36 @@ pub(crate) struct StartReport {
 }
 
 impl Pod {
-    /// A newer state of the API's object.
+    /// Takes a newer state of the pod's API object.
     pub(crate) fn take(&mut self, item: Arc<Item<PodView>>) {
         self.item = item;
     }
 
-    /// What the runtime knows of a pod from before the restart.
+    /// Applies what the runtime has of the pod from before the restart.
     pub(crate) fn recalled(&mut self, outcome: Result<Recalled, cri::Error>, host: &str, now: Now) -> Vec<PodEvent> {
         self.busy = None;
         let Ok(known) = outcome else {
-            self.hold = Some(now.at + AGAIN);
+            self.hold = Some(now.at + RETRY_PAUSE);
             return Vec::new();
         };
         (self.stage, self.hold) = (Stage::Active, None);
         self.sandboxes = known.attempts;
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let template = self.template().clone();
         for (index, spec) in specs(&template).enumerate() {
             let own = known.containers.iter().filter(|status| status.name == spec.name);
-            // One that was made and never started was being started when the kubelet ended: it is made again.
+            // A container that was created and never started belongs to a start that the restart interrupted; it is created again.
             let mut own: Vec<_> = own.filter(|status| status.state != cri::ContainerState::Created).collect();
             own.sort_by_key(|status| status.attempt);
             if let Some(latest) = own.pop() {
-                told.extend(self.adopt(index, latest, own.pop(), now));
+                events.extend(self.adopt(index, latest, own.pop(), now));
             } else if let Some(container) = self.containers.get_mut(index) {
                 lose(container, now);
             }
         }
         match known.sandbox {
             Some((id, ips)) => {
-                // A runtime without addresses leaves the one that the API remembers.
+                // A runtime without addresses keeps the one recorded in the API.
                 if !ips.is_empty() || self.ip.is_empty() {
                     self.addressed(&ips, host);
                 }
@@ -95,10 +95,10 @@ impl Pod {
             }
             None => self.containers.iter_mut().for_each(|container| lose(container, now)),
         }
-        told
+        events
     }
 
-    /// A container from before the restart, and the one before it.
+    /// Takes over a container from before the restart, and the one before it.
     fn adopt(
         &mut self,
         index: usize,
@@ -117,11 +117,11 @@ impl Pod {
         }
         let waits = matches!(container.state, State::Waiting { .. });
         if told_of && waits && container.last.as_ref().is_some_and(|last| last.id == latest.id) {
-            // Its end is known: it waits for its next start.
+            // The container's end is known; it waits for its next start.
             return Vec::new();
         }
         if !told_of {
-            // The API has not heard of it.
+            // The API has no record of this container.
             (container.ready, container.started) = (false, false);
             container.state = (State::FRESH)();
             container.id = latest.id.clone();
@@ -129,19 +129,19 @@ impl Pod {
         self.observe(index, latest, now)
     }
 
-    /// The sandbox runs, or not: reasons and messages. `before` are the containers of those that went.
+    /// Applies the outcome of running the sandbox; a failure has reasons and messages. `before` are the containers of removed sandboxes.
     pub(crate) fn sandboxed(
         &mut self,
-        outcome: Result<(Str, Vec<IpAddr>), Vec<Trouble>>,
+        outcome: Result<(Str, Vec<IpAddr>), Vec<WarningEvent>>,
         before: &[ContainerStatus],
         host: &str,
         now: Now,
     ) -> Vec<PodEvent> {
         self.busy = None;
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for status in before {
             if let Some(index) = self.by_id(&status.id) {
-                told.extend(self.observe(index, status, now));
+                events.extend(self.observe(index, status, now));
             }
         }
         match outcome {
@@ -149,18 +149,18 @@ impl Pod {
                 self.addressed(&ips, host);
                 (self.sandbox, self.hold) = (Some(id), None);
                 self.containers.iter_mut().for_each(|container| lose(container, now));
-                told
+                events
             }
             Err(troubles) => {
-                self.hold = Some(now.at + AGAIN);
-                let tell = |(reason, message): Trouble| PodEvent {
+                self.hold = Some(now.at + RETRY_PAUSE);
+                let tell = |(reason, message): WarningEvent| PodEvent {
                     container: None,
                     warning: true,
                     reason: reason.into(),
                     message,
                 };
-                told.extend(troubles.into_iter().map(tell));
-                told
+                events.extend(troubles.into_iter().map(tell));
+                events
             }
         }
     }
@@ -171,7 +171,7 @@ impl Pod {
         self.second_ip = ips.get(1).map(|ip| Box::new(text(ip)));
     }
 
-    /// The sandbox ended by itself: everything in it goes, and the pod gets another.
+    /// Handles the end of the sandbox: its containers are lost, and the pod gets a new sandbox.
     pub(crate) fn sandbox_lost(&mut self) -> Option<PodEvent> {
         if self.stage != Stage::Active || self.sandbox.take().is_none() {
             return None;
@@ -184,7 +184,7 @@ impl Pod {
         })
     }
 
-    /// A container was started, or not.
+    /// Applies the outcome of a container's start.
     pub(crate) fn began(&mut self, report: StartReport, now: Now) -> Vec<PodEvent> {
         self.busy = None;
         let index = report.index;
@@ -196,7 +196,7 @@ impl Pod {
         let again = |container: &mut super::Container, reason, message: String| {
             container.last = container.ended().cloned().map(Box::new).or(container.last.take());
             container.state = State::Waiting { reason, message: message.into() };
-            container.hold = Some(now.at + AGAIN);
+            container.hold = Some(now.at + RETRY_PAUSE);
         };
         match report.end {
             Ok(status) => {
@@ -211,10 +211,10 @@ impl Pod {
             }
             Err(StartError::Image(reason, message)) => {
                 container.pulls = container.pulls.saturating_add(1);
-                let pause = FIRST.saturating_mul(1 << (container.pulls - 1).min(5)).min(LONGEST);
+                let pause = FIRST_BACKOFF.saturating_mul(1 << (container.pulls - 1).min(5)).min(MAX_BACKOFF);
                 again(container, reason, message);
                 container.hold = Some(now.at + Duration::from_secs(pause.into()));
-                container.flip = (reason == "ErrImagePull").then(|| now.at + FLIP);
+                container.flip = (reason == "ErrImagePull").then(|| now.at + PULL_ERROR_SHOWN);
                 Vec::new()
             }
             Err(StartError::Config(message)) => {
@@ -242,7 +242,7 @@ impl Pod {
         }
     }
 
-    /// The runtime tells of a container.
+    /// Applies a container's status from the runtime.
     pub(crate) fn observe(&mut self, index: usize, status: &ContainerStatus, now: Now) -> Vec<PodEvent> {
         let probe = self.spec(index).and_then(|spec| spec.first_probe);
         let startup = self.spec(index).is_some_and(|spec| spec.startup_probe);
@@ -252,7 +252,7 @@ impl Pod {
             cri::ContainerState::Running => {
                 let known = container.running();
                 container.state = State::Running(status.started_at);
-                // Where probes tell, the last of them holds.
+                // Where probes decide, the last result stays valid.
                 container.ready = status.ready.unwrap_or(probe.is_none() || (known && container.ready));
                 container.started = container.started || container.ready || !startup;
                 Vec::new()
@@ -262,7 +262,7 @@ impl Pod {
         }
     }
 
-    /// What a prober says of a container; false when that changes nothing.
+    /// Applies a probe's report; false when nothing changes.
     pub(crate) fn probed(&mut self, report: &Report) -> bool {
         let startup = self.spec(report.index).is_some_and(|spec| spec.startup_probe);
         let readiness = self.spec(report.index).is_some_and(|spec| spec.readiness_probe);
@@ -287,7 +287,7 @@ impl Pod {
         before != (container.ready, container.started)
     }
 
-    /// A container that a probe condemned was stopped.
+    /// Applies the outcome of stopping a container after a failed probe.
     pub(crate) fn killed(
         &mut self,
         index: usize,
@@ -297,7 +297,7 @@ impl Pod {
         self.busy = None;
         match outcome {
             Ok(status) => self.observe(index, &status, now),
-            // Its probe goes on, and asks for it again.
+            // The probe continues, and will demand the restart again.
             Err(_) => {
                 if let Some(container) = self.containers.get_mut(index) {
                     container.doomed = None;
@@ -307,7 +307,7 @@ impl Pod {
         }
     }
 
-    /// A container ended. If it is to be started again its back-off begins now.
+    /// Records a container's end. If the container is to be restarted, its back-off begins now.
     fn over(&mut self, index: usize, end: Ended, now: Now) -> Vec<PodEvent> {
         let again = self.stage == Stage::Active && self.restarts(index, end.code);
         let meta = &self.item.meta;
@@ -320,18 +320,18 @@ impl Pod {
             container.state = State::Ended(Box::new(end));
             return Vec::new();
         }
-        if end.finished - container.paused_at > FORGIVEN {
+        if end.finished - container.paused_at > BACKOFF_RESET {
             container.pause = 0;
         }
         container.paused_at = end.finished;
         if container.pause == 0 {
-            // the first time at once
-            container.pause = FIRST;
+            // The first restart comes at once.
+            container.pause = FIRST_BACKOFF;
             container.state = State::Ended(Box::new(end));
             return Vec::new();
         }
         let pause = container.pause;
-        container.pause = pause.saturating_mul(2).min(LONGEST);
+        container.pause = pause.saturating_mul(2).min(MAX_BACKOFF);
         container.hold = Some(now.at + Duration::from_secs(pause.into()));
         let shown = GoDuration::from_secs(pause.into());
         let message = format!("back-off {shown} restarting failed container={} pod={pod}", spec.name);
@@ -345,11 +345,11 @@ impl Pod {
         }]
     }
 
-    /// Everything was stopped; these are the last states of its containers.
+    /// Applies the last states of the pod's containers after all were stopped.
     pub(crate) fn stopped(&mut self, outcome: Result<Vec<ContainerStatus>, cri::Error>, now: Now) {
         self.busy = None;
         let Ok(statuses) = outcome else {
-            self.hold = Some(now.at + AGAIN);
+            self.hold = Some(now.at + RETRY_PAUSE);
             return;
         };
         for status in &statuses {
@@ -363,22 +363,22 @@ impl Pod {
             container.hold = None;
             container.flip = None;
             lose(container, now);
-            // What waited for its next start will not get it.
+            // A container that waited for its next start will not start again.
             if let (State::Waiting { .. }, Some(last)) = (&container.state, &container.last) {
                 container.state = State::Ended(last.clone());
             }
         }
     }
 
-    /// Its traces were removed from the node; false when that has to be tried again.
+    /// Applies the removal of the pod's containers from the runtime; false when the removal must be tried again.
     pub(crate) fn cleaned(&mut self, outcome: &Result<(), cri::Error>, now: Now) -> bool {
         self.busy = None;
-        self.hold = Some(now.at + AGAIN);
+        self.hold = Some(now.at + RETRY_PAUSE);
         outcome.is_ok()
     }
 }
 
-/// A container that ran and that the runtime does not know any more.
+/// Records the loss of a container that ran and that the runtime no longer knows.
 fn lose(container: &mut super::Container, now: Now) {
     let State::Running(started) = container.state else { return };
     container.state = State::Ended(Box::new(Ended {

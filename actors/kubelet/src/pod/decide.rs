@@ -1,13 +1,13 @@
-//! What to do next for a pod.
+//! Decides the next step of a pod.
 
 use super::model::PodEvent;
 use super::{Next, Now, Pod, Stage, State, Step, seconds};
 use crate::template::RestartPolicy;
 
 impl Pod {
-    /// The next step, or when to look again. While a step is under way there is none, unless the pod has to end sooner.
-    pub(crate) fn advance(&mut self, now: Now, told: &mut Vec<PodEvent>) -> Next {
-        self.check_deadline(now, told);
+    /// Returns the next step, or when to decide again. There is no step while another is in progress, unless the pod must end sooner than that one would.
+    pub(crate) fn advance(&mut self, now: Now, events: &mut Vec<PodEvent>) -> Next {
+        self.check_deadline(now, events);
         let grace = self.end_grace();
         let mut next = match (&self.busy, grace) {
             (Some(Step::Stop(under_way)), Some(grace)) if grace < *under_way => {
@@ -19,7 +19,7 @@ impl Pod {
             (Some(_), _) => Next::default(),
             (None, grace) => self.idle(grace, now),
         };
-        self.flip_pulls(now, &mut next, told);
+        self.flip_pulls(now, &mut next, events);
         if let Some(end) = self.deadline(now)
             && self.stage == Stage::Active
         {
@@ -38,7 +38,7 @@ impl Pod {
 
     fn idle(&mut self, grace: Option<i64>, now: Now) -> Next {
         match (self.stage, grace) {
-            // Also when it is to be stopped, so that the runtime ends what it knows.
+            // A pod to be stopped is recalled too, since the runtime can only stop containers that it knows.
             (Stage::Recalling, _) => self.once_due(Step::Recall, now),
             (Stage::Active | Stage::Stopping, Some(grace)) => {
                 if self.sandbox.is_none() && self.sandboxes == 0 {
@@ -57,7 +57,7 @@ impl Pod {
         }
     }
 
-    /// The step, unless it failed a moment ago.
+    /// Returns the step, or a wake-up time when the step has just failed.
     fn once_due(&self, step: Step, now: Now) -> Next {
         match self.hold {
             Some(until) if now.at < until => Next { wake: Some(until), ..Next::default() },
@@ -104,7 +104,7 @@ impl Pod {
         next
     }
 
-    /// Whether a container does not run and should.
+    /// Whether a container should run and does not.
     fn to_start(&self, index: usize) -> bool {
         self.containers.get(index).is_some_and(|container| match &container.state {
             State::Waiting { .. } => true,
@@ -113,7 +113,7 @@ impl Pod {
         })
     }
 
-    /// The seconds within which the pod has to end, if it has to.
+    /// Returns the grace period in seconds of a pod that must end.
     fn end_grace(&self) -> Option<i64> {
         if self.stage == Stage::Stopped {
             return None;
@@ -125,7 +125,7 @@ impl Pod {
         (self.verdict.is_some() || self.stage == Stage::Stopping || self.finished()).then_some(own)
     }
 
-    /// All it was to do is done, or cannot be done any more.
+    /// Whether all containers have ended for good.
     fn finished(&self) -> bool {
         if self.stage == Stage::Recalling {
             return false;
@@ -147,17 +147,17 @@ impl Pod {
         (self.verdict.is_none() && !self.phase.is_over()).then(|| now.at + seconds(left))
     }
 
-    fn check_deadline(&mut self, now: Now, told: &mut Vec<PodEvent>) {
+    fn check_deadline(&mut self, now: Now, events: &mut Vec<PodEvent>) {
         if self.stage != Stage::Active || self.deadline(now).is_none_or(|end| now.at < end) {
             return;
         }
         let (reason, message) = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
         self.verdict = Some(Box::new((reason.into(), message.into())));
-        told.push(PodEvent { container: None, warning: false, reason: reason.into(), message: message.to_owned() });
+        events.push(PodEvent { container: None, warning: false, reason: reason.into(), message: message.to_owned() });
     }
 
-    /// A pull that failed is in back-off after a moment.
-    fn flip_pulls(&mut self, now: Now, next: &mut Next, told: &mut Vec<PodEvent>) {
+    /// Turns ErrImagePull into ImagePullBackOff after a moment.
+    fn flip_pulls(&mut self, now: Now, next: &mut Next, events: &mut Vec<PodEvent>) {
         let template = self.template().clone();
         for (index, (spec, container)) in super::specs(&template).zip(&mut self.containers).enumerate() {
             let Some(flip) = container.flip else { continue };
@@ -176,8 +176,8 @@ impl Pod {
                 reason: reason.into(),
                 message,
             };
-            told.push(tell(false, "BackOff", plain));
-            told.push(tell(true, "Failed", "Error: ImagePullBackOff".to_owned()));
+            events.push(tell(false, "BackOff", plain));
+            events.push(tell(true, "Failed", "Error: ImagePullBackOff".to_owned()));
         }
     }
 }

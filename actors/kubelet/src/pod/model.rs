@@ -1,11 +1,11 @@
-//! What the state machine of a pod and those who read or write a pod's status have in common.
+//! Types shared by a pod's state machine and the readers and writers of its status.
 
 use oarlock_schema::Str;
 
-/// The conditions a kubelet owns, in upstream's order.
+/// Conditions that a kubelet writes, in upstream's order.
 pub(crate) const CONDITIONS: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", SCHEDULED];
-/// The condition that holds of all pods a kubelet has, whoever said what of it.
+/// Condition that holds of every pod on a node, whichever client wrote it.
 pub(crate) const SCHEDULED: &str = "PodScheduled";
 
 /// How a container ended.
@@ -22,18 +22,18 @@ pub(crate) struct Ended {
 /// `status.phase`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Not everything has been started yet.
+    /// Some containers have not been started yet.
     Pending,
-    /// Everything has been started, something runs or will again.
+    /// All containers have been started, and some run or will restart.
     Running,
-    /// Everything ended with 0 for good.
+    /// All containers ended for good with exit code 0.
     Succeeded,
-    /// Everything ended for good, something not with 0; or the node refused it.
+    /// All containers ended for good, some with another code; or the node rejected the pod.
     Failed,
 }
 
 impl Phase {
-    /// The word on the wire.
+    /// Returns the phase as written in the API.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -52,16 +52,16 @@ impl Phase {
         }
     }
 
-    /// It never changes again.
+    /// Whether the phase is final.
     pub(crate) const fn is_over(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
-/// An Event about a pod, before it is written.
+/// An Event about a pod, not yet written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodEvent {
-    /// Index of the container that it is about, init containers first; `None` for the pod itself.
+    /// Index of the container concerned, init containers first; `None` for the pod itself.
     pub(crate) container: Option<usize>,
     pub(crate) warning: bool,
     pub(crate) reason: Str,

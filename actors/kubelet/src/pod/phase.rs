@@ -1,10 +1,10 @@
-//! The phase: upstream's `getPhase`, from the containers' states.
+//! Computes the phase from the containers' states (upstream `getPhase`).
 
 use super::model::Phase;
 use super::{Pod, Stage, State};
 
 impl Pod {
-    /// The phase that the states add up to; Succeeded and Failed stay.
+    /// Returns the phase; Succeeded and Failed never change.
     pub(super) fn current_phase(&self) -> Phase {
         if self.phase.is_over() {
             return self.phase;
@@ -31,7 +31,7 @@ impl Pod {
                 match end {
                     Some(end) if end.code != 0 && !self.restarts(index, end.code) => return Phase::Failed,
                     Some(end) if end.code == 0 || container.ended().is_some() => {}
-                    // waiting for its next try is pending too: nothing behind it has been started
+                    // An init container that waits for a retry is pending too: no later container has started.
                     _ => pending += 1,
                 }
             } else if sidecar {
@@ -70,7 +70,7 @@ impl Pod {
         }
     }
 
-    /// Whether every init container has done what the main ones wait for; once they were started, it stays so.
+    /// Whether every init container is done (or a sidecar started), so that main containers may start; remains true once they have.
     pub(super) fn initialized(&self) -> bool {
         let inits = self.template().init.len();
         let begun =
@@ -78,7 +78,7 @@ impl Pod {
         (inits..self.containers.len()).any(begun) || (0..inits).all(|index| self.init_done(index))
     }
 
-    /// Whether an init container has done what the next one waits for.
+    /// Whether an init container is done, so that the next one may start.
     pub(super) fn init_done(&self, index: usize) -> bool {
         let sidecar = self.template().init.get(index).is_some_and(|spec| spec.sidecar);
         self.containers.get(index).is_some_and(|container| {

@@ -1,5 +1,5 @@
-//! The status that a pod's state amounts to, as the strategic merge patch that upstream's status manager sends: conditions of others
-//! stay, the uid is a precondition.
+//! Computes a pod's status from its state, as the strategic merge patch that upstream's status manager sends: other clients' conditions are kept, and the uid
+//! is a precondition.
 
 use std::hash::BuildHasher;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::model::{CONDITIONS, Ended, Phase};
 use super::{Container, Now, Pod, Stage, State, specs};
 
-/// A condition as it should read.
+/// Value of a condition to write.
 struct Condition {
     holds: bool,
     reason: &'static str,
@@ -26,18 +26,18 @@ impl Condition {
     }
 }
 
-/// The node as pods show it.
+/// Facts about the node in pods' statuses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Host<'a> {
-    /// Its internal address.
+    /// Internal address of the node.
     pub(crate) ip: &'a str,
-    /// The runtime's name in container ids.
+    /// Name of the runtime, the scheme of container ids.
     pub(crate) runtime: &'a str,
 }
 
 impl Pod {
-    /// The patch of the status subresource, and a fingerprint of the status that tells whether it has to be written. Moves the phase and
-    /// the conditions' times on.
+    /// Returns the patch of the status subresource, and a fingerprint of the status by which the caller decides whether to write. Advances the phase and the
+    /// conditions' transition times.
     pub(crate) fn status(&mut self, host: Host<'_>, now: Now) -> (Vec<u8>, u64) {
         self.phase = self.current_phase();
         let wanted = self.wanted_conditions();
@@ -103,7 +103,7 @@ impl Pod {
             }
             set("containerStatuses", all.collect());
         }
-        // The uid makes the patch fail for another pod of the name.
+        // With the uid the server refuses the patch for another pod of the same name.
         let patch = json!({"metadata": {"uid": uid}, "status": status});
         let bytes = patch.to_string().into_bytes();
         let mark = foldhash::fast::FixedState::default().hash_one(&bytes);
@@ -153,7 +153,7 @@ impl Pod {
         specs(self.template()).zip(&self.containers).map(one).collect()
     }
 
-    /// An init container that ended with 0 counts as ready.
+    /// Whether an init container ended with 0, which counts as ready.
     fn init_succeeded(&self, name: &str) -> bool {
         let at = self.template().init.iter().position(|spec| spec.name == name && !spec.sidecar);
         at.is_some_and(|at| self.init_done(at))
@@ -203,7 +203,7 @@ impl Pod {
     }
 }
 
-/// A list that replaces the stored one. A strategic merge patch would merge the addresses, but a pod cannot have two of one family.
+/// Marks a list as a replacement of the stored one. A strategic merge patch would merge the addresses, but a pod cannot have two of one family.
 fn instead(items: impl Iterator<Item = Value>) -> Value {
     std::iter::once(json!({"$patch": "replace"})).chain(items).collect()
 }

@@ -1,4 +1,4 @@
-//! The state machine as a function: events in, steps out.
+//! Tests of the pod state machine: events in, steps out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +92,7 @@ fn two(policy: &str) -> Value {
 
 #[test]
 fn phases_follow_from_the_containers() {
-    // policy, exit codes of both containers (None: runs), the phase
+    // Restart policy, exit codes of both containers (`None`: running), the phase.
     let cases: &[(&str, [Option<i32>; 2], &str)] = &[
         ("Always", [None, None], "Running"),
         ("Always", [Some(0), None], "Running"),
@@ -185,7 +185,7 @@ fn conditions_keep_their_time_until_they_flip() {
     assert_ne!(time(&first, 2), time(&second, 2), "Ready flipped");
     assert_eq!(second["conditions"][2]["reason"], Value::Null, "the old reason is taken away");
     assert_eq!(second["startTime"], first["startTime"]);
-    // What the scheduler said stays, and is said for this generation.
+    // The scheduler's condition stays, with this generation.
     let scheduled = &second["conditions"][4];
     assert_eq!(time(&second, 4), "2026-01-01T00:00:00Z");
     assert_eq!((&scheduled["status"], &scheduled["observedGeneration"]), (&json!("True"), &json!(1)));
@@ -257,7 +257,7 @@ fn the_state_in_the_api_is_taken_over() {
     assert_eq!(now["containerStatuses"][0]["restartCount"], 4);
     assert_eq!(now["containerStatuses"][0]["lastState"]["terminated"]["containerID"], "sim://old");
     assert_eq!((&now["podIP"], &now["startTime"]), (&json!("10.0.0.9"), &json!("2026-01-01T00:00:00Z")));
-    // A runtime that knows nothing of it: the container is lost and starts again.
+    // A runtime without the container: the container is lost and starts again.
     let mut lost = Bench::new(&status);
     assert_eq!(lost.next().step, Some(Step::Recall));
     lost.pod.recalled(Ok(Recalled::default()), "192.0.2.1", lost.now);
@@ -270,7 +270,7 @@ fn the_state_in_the_api_is_taken_over() {
 
 #[test]
 fn what_outlives_the_kubelet_is_asked_before_the_api_is_believed() {
-    // The kubelet was killed before the API heard of anything.
+    // The kubelet was killed before its first status write.
     let item = item(&json!({}));
     let mut bench = Bench::new(&json!({}));
     bench.pod = Pod::new(item, None, true, bench.now);
@@ -296,7 +296,7 @@ fn what_outlives_the_kubelet_is_asked_before_the_api_is_believed() {
     assert_eq!((&status["podIP"], &main["containerID"]), (&json!("10.0.0.8"), &json!("sim://r2")));
     assert_eq!((&main["restartCount"], &main["imageID"]), (&json!(2), &json!("docker.io/x@sha256:1")));
     assert_eq!(main["lastState"]["terminated"]["exitCode"], 9);
-    // The sandbox dies: everything goes with it, and comes again in another.
+    // After the end of the sandbox all containers are lost, and start again in a new sandbox.
     assert_eq!(bench.pod.sandbox_lost().unwrap().reason, "SandboxChanged");
     assert_eq!(bench.next().step, Some(Step::Sandbox));
     assert_eq!(bench.pod.sandbox_attempt(), 2);

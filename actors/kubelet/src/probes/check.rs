@@ -1,4 +1,4 @@
-//! What a probe does.
+//! Performs one check of a probe.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,37 +12,37 @@ use super::{Exec, dial, grpc, http};
 use crate::cri;
 use crate::environment::static_command;
 
-/// A port, or upstream's text why there is none.
+/// A port number, or upstream's text why the probe has none.
 pub(crate) type Port = Result<u16, String>;
 
-/// One way to look at a container.
+/// Method of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// Run this in it: it is well when that ends with 0.
+    /// Runs a command in the container: exit code 0 is a success.
     Exec(Vec<Str>),
-    /// Ask it: it is well when it answers 2xx or 3xx.
+    /// Sends a GET request: a 2xx or 3xx answer is a success.
     Http(HttpGet),
-    /// Connect to it. An empty host is the pod.
+    /// Opens a TCP connection. An empty host is the pod's address.
     Tcp { host: String, port: Port },
-    /// Ask `grpc.health.v1.Health`.
+    /// Calls `grpc.health.v1.Health`.
     Grpc { port: Port, service: String },
-    /// The API lets no such probe pass.
+    /// No method, which the API does not allow.
     Nothing,
 }
 
-/// What a look found.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Success,
-    /// All is well, and users should hear this.
+    /// A success with a warning for users.
     Warning(String),
     Failure(String),
-    /// Nothing was found out: the word of the result, and why.
+    /// No result: the word for it in events, and why.
     Error(&'static str, String),
 }
 
-/// Output that is kept, in bytes.
-const OUTPUT: usize = 10 << 10;
+/// Largest number of output bytes kept.
+const MAX_OUTPUT_BYTES: usize = 10 << 10;
 
 impl Check {
     pub(super) fn of_probe(probe: Probe<'_>, container: Container<'_>) -> Self {
@@ -60,7 +60,7 @@ impl Check {
         }
     }
 
-    /// Looks once.
+    /// Performs the check once.
     pub(super) async fn look<E: Exec + ?Sized>(
         &self,
         id: &str,
@@ -97,7 +97,7 @@ fn exec(result: cri::Result<cri::ExecOutput>) -> Found {
     match result {
         Ok(output) if output.exit_code == 0 => Found::Success,
         Ok(output) => {
-            let all: Vec<u8> = output.stdout.iter().chain(&output.stderr).copied().take(OUTPUT).collect();
+            let all: Vec<u8> = output.stdout.iter().chain(&output.stderr).copied().take(MAX_OUTPUT_BYTES).collect();
             Found::Failure(String::from_utf8_lossy(&all).into_owned())
         }
         Err(cri::Error::DeadlineExceeded(why)) => Found::Failure(format!("command timed out: {why}")),
@@ -111,13 +111,13 @@ fn of_answer(answer: Result<Answer, http::Error>) -> Found {
         Ok(answer) if (300..400).contains(&answer.code) => {
             Found::Warning(format!("Probe terminated redirects, Response body: {}", answer.body))
         }
-        // No body here: it may hold what only the prober may see.
+        // The body is left out: it may contain what only the prober may see.
         Ok(answer) => Found::Failure(format!("HTTP probe failed with statuscode: {}", answer.code)),
         Err(error) => Found::Failure(error.to_string()),
     }
 }
 
-/// A port by number, or by its name in the container.
+/// Returns a port by number, or by its name in the container.
 pub(super) fn port(port: IntOrStr<'_>, container: Container<'_>) -> Port {
     match port {
         IntOrStr::Int(port) => number(port),

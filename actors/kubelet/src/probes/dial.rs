@@ -1,6 +1,6 @@
-//! TCP connections, with Go's words for what goes wrong.
+//! Opens TCP connections, with errors in Go's words.
 //!
-//! Upstream asks for a short linger, so that probes leave few sockets behind. That makes closing block the thread, so this does not.
+//! Upstream sets a short linger time, so that probes leave few sockets in TIME_WAIT. With it closing can block the thread, so this module does not.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) async fn connect(host: &str, port: u16, timeout: Duration) -> Result<
     let at = host_port(host, port.into());
     match clock::timeout(timeout, TcpStream::connect((host, port))).await {
         Ok(Ok(stream)) => {
-            // nothing that is sent here waits for more
+            // Small requests must not wait for more data (Nagle's algorithm).
             let _ = stream.set_nodelay(true);
             Ok(stream)
         }
@@ -27,7 +27,7 @@ pub(crate) async fn connect(host: &str, port: u16, timeout: Duration) -> Result<
     }
 }
 
-/// The system's text as Go shows it.
+/// Returns an operating system error in Go's words.
 pub(crate) fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()

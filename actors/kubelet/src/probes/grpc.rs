@@ -21,7 +21,7 @@ use crate::environment::host_port;
 use crate::grpc::{rpc_error, with_causes};
 
 /// Pause between attempts to connect.
-const RETRY: Duration = Duration::from_secs(1);
+const CONNECT_RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Size limit of an answer, in bytes; a health answer has two.
 const LARGEST_ANSWER: usize = 4096;
 /// First part of the `user-agent`; the library's name follows.
@@ -29,10 +29,10 @@ const USER_AGENT: &str = "kube-probe/1.35";
 /// First part of tonic's text about an HTTP answer without a gRPC status; the HTTP status follows.
 const WITHOUT_GRPC_STATUS: &str = "grpc-status header missing, mapped from HTTP status code ";
 
-/// Asks a service whether it serves.
+/// Asks the health service about `service`.
 ///
 /// # Errors
-/// Upstream's text of the failure.
+/// When the check fails; upstream's text.
 pub(super) async fn check(host: &str, port: u16, service: &str, timeout: Duration) -> Result<(), String> {
     let deadline = clock::after(timeout);
     let shown = GoDuration::from_secs(i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX));
@@ -56,7 +56,7 @@ pub(super) async fn check(host: &str, port: u16, service: &str, timeout: Duratio
     Err(format!("service unhealthy (responded with {})", quote(&name)))
 }
 
-/// Connects, as upstream's client does, until the time is over.
+/// Connects, as upstream's client does, with retries until the deadline.
 async fn connect(host: &str, port: u16, deadline: Instant) -> Option<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{}", host_port(host, port.into()))).ok()?;
     let endpoint = endpoint.user_agent(USER_AGENT).ok()?;
@@ -72,15 +72,15 @@ async fn connect(host: &str, port: u16, deadline: Instant) -> Option<Channel> {
         if let Ok(channel) = endpoint.connect_with_connector(connector).await {
             return Some(channel);
         }
-        if deadline.remaining() < RETRY {
+        if deadline.remaining() < CONNECT_RETRY_PAUSE {
             clock::sleep_until(deadline).await;
             return None;
         }
-        clock::sleep(RETRY).await;
+        clock::sleep(CONNECT_RETRY_PAUSE).await;
     }
 }
 
-/// The status that the server answers, which may be one that the contract does not name yet.
+/// Returns the status from the health service, possibly a number that the protocol does not define yet.
 async fn call(channel: Channel, service: &str) -> Result<i32, Status> {
     let mut grpc = Grpc::new(channel).max_decoding_message_size(LARGEST_ANSWER);
     grpc.ready().await.map_err(|error| Status::unavailable(with_causes(&error)))?;
@@ -90,10 +90,10 @@ async fn call(channel: Channel, service: &str) -> Result<i32, Status> {
     Ok(status)
 }
 
-/// Upstream's text about a call that failed.
+/// Returns upstream's text about a failed call.
 fn failure(status: &Status, timeout: GoDuration) -> String {
     let (code, description) = match status.source() {
-        // No server says so: the connection broke.
+        // Not sent by a server: the connection broke.
         Some(_) => (Code::Unavailable, with_causes(status)),
         None => (status.code(), description(status.message())),
     };
@@ -106,7 +106,7 @@ fn failure(status: &Status, timeout: GoDuration) -> String {
     }
 }
 
-/// The server's own message; about an HTTP answer that is none of gRPC, the text of Go's gRPC.
+/// Returns the server's message; for an HTTP answer without gRPC the text of Go's gRPC.
 fn description(message: &str) -> String {
     match message.strip_prefix(WITHOUT_GRPC_STATUS).and_then(|status| status.parse::<StatusCode>().ok()) {
         Some(status) => format!(

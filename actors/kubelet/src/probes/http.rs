@@ -1,4 +1,4 @@
-//! One GET request to a container, as Go's client makes it for probes and hooks (`pkg/probe/http`).
+//! Sends one GET request to a container, as Go's client does for probes and hooks (`pkg/probe/http`).
 
 use std::fmt;
 use std::time::Duration;
@@ -17,25 +17,25 @@ use super::check::{Port, port};
 use super::{dial, tls};
 use crate::environment::host_port;
 
-/// A body is read up to this, in bytes.
-const BODY: usize = 10 << 10;
-/// Redirects that are followed.
-const REDIRECTS: usize = 10;
-/// Without a timeout of its own a connection may take so long.
-const CONNECT: Duration = Duration::from_secs(30);
+/// Largest number of body bytes read.
+const MAX_BODY_BYTES: usize = 10 << 10;
+/// Largest number of redirects followed.
+const MAX_REDIRECTS: usize = 10;
+/// Timeout of connecting when the request has none.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An `httpGet` of a spec.
+/// An `httpGet` action of a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpGet {
     pub(crate) https: bool,
-    /// Empty: the pod.
+    /// Host to connect to; empty for the pod's address.
     pub(crate) host: String,
     pub(crate) port: Port,
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// Where a request goes.
+/// URL of a request in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) https: bool,
@@ -52,14 +52,14 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a container answered.
+/// HTTP answer of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: String,
 }
 
-/// Why there is no answer, as Go tells it.
+/// Reason for a missing answer, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Get \"{url}\": {why}")]
 pub(crate) struct Error {
@@ -81,16 +81,16 @@ impl HttpGet {
         }
     }
 
-    /// Where the request goes for a pod with this address.
+    /// Returns the URL for a pod with this address.
     ///
     /// # Errors
-    /// Upstream's text when there is no such port.
+    /// When the port does not exist; upstream's text.
     pub(crate) fn target(&self, pod: &str) -> Result<Target, String> {
         let host = if self.host.is_empty() { pod.to_owned() } else { self.host.clone() };
         Ok(Target { https: self.https, host, port: self.port.clone()?, path: escaped(&self.path) })
     }
 
-    /// The headers of the request; `purpose` is what the client calls itself for.
+    /// Returns the headers of the request; `purpose` is the purpose named in the default `User-Agent`.
     fn headers(&self, purpose: &str, host: &str) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
         let own = |name: &str| self.headers.iter().rev().find(|(known, _)| known.eq_ignore_ascii_case(name));
         let mut all = vec![("Host".to_owned(), own("Host").map_or(host, |(_, value)| value).to_owned())];
@@ -119,10 +119,10 @@ impl Target {
         host_port(&self.host, self.port.into())
     }
 
-    /// Where a redirect leads, if to the same host; elsewhere a probe does not follow.
+    /// Returns the request after a redirect to the same host; `None` for another host, which probes do not follow.
     fn redirected(&self, location: &str) -> Option<Self> {
         if !location.contains("://") {
-            // relative to the directory of the path, or to the host
+            // A relative location starts at the directory of the path, or at the host.
             let base = self.path.split('?').next().unwrap_or("/");
             let dir = if location.starts_with('/') { "" } else { base.rsplit_once('/').map_or("", |(dir, _)| dir) };
             let path = escaped(&format!("{dir}/{}", location.trim_start_matches('/')));
@@ -142,10 +142,10 @@ impl Target {
     }
 }
 
-/// Makes the request; a redirect to the same host is followed. Without `timeout` the caller must have a deadline.
+/// Sends the request; a redirect to the same host is followed. Without `timeout` the caller must set a deadline.
 ///
 /// # Errors
-/// Why there is no answer.
+/// When there is no answer; Go's text.
 pub(crate) async fn get(
     target: &Target,
     spec: &HttpGet,
@@ -164,7 +164,7 @@ pub(crate) async fn get(
 
 async fn follow(target: &Target, spec: &HttpGet, purpose: &str) -> Result<Answer, String> {
     let mut at = target.clone();
-    for _ in 0..REDIRECTS {
+    for _ in 0..MAX_REDIRECTS {
         let (answer, location) = once(&at, spec, purpose).await?;
         let next = location.filter(|_| matches!(answer.code, 301 | 302 | 303 | 307 | 308));
         match next.and_then(|location| at.redirected(&location)) {
@@ -172,7 +172,7 @@ async fn follow(target: &Target, spec: &HttpGet, purpose: &str) -> Result<Answer
             None => return Ok(answer),
         }
     }
-    Err(format!("stopped after {REDIRECTS} redirects"))
+    Err(format!("stopped after {MAX_REDIRECTS} redirects"))
 }
 
 async fn once(target: &Target, spec: &HttpGet, purpose: &str) -> Result<(Answer, Option<String>), String> {
@@ -183,7 +183,7 @@ async fn once(target: &Target, spec: &HttpGet, purpose: &str) -> Result<(Answer,
         }
     }
     let request = request.body(Empty::new()).map_err(|error| error.to_string())?;
-    let stream = dial::connect(&target.host, target.port, CONNECT).await?;
+    let stream = dial::connect(&target.host, target.port, CONNECT_TIMEOUT).await?;
     if target.https {
         exchange(tls::wrap(&target.host, stream).await?, request).await
     } else {
@@ -196,9 +196,9 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     request: Request<Empty<Bytes>>,
 ) -> Result<(Answer, Option<String>), String> {
     let builder = http1::Builder::new().title_case_headers(true).handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = builder.map_err(|error| told(&error))?;
+    let (mut sender, connection) = builder.map_err(|error| go_text(&error))?;
     let work = async move {
-        let response = sender.send_request(request).await.map_err(|error| told(&error))?;
+        let response = sender.send_request(request).await.map_err(|error| go_text(&error))?;
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let code = response.status().as_u16();
         Ok((Answer { code, body: body(response).await? }, location))
@@ -207,7 +207,7 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     tokio::select! {
         biased;
         answer = &mut work => answer,
-        // What came before the end may still have to be read.
+        // The connection ended, but data received before may still be unread.
         _ = &mut connection => work.await,
     }
 }
@@ -215,19 +215,19 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
 async fn body(mut response: Response<hyper::body::Incoming>) -> Result<String, String> {
     let mut body = Vec::new();
     while let Some(frame) = response.frame().await {
-        if let Ok(data) = frame.map_err(|error| told(&error))?.into_data() {
+        if let Ok(data) = frame.map_err(|error| go_text(&error))?.into_data() {
             body.extend_from_slice(&data);
         }
-        if body.len() >= BODY {
-            body.truncate(BODY);
+        if body.len() >= MAX_BODY_BYTES {
+            body.truncate(MAX_BODY_BYTES);
             break;
         }
     }
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
-/// Go says `EOF` where a connection ends without an answer.
-fn told(error: &hyper::Error) -> String {
+/// Returns Go's text of an error; Go says `EOF` when a connection ends without an answer.
+fn go_text(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_canceled() {
         return "EOF".to_owned();
     }
@@ -235,7 +235,7 @@ fn told(error: &hyper::Error) -> String {
     cause.map_or_else(|| error.to_string(), dial::plain)
 }
 
-/// A path as it may stand in a request: it begins with a slash, has no fragment, and odd characters are escaped.
+/// Returns a path for a request: with a leading slash, without fragment, and escaped.
 fn escaped(path: &str) -> String {
     let path = path.split('#').next().unwrap_or_default();
     let mut out = if path.starts_with('/') { String::new() } else { "/".to_owned() };

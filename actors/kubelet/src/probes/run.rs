@@ -11,23 +11,23 @@ use super::check::Found;
 use super::worker::{Turn, Worker};
 use super::{Exec, Gate, Kind, Probe, Report, Subject, Verdict};
 
-/// Attempts of a look that found nothing out.
-const ATTEMPTS: usize = 3;
+/// Largest number of attempts of a check without a result.
+const MAX_ATTEMPTS: usize = 3;
 
-/// A container that started this much before this kubelet counts as started by it.
-const SLACK: Duration = Duration::from_secs(10);
+/// A container that started at most this long before the kubelet counts as started by it.
+const START_TOLERANCE: Duration = Duration::from_secs(10);
 
-/// Tells users something about the container: reason and message of a Warning.
+/// Callback for events about the container: reason and message of a Warning.
 pub(crate) type Tell = Arc<dyn Fn(&'static str, String) + Send + Sync>;
 
-/// What a prober needs besides its probe.
+/// Inputs of a probe task, besides the probe.
 pub(crate) struct Prober<E: ?Sized> {
     pub(crate) subject: Subject,
     pub(crate) runtime: Arc<E>,
     pub(crate) tell: Tell,
     pub(crate) gate: watch::Receiver<Gate>,
     pub(crate) reports: mpsc::Sender<Report>,
-    /// How long this kubelet runs: a young one finds many containers at once, and then probes begin somewhere in their first period.
+    /// Age of this kubelet. A young kubelet finds many running containers at once, so their probes begin at random times in the first period.
     pub(crate) age: Duration,
 }
 
@@ -37,7 +37,7 @@ impl<E: ?Sized> std::fmt::Debug for Prober<E> {
     }
 }
 
-/// Looks at a container until its gate closes, its pod is deleted (but for readiness), or nobody listens.
+/// Probes a container until its gate closes, its pod is deleted (except for readiness), or the report channel closes.
 pub(crate) async fn run<E: Exec + ?Sized>(prober: Prober<E>, probe: Arc<Probe>) {
     let mut closing = prober.gate.clone();
     tokio::select! {
@@ -52,8 +52,8 @@ async fn closed(gate: &mut watch::Receiver<Gate>) {
 }
 
 async fn look_at<E: Exec + ?Sized>(mut prober: Prober<E>, probe: &Probe) {
-    // What is known from before a restart holds until something else is found.
-    let fresh = i64::try_from((prober.age + SLACK).as_secs()).unwrap_or(i64::MAX) >= prober.ran();
+    // A verdict from before the restart stays valid until a check shows another.
+    let fresh = i64::try_from((prober.age + START_TOLERANCE).as_secs()).unwrap_or(i64::MAX) >= prober.ran();
     if fresh && !prober.report(probe, probe.kind.initial()).await {
         return;
     }
@@ -85,7 +85,7 @@ async fn look_at<E: Exec + ?Sized>(mut prober: Prober<E>, probe: &Probe) {
                 if changed.is_err() {
                     return;
                 }
-                // A container that just started is asked at once whether it is ready; the period begins anew.
+                // A container that has just started is checked for readiness at once; the period starts anew.
                 if probe.kind == Kind::Readiness {
                     ticks = clock::interval(probe.period);
                 }
@@ -95,17 +95,17 @@ async fn look_at<E: Exec + ?Sized>(mut prober: Prober<E>, probe: &Probe) {
 }
 
 impl<E: Exec + ?Sized> Prober<E> {
-    /// Whole seconds since the container started.
+    /// Returns the whole seconds since the container's start.
     fn ran(&self) -> i64 {
         clock::wall().as_second().saturating_sub(self.subject.started)
     }
 
-    /// Looks, up to three times where nothing is found out; `None` when nothing was.
+    /// Performs the check, up to three times without a result; `None` when no attempt had a result.
     async fn look(&self, probe: &Probe) -> Option<Verdict> {
         let name = probe.kind.name();
         let once = || probe.check.look(&self.subject.id, self.subject.ip, probe.timeout, &*self.runtime);
         let mut found = once().await;
-        for _ in 1..ATTEMPTS {
+        for _ in 1..MAX_ATTEMPTS {
             if !matches!(found, Found::Error(..)) {
                 break;
             }
@@ -128,7 +128,7 @@ impl<E: Exec + ?Sized> Prober<E> {
         }
     }
 
-    /// Reports; false when nobody listens any more.
+    /// Sends a report; false when the channel is closed.
     async fn report(&self, probe: &Probe, verdict: Verdict) -> bool {
         let Subject { pod, index, id, .. } = &self.subject;
         let (pod, id): (Str, Str) = (pod.clone(), id.clone());

@@ -1,4 +1,4 @@
-//! Probes against real sockets, and their tasks in virtual time.
+//! Tests of probes against real sockets, and of their tasks in virtual time.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ fn readiness(probe: &Value, ports: &Value) -> Arc<Probe> {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Ends as it is told.
+/// A runtime whose commands end with a given result.
 #[derive(Debug, Default)]
 struct Scripted(Mutex<VecDeque<cri::Result<(i32, &'static str)>>>);
 
@@ -53,7 +53,7 @@ impl Exec for Scripted {
     }
 }
 
-/// A look that has an answer.
+/// Performs a check that has an answer.
 async fn look(probe: &Probe) -> Found {
     look_for(PATIENCE, probe).await
 }
@@ -128,7 +128,7 @@ async fn what_a_command_ends_with_is_its_verdict() {
     assert_eq!(found, want);
 }
 
-/// Answers each connection with the next text, and collects what was asked.
+/// Answers each connection with the next text, and returns the requests.
 async fn serve(listener: TcpListener, answers: Vec<String>) -> Vec<String> {
     let mut asked = Vec::new();
     for answer in answers {
@@ -185,7 +185,7 @@ async fn codes_of_answers_are_verdicts() {
         (400, Found::Failure("HTTP probe failed with statuscode: 400".to_owned())),
         (503, Found::Failure("HTTP probe failed with statuscode: 503".to_owned())),
     ] {
-        // 204 and 304 have no body
+        // Answers with 204 and 304 have no body.
         let body = if code < 400 { "" } else { "b" };
         let (found, ..) = http(|port| json!({"port": port}), |_| vec![answer(code, "", body)]).await;
         assert_eq!(found, want, "{code}");
@@ -255,7 +255,7 @@ async fn certificates_that_nobody_vouches_for_are_taken() {
         let mut hello = [0; 64];
         assert!(stream.read(&mut hello).await.unwrap() > 0);
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await.unwrap();
-        // until the client has read it
+        // Waits until the client has read the answer.
         let _ = stream.read(&mut hello).await;
     };
     let (found, ()) = join(look(&probe), server).await;
@@ -263,7 +263,7 @@ async fn certificates_that_nobody_vouches_for_are_taken() {
     assert_eq!(found, Found::Failure(why));
 }
 
-/// Answers one health call: the bytes of the message, or a status in trailers alone.
+/// Answers one health call: with the bytes of a message, or with a status in trailers only.
 async fn health(listener: TcpListener, reply: Result<u8, (u32, &'static str)>) -> Vec<u8> {
     let (stream, _) = listener.accept().await.unwrap();
     let mut connection = h2::server::handshake(stream).await.unwrap();
@@ -322,7 +322,7 @@ async fn a_grpc_server_says_itself_how_it_is() {
     }
 }
 
-/// Answers one health call with an HTTP status and nothing else, or ends the connection when it has read the call's head.
+/// Answers one health call with an HTTP status and nothing else, or closes the connection after reading the call's head.
 async fn no_grpc(listener: TcpListener, status: Option<u16>) {
     let (stream, _) = listener.accept().await.unwrap();
     let mut connection = h2::server::handshake(stream).await.unwrap();
@@ -372,7 +372,7 @@ async fn a_grpc_server_that_is_not_there_or_silent_runs_into_the_timeout() {
     assert_eq!(look_for(SECOND, &probe).await, Found::Failure(why));
 }
 
-/// A prober in virtual time: its reports with the seconds at which they came, and what it told.
+/// A probe task in virtual time: its reports with their seconds, and its events.
 struct Bench {
     gate: watch::Sender<Gate>,
     reports: mpsc::Receiver<Report>,

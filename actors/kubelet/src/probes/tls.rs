@@ -1,4 +1,4 @@
-//! TLS to containers. Nobody has vouched for their certificates, so probes and hooks take any, as upstream's do.
+//! TLS connections to containers. Probes and hooks accept any certificate, as upstream's do, since containers rarely have trusted ones.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,20 +9,20 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Go's text for a server that speaks HTTP where TLS was spoken to it.
+/// Go's text for a plain HTTP answer to a TLS handshake.
 pub(crate) const PLAIN: &str = "http: server gave HTTP response to HTTPS client";
 
 static CONFIG: LazyLock<Option<Arc<ClientConfig>>> = LazyLock::new(|| {
     let mut config = tls::client_config(ServerTrust::Anybody, None).ok()?;
-    // A probe speaks HTTP/1.1 and leaves the choice to nobody.
+    // Probes use HTTP/1.1, without ALPN negotiation.
     config.alpn_protocols.clear();
     Some(Arc::new(config))
 });
 
-/// Makes a connection one of TLS.
+/// Performs the TLS handshake on a connection.
 ///
 /// # Errors
-/// [`PLAIN`], or what the library says.
+/// [`PLAIN`], or the TLS library's text.
 pub(super) async fn wrap(host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
     let config = CONFIG.clone().ok_or("no TLS versions in common")?;
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;

@@ -1,26 +1,26 @@
-//! When a prober looks, and what a look means (`pkg/kubelet/prober/worker.go`). It performs nothing and reads no clock.
+//! Decides when a probe checks, and what a result means (`pkg/kubelet/prober/worker.go`). Pure: performs no I/O and reads no clock.
 
 use super::{Gate, Kind, Probe, Verdict};
 
-/// What is to be done now.
+/// Next action of a probe task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Nothing.
+    /// Do nothing.
     Wait,
-    /// Look.
+    /// Perform a check.
     Look,
-    /// Say that all is well, and end.
+    /// Report success, and end.
     End,
 }
 
-/// One probe of one running container.
+/// State of one probe of one running container.
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     probe: &'a Probe,
     last: Option<Verdict>,
-    /// How many times in a row.
+    /// Number of equal results in a row.
     run: u32,
-    /// What was to be found out of this container was found out.
+    /// Whether no further result about this container is needed.
     on_hold: bool,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Worker<'a> {
         Self { probe, last: None, run: 0, on_hold: false }
     }
 
-    /// What to do when the container has run for so many whole seconds.
+    /// Returns the action after the container has run for `ran` whole seconds.
     pub(super) fn turn(&self, gate: Gate, ran: i64) -> Turn {
         let kind = self.probe.kind;
         if self.on_hold {
@@ -44,7 +44,7 @@ impl<'a> Worker<'a> {
         Turn::Look
     }
 
-    /// Takes what a look found; what is to be reported, if it now counts.
+    /// Records the result of a check; returns the verdict to report, if it changes now.
     pub(super) fn found(&mut self, verdict: Verdict) -> Option<Verdict> {
         self.run = if self.last == Some(verdict) { self.run.saturating_add(1) } else { 1 };
         self.last = Some(verdict);
@@ -58,7 +58,7 @@ impl<'a> Worker<'a> {
         }
         let restarts = self.probe.kind == Kind::Liveness && verdict == Verdict::Failure;
         if restarts || self.probe.kind == Kind::Startup {
-            // There will be another container, or there is nothing more to find out of this one.
+            // The container will be replaced after this failure, or this probe needs no further result.
             self.on_hold = true;
             self.run = 0;
         }

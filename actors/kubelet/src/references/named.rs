@@ -1,4 +1,4 @@
-//! Everything that a pod names.
+//! Collects the ConfigMaps and Secrets that a pod refers to.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use oarlock_schema::views::core_v1::{Pod, Volume};
 
 use super::Reference;
 
-/// The ConfigMaps and Secrets that a pod names anywhere: environments, volumes, pull secrets.
+/// Returns the ConfigMaps and Secrets that a pod refers to anywhere: environments, volumes, pull secrets.
 pub(crate) fn named_by(pod: Pod<'_>) -> BTreeSet<Reference> {
     let spec = pod.spec();
     let mut named = BTreeSet::new();
@@ -21,7 +21,7 @@ pub(crate) fn named_by(pod: Pod<'_>) -> BTreeSet<Reference> {
     named
 }
 
-/// The ConfigMaps and Secrets that a volume is made of.
+/// Returns the ConfigMaps and Secrets that a volume projects.
 pub(crate) fn of_volume(volume: Volume<'_>) -> BTreeSet<Reference> {
     let mut named = BTreeSet::new();
     named.extend(volume.config_map().map(|source| Reference::config_map(source.name())));

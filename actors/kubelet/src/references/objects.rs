@@ -1,6 +1,6 @@
-//! Objects by name, each kept for a while (upstream's `Cache` strategy of `pkg/kubelet/util/manager`).
+//! Cache of API objects by name, each valid for a limited time (upstream's `Cache` strategy of `pkg/kubelet/util/manager`).
 //!
-//! Readers of one object share one call. An object that could not be read stays what it was; one that is gone is gone.
+//! Concurrent readers of one object share one call. After a failed call the cached object is used on, except that 403 and 404 drop it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use parking_lot::Mutex;
 use super::{Kind, Reference};
 
 /// Deadline of one call.
-const CALL: Duration = Duration::from_secs(10);
-/// Deadline of a reader, who may wait for the calls of others.
-const WAIT: Duration = Duration::from_secs(25);
-/// Objects kept; beyond that they are read each time.
-const KEPT: usize = 4096;
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Deadline of a reader, which may wait for other readers' calls.
+const READ_TIMEOUT: Duration = Duration::from_secs(25);
+/// Largest number of cached objects; further ones are read each time.
+const MAX_OBJECTS: usize = 4096;
 
 type Slot = Arc<tokio::sync::Mutex<Option<Kept>>>;
 
 #[derive(Debug)]
 struct Kept {
     object: Arc<Obj>,
-    /// `None`: it never changes.
+    /// When the cached object expires; `None` for an immutable object.
     until: Option<Instant>,
 }
 
@@ -35,16 +35,16 @@ struct Kept {
 pub(super) struct Objects {
     client: Client,
     slots: Mutex<HashMap<(Str, Reference), Slot>>,
-    /// An object is read again after this.
+    /// Age at which a cached object expires.
     fresh: Duration,
 }
 
 impl Objects {
     pub(super) fn new(client: Client, fresh: Duration) -> Self {
-        Self { client: client.with_timeout(CALL), slots: Mutex::default(), fresh }
+        Self { client: client.with_timeout(CALL_TIMEOUT), slots: Mutex::default(), fresh }
     }
 
-    /// Reads an object.
+    /// Returns an object, from the cache if fresh.
     pub(super) async fn get(&self, namespace: &str, reference: &Reference) -> Result<Arc<Obj>, Status> {
         let slot = self.slot(namespace, reference);
         let read = async {
@@ -77,10 +77,10 @@ impl Objects {
         };
         let late =
             |_| Err(Status::timeout(format!("{} {} was not read in time", reference.kind.name(), reference.name), 1));
-        clock::timeout(WAIT, read).await.unwrap_or_else(late)
+        clock::timeout(READ_TIMEOUT, read).await.unwrap_or_else(late)
     }
 
-    /// Makes the next reader ask the API.
+    /// Makes the next reader of an object call the API.
     pub(super) fn forget(&self, namespace: &str, reference: &Reference) {
         self.slots.lock().remove(&(Str::from(namespace), reference.clone()));
     }
@@ -92,15 +92,15 @@ impl Objects {
             return slot.clone();
         }
         let slot = Slot::default();
-        if slots.len() >= KEPT {
-            // Whoever holds a slot goes on with it; what is old goes.
+        if slots.len() >= MAX_OBJECTS {
+            // A slot in use stays valid for its readers; expired slots are dropped.
             let old = |slot: &Slot| {
                 slot.try_lock()
                     .is_ok_and(|kept| kept.as_ref().is_none_or(|kept| kept.until.is_some_and(Instant::passed)))
             };
             slots.retain(|_, slot| !old(slot));
         }
-        if slots.len() < KEPT {
+        if slots.len() < MAX_OBJECTS {
             slots.insert(key, slot.clone());
         }
         slot
@@ -111,15 +111,15 @@ impl Objects {
             .map(|resource| (resource, if resource.namespaced { namespace } else { "" }))
             .ok_or_else(|| Status::internal_error(format!("the schema lacks {}", reference.kind.name())))?;
         let read = self.client.get(resource, namespace, &reference.name).await;
-        // Upstream's kubelet names these two in the singular.
-        let told = |status: Status| match reference.kind {
+        // Upstream's kubelet names these two kinds in the singular.
+        let in_singular = |status: Status| match reference.kind {
             Kind::ConfigMap | Kind::Secret if status.is_not_found() => {
                 let singular = GroupResource::new("", reference.kind.name().to_lowercase());
                 Status::not_found(&singular, &reference.name)
             }
             _ => status,
         };
-        Ok(Arc::new(read.map_err(told)?.obj()?))
+        Ok(Arc::new(read.map_err(in_singular)?.obj()?))
     }
 }
 

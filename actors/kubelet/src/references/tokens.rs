@@ -1,4 +1,4 @@
-//! Tokens of ServiceAccounts, by TokenRequest (`pkg/kubelet/token`). They are kept in memory only.
+//! Requests tokens of ServiceAccounts by TokenRequest and caches them (`pkg/kubelet/token`). Tokens are kept in memory only.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,34 +13,34 @@ use oarlock_schema::{Str, resource, type_of_kind};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// A token is renewed when it is older than this, in seconds.
-const OLDEST: i64 = 24 * 3600;
-/// Renewals are moved forward by up to so many seconds, so that tokens of one moment are not renewed in one.
-const SPREAD: u64 = 10;
+/// Age in seconds at which a token is renewed at the latest.
+const MAX_AGE_SECONDS: i64 = 24 * 3600;
+/// Largest random number of seconds by which a renewal comes earlier, so that tokens of one moment are not all renewed at once.
+const MAX_JITTER_SECONDS: u64 = 10;
 /// Deadline of a request.
-const CALL: Duration = Duration::from_secs(10);
-/// Tokens kept; beyond that those that ended are dropped, and then none is added.
-const KEPT: usize = 4096;
-/// The lifetime of a token whose wish says none, in seconds (the API defaults it to the same).
-pub(crate) const LIFETIME: i64 = 3600;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest number of cached tokens; at the limit expired tokens are dropped, and if none has expired, new tokens are not cached.
+const MAX_TOKENS: usize = 4096;
+/// Default lifetime of a token in seconds (the same as the API's).
+pub(crate) const DEFAULT_LIFETIME_SECONDS: i64 = 3600;
 
-/// Whose token, for whom, for how long.
+/// Parameters of a token: ServiceAccount, pod, audience and lifetime.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TokenWish {
     pub(crate) namespace: Str,
     pub(crate) account: Str,
-    /// The pod it is bound to: name and uid.
+    /// Name and uid of the pod to which the token is bound.
     pub(crate) pod: (Str, Str),
-    /// Empty: the API itself.
+    /// Audience of the token; empty for the API server.
     pub(crate) audience: Str,
-    /// Seconds.
+    /// Lifetime in seconds.
     pub(crate) lifetime: i64,
 }
 
 #[derive(Clone, Debug)]
 struct Kept {
     token: Arc<str>,
-    /// When it ends, Unix seconds.
+    /// Unix second of the token's expiry.
     ends: i64,
 }
 
@@ -52,12 +52,12 @@ pub(super) struct Tokens {
 
 impl Tokens {
     pub(super) fn new(client: Client) -> Self {
-        Self { client: client.with_timeout(CALL), kept: Mutex::default() }
+        Self { client: client.with_timeout(REQUEST_TIMEOUT), kept: Mutex::default() }
     }
 
     pub(super) async fn get(&self, wish: &TokenWish) -> Result<Arc<str>, String> {
         let kept = self.kept.lock().get(wish).cloned();
-        let jitter = i64::try_from(rng::below(SPREAD)).unwrap_or(0);
+        let jitter = i64::try_from(rng::below(MAX_JITTER_SECONDS)).unwrap_or(0);
         if let Some(kept) = &kept
             && !stale(kept.ends, wish.lifetime, clock::wall().as_second() + jitter)
         {
@@ -90,11 +90,11 @@ impl Tokens {
 
     fn keep(&self, wish: &TokenWish, token: &Kept) {
         let mut kept = self.kept.lock();
-        if kept.len() >= KEPT {
+        if kept.len() >= MAX_TOKENS {
             let now = clock::wall().as_second();
             kept.retain(|_, kept| kept.ends > now);
         }
-        if kept.len() < KEPT || kept.contains_key(wish) {
+        if kept.len() < MAX_TOKENS || kept.contains_key(wish) {
             kept.insert(wish.clone(), token.clone());
         }
     }
@@ -128,10 +128,10 @@ impl Tokens {
     }
 }
 
-/// Whether a token that ends at `ends` should be renewed at `now`: when a fifth of its lifetime is left, or it is a day old.
+/// Whether a token that expires at `ends` should be renewed at `now`: with a fifth of its lifetime left, or a day old.
 fn stale(ends: i64, lifetime: i64, now: i64) -> bool {
     let issued = ends - lifetime;
-    now > issued + OLDEST || now > ends - lifetime * 20 / 100
+    now > issued + MAX_AGE_SECONDS || now > ends - lifetime * 20 / 100
 }
 
 #[cfg(test)]

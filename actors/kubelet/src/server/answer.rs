@@ -1,4 +1,4 @@
-//! Answers that pass on what comes from elsewhere.
+//! Builds answers from other components' replies.
 
 use futures::stream;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -8,7 +8,7 @@ use oarlock_client::RawReply;
 use oarlock_serving::answer::Failure;
 pub(super) use oarlock_serving::answer::{Answer, Refusal, text, whole, with};
 
-/// A reply with a body that comes in parts.
+/// Returns an answer that streams the reply's body.
 pub(super) fn reply(reply: RawReply) -> Answer {
     let media = reply.header("content-type").and_then(|media| HeaderValue::from_str(media).ok());
     let frames = stream::unfold(reply.body, |mut body| async move {
@@ -19,12 +19,12 @@ pub(super) fn reply(reply: RawReply) -> Answer {
     with(reply.code, media, StreamBody::new(frames).boxed_unsync())
 }
 
-/// The answer of another server, passed on.
+/// Passes on another server's answer.
 pub(super) fn passed(response: Response<hyper::body::Incoming>) -> Answer {
     response.map(|body| body.map_err(Failure::from).boxed_unsync())
 }
 
-/// The head of an answer whose connection goes to somebody else.
+/// Returns the head of an answer that upgrades the connection to another protocol.
 pub(super) fn upgraded(headers: HeaderMap) -> Answer {
     let mut answer = Response::new(Full::default().map_err(|never| match never {}).boxed_unsync());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

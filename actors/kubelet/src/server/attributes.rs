@@ -1,12 +1,12 @@
-//! What a request asks the authorizer for (upstream `pkg/kubelet/server/auth.go`, with fine-grained subresources): verb and subresources of
-//! `nodes`, any of which is enough.
+//! Computes the authorization attributes of a request (upstream `pkg/kubelet/server/auth.go`, with fine-grained subresources): the verb, and subresources of
+//! `nodes` of which any is sufficient.
 
 use http::Method;
 
-/// Paths below these prefixes have subresources of their own, besides `proxy` that covers everything.
+/// Path prefixes with a fine-grained subresource each; `proxy` covers these paths too.
 const FINE: [(&str, &str); 4] =
     [("/pods", "pods"), ("/healthz", "healthz"), ("/configz", "configz"), ("/runningpods", "pods")];
-/// Paths below these have only these.
+/// Path prefixes that only their own subresource covers.
 const OWN: [(&str, &str); 6] = [
     ("/stats", "stats"),
     ("/metrics", "metrics"),
@@ -15,10 +15,10 @@ const OWN: [(&str, &str); 6] = [
     ("/statusz", "statusz"),
     ("/flagz", "configz"),
 ];
-/// What the read-only port serves.
+/// Path prefixes that the read-only port serves.
 const PUBLIC: [&str; 3] = ["/healthz", "/pods", "/stats"];
 
-/// The verb of a method; empty for those that upstream gives none.
+/// Returns the verb of an HTTP method; empty for methods without one in upstream.
 pub(super) fn verb(method: &Method) -> &'static str {
     match *method {
         Method::POST => "create",
@@ -30,7 +30,7 @@ pub(super) fn verb(method: &Method) -> &'static str {
     }
 }
 
-/// The subresources, in the order in which they are asked for.
+/// Returns the subresources of a path, in the order of the access reviews.
 pub(super) fn subresources(path: &str) -> Vec<&'static str> {
     let of = |rows: &[(&str, &'static str)]| rows.iter().find(|(prefix, _)| below(path, prefix)).map(|(_, sub)| *sub);
     of(&FINE).into_iter().chain([of(&OWN).unwrap_or("proxy")]).collect()

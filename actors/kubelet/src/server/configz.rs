@@ -1,4 +1,4 @@
-//! `/configz`: how this kubelet is configured, in the words of `KubeletConfiguration`. What upstream can be told and this one cannot is not shown.
+//! `/configz`: this kubelet's configuration in the fields of `KubeletConfiguration`. Fields for which this kubelet has no setting are left out.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use serde_json::{Map, Value, json};
 
 use crate::config::Machine;
 use crate::fleet::KubeletHandle;
-use crate::node::{CHECK, LEASE_SECONDS, REPORT};
-use crate::{image_gc, log_rotation, machine, manifests, tell};
+use crate::node::{LEASE_SECONDS, NODE_CHECK_PERIOD, STATUS_REPORT_SECONDS};
+use crate::{event_sender, image_gc, log_rotation, machine, manifests};
 
-/// The answer.
+/// Returns the body of the answer.
 pub(super) fn configz(node: &KubeletHandle) -> Vec<u8> {
     let mut all = json!({
         "kind": "KubeletConfiguration",
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "fileCheckFrequency": span(manifests::LOOK),
-        "nodeStatusUpdateFrequency": span(CHECK),
-        "nodeStatusReportFrequency": span(Duration::from_secs(REPORT.unsigned_abs())),
+        "fileCheckFrequency": span(manifests::FILE_CHECK_PERIOD),
+        "nodeStatusUpdateFrequency": span(NODE_CHECK_PERIOD),
+        "nodeStatusReportFrequency": span(Duration::from_secs(STATUS_REPORT_SECONDS.unsigned_abs())),
         "nodeLeaseDurationSeconds": LEASE_SECONDS,
-        "eventRecordQPS": 1000 / tell::REFILL.as_millis(),
-        "eventBurst": tell::BURST,
+        "eventRecordQPS": 1000 / event_sender::TIME_PER_EVENT.as_millis(),
+        "eventBurst": event_sender::BURST,
         "port": node.port(),
     });
     if let (Value::Object(all), Some(machine)) = (&mut all, node.machine()) {
@@ -38,18 +38,18 @@ fn of_machine(machine: &Machine) -> Map<String, Value> {
         "podLogsDir": machine.pod_logs_dir,
         "cgroupRoot": machine.cgroup_root,
         "cgroupDriver": "cgroupfs",
-        "maxPods": machine::PODS,
-        "imageGCHighThresholdPercent": image_gc::HIGH,
-        "imageGCLowThresholdPercent": image_gc::LOW,
-        "imageMinimumGCAge": span(Duration::from_secs(image_gc::YOUNG.unsigned_abs())),
-        "containerLogMaxSize": format!("{}Mi", log_rotation::LARGEST >> 20),
-        "containerLogMaxFiles": log_rotation::FILES,
-        "containerLogMonitorInterval": span(crate::node::ROTATE),
+        "maxPods": machine::MAX_PODS,
+        "imageGCHighThresholdPercent": image_gc::HIGH_THRESHOLD,
+        "imageGCLowThresholdPercent": image_gc::LOW_THRESHOLD,
+        "imageMinimumGCAge": span(Duration::from_secs(image_gc::MIN_AGE_SECONDS.unsigned_abs())),
+        "containerLogMaxSize": format!("{}Mi", log_rotation::MAX_LOG_BYTES >> 20),
+        "containerLogMaxFiles": log_rotation::MAX_LOG_FILES,
+        "containerLogMonitorInterval": span(crate::node::LOG_CHECK_PERIOD),
     });
     if let Value::Object(all) = all { all } else { Map::new() }
 }
 
-/// As Go writes it.
+/// Formats a duration like Go.
 fn span(span: Duration) -> String {
     GoDuration::from_nanos(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)).to_string()
 }

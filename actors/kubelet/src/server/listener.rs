@@ -16,14 +16,14 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{Peer, Server};
 
-/// The listeners' row.
+/// Kind of the listeners' actors.
 pub(crate) static LISTENER: ActorKind =
     ActorKind { name: "kubelet.listener", phase: Phase::Ingress, ..ActorKind::DEFAULT };
 
-/// Connections at once: each log that is followed and each command has one.
-const CONNECTIONS: usize = 16_384;
+/// Largest number of concurrent connections; each followed log and each running command has one.
+const MAX_CONNECTIONS: usize = 16_384;
 
-/// A listener could not be started.
+/// Failure to start a listener.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The certificate cannot be used.
@@ -35,7 +35,7 @@ pub enum ListenError {
 }
 
 impl Server {
-    /// Serves HTTPS on a bound socket. Clients are asked for certificates of `clients`. Returns where it listens.
+    /// Serves HTTPS on a bound socket, with client certificates of the authorities `clients`. Returns the local address.
     ///
     /// # Errors
     /// [`ListenError`].
@@ -49,7 +49,7 @@ impl Server {
         self.spawn(socket, Some(tls)).await
     }
 
-    /// Serves what may be shown to everybody, over plain HTTP (`--read-only-port`).
+    /// Serves public data over plain HTTP (`--read-only-port`).
     ///
     /// # Errors
     /// [`ListenError`].
@@ -58,7 +58,7 @@ impl Server {
     }
 
     fn spawn(&self, socket: TcpListener, tls: Option<TlsAcceptor>) -> BoxFuture<'_, Result<SocketAddr, ListenError>> {
-        let listen = listener::listen(&self.inner.system, &LISTENER, socket, tls, CONNECTIONS, self.clone());
+        let listen = listener::listen(&self.inner.system, &LISTENER, socket, tls, MAX_CONNECTIONS, self.clone());
         Box::pin(async { Ok(listen.await?) })
     }
 }

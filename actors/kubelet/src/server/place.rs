@@ -1,4 +1,4 @@
-//! Which pod and container a path names, and which node of the process has it.
+//! Parses the pod and container in a path, and selects the node of the process for a request.
 
 use futures::StreamExt;
 use futures::stream;
@@ -9,10 +9,10 @@ use oarlock_schema::Str;
 use super::answer::Refusal;
 use crate::fleet::{Fleet, KubeletHandle};
 
-/// Nodes asked at once for a pod.
-const AT_ONCE: usize = 64;
+/// Largest number of nodes asked concurrently for a pod.
+const MAX_CONCURRENT_SEARCHES: usize = 64;
 
-/// `/<what>/<namespace>/<pod>[/<uid>]/<container>`; port-forwarding names no container.
+/// Pod and container named by a path `/<verb>/<namespace>/<pod>[/<uid>]/<container>`; port-forward paths name no container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) namespace: Str,
@@ -22,7 +22,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Reads a path; `None` when it has too few or too many parts.
+    /// Parses a path; `None` for a wrong number of parts.
     pub(super) fn parse(path: &str) -> Option<(&str, Self)> {
         let mut parts = path.trim_matches('/').split('/');
         let what = parts.next()?;
@@ -51,23 +51,23 @@ impl Place {
     }
 }
 
-/// How a request says which node it is for.
+/// Node that a request selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// The authority names the node, or there is only one.
+    /// The node that the authority names, or the only node.
     Node(Str),
-    /// The request names no node: it is for the node that has the pod in its path, or for the process as a whole.
+    /// No particular node: the one with the pod in the path, or the process as a whole.
     Any,
 }
 
-/// The host of a request, without the port: from the target (HTTP/2's `:authority`, or an absolute URL), else from the `Host` header.
+/// Returns the host of a request, without the port: from the target (HTTP/2's `:authority`, or an absolute URL), else from the `Host` header.
 pub(super) fn host(uri: &Uri, headers: &HeaderMap) -> Option<Str> {
     let header = || headers.get(header::HOST)?.to_str().ok()?.parse::<Authority>().ok();
     let authority = uri.authority().cloned().or_else(header)?;
     Some(authority.host().to_ascii_lowercase().into())
 }
 
-/// Which of the process's nodes is meant.
+/// Selects the node by the request's host.
 pub(super) fn choose(names: &[Str], host: Option<&str>) -> Choice {
     match (names, host) {
         ([only], _) => Choice::Node(only.clone()),
@@ -76,22 +76,22 @@ pub(super) fn choose(names: &[Str], host: Option<&str>) -> Choice {
     }
 }
 
-/// The node for a request that names none. The search asks every node of the process, so callers must have the right at all nodes.
+/// Finds the node for a request that selects none. The search asks every node of the process, so callers must have the right at all nodes.
 pub(super) async fn search(fleet: &Fleet, path: &str) -> Result<KubeletHandle, Refusal> {
     let asked: Vec<KubeletHandle> = fleet.names().iter().filter_map(|name| fleet.node(name)).collect();
-    // Where none stands out some node must say that it has no such pod, or is well, to whom it may tell.
+    // Without a match any node answers: that it has no such pod, or that it is healthy.
     let any = asked.first().cloned().ok_or_else(nobody);
     match (Place::parse(path), path.trim_end_matches('/')) {
         (Some((_, place)), _) => first(asked, move |node| has(node, place.clone())).await.map_or(any, Ok),
-        // All have to be well: one that is not speaks for them.
+        // The process is healthy only if all nodes are, so an unhealthy node answers.
         (None, "/healthz" | "/healthz/ping" | "/healthz/syncloop") => first(asked, is_ill).await.map_or(any, Ok),
-        // Of the process as a whole.
+        // Metrics are those of the whole process.
         (None, "/metrics") => any,
         (None, _) => Err(Refusal::new(421, "several nodes are served here: name one in the Host header\n")),
     }
 }
 
-/// The first node of which that is true.
+/// Returns the first node that satisfies a condition.
 async fn first<F: Future<Output = bool>>(
     nodes: Vec<KubeletHandle>,
     is: impl Fn(KubeletHandle) -> F,
@@ -100,7 +100,7 @@ async fn first<F: Future<Output = bool>>(
         let found = is(node.clone());
         async move { found.await.then_some(node) }
     };
-    let mut found = stream::iter(nodes).map(look).buffer_unordered(AT_ONCE);
+    let mut found = stream::iter(nodes).map(look).buffer_unordered(MAX_CONCURRENT_SEARCHES);
     while let Some(node) = found.next().await {
         if node.is_some() {
             return node;
@@ -150,7 +150,7 @@ mod tests {
             ("/pods", Some("[::1]:10250"), Some("[::1]")),
             ("/pods", Some("no host"), None),
             ("/pods", None, None),
-            // As HTTP/2 says it; the header, if there is one, says nothing then.
+            // HTTP/2 sends `:authority`, which takes precedence over the header.
             ("https://node-2:10250/pods", None, Some("node-2")),
             ("https://node-2:10250/pods", Some("node-1"), Some("node-2")),
         ] {

@@ -1,4 +1,4 @@
-//! Upgraded connections go to the runtime's streaming server, byte for byte (upstream `proxyStream`).
+//! Relays upgraded connections to the runtime's streaming server, byte for byte (upstream `proxyStream`).
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::net::TcpStream;
 use super::Server;
 use super::answer::{self, Answer, Refusal};
 
-/// How long the streaming server of this very machine may take to answer.
-const ANSWER: Duration = Duration::from_secs(30);
+/// How long the streaming server on this host may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Passes a request on to `url` and joins the connections if it is taken.
+/// Forwards a request to `url`, and joins the two connections if the streaming server accepts the upgrade.
 pub(super) async fn pass(server: &Server, mut request: Request<Incoming>, url: &str) -> Result<Answer, Refusal> {
     if !upgrade::wanted(request.headers()) {
         return Err(Refusal::new(500, "Upgrade request required"));
@@ -31,7 +31,7 @@ pub(super) async fn pass(server: &Server, mut request: Request<Incoming>, url: &
         stream.set_nodelay(true).map_err(|error| broken(&error))?;
         let asked = asked(&request, &uri)?;
         let (response, carry) = upgrade::send(stream, asked).await.map_err(|error| broken(&error))?;
-        // The connection lives as long as what is carried on it.
+        // The connection's task lives as long as its streams.
         let gate = server.inner.streams.clone();
         let stop = gate.token();
         let carry = async move {
@@ -43,7 +43,7 @@ pub(super) async fn pass(server: &Server, mut request: Request<Incoming>, url: &
         gate.spawn("runtime", carry).map_err(|error| broken(&error))?;
         response.await.map_err(|error| broken(&error))
     };
-    let response = clock::timeout(ANSWER, dial).await.map_err(|_| broken(&"no answer in time"))??;
+    let response = clock::timeout(ANSWER_TIMEOUT, dial).await.map_err(|_| broken(&"no answer in time"))??;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let code = response.status().as_u16();
         if code < 400 {
@@ -70,7 +70,7 @@ pub(super) async fn pass(server: &Server, mut request: Request<Incoming>, url: &
     Ok(answer::upgraded(headers))
 }
 
-/// The request as the streaming server gets it.
+/// Returns the request for the streaming server.
 fn asked(request: &Request<Incoming>, uri: &Uri) -> Result<Request<Empty<Bytes>>, Refusal> {
     let mut asked = Request::new(Empty::new());
     *asked.method_mut() = request.method().clone();
@@ -78,7 +78,7 @@ fn asked(request: &Request<Incoming>, uri: &Uri) -> Result<Request<Empty<Bytes>>
     *asked.uri_mut() = target.parse().map_err(|_| Refusal::new(500, "the streaming server's address has no path"))?;
     let headers: &mut HeaderMap = asked.headers_mut();
     *headers = request.headers().clone();
-    // Credentials are for this server; lengths and hosts are those of the connection.
+    // The caller's credentials are for the kubelet only; lengths and hosts belong to the connection.
     for name in [header::AUTHORIZATION, header::CONTENT_LENGTH, header::HOST, header::TRANSFER_ENCODING] {
         headers.remove(name);
     }

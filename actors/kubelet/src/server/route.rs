@@ -1,4 +1,4 @@
-//! From paths to answers.
+//! Routes requests by path.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::cri::{self, Streams};
 use crate::fleet::KubeletHandle;
 use crate::node::command::RunningPod;
 
-/// How long a command of `/run` may take.
-const RUN: Duration = Duration::from_secs(120);
+/// Deadline of a command of `/run`.
+const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Answers a request that may be made.
+/// Answers an authorized request.
 pub(super) async fn route(
     server: &Server,
     node: &KubeletHandle,
@@ -39,7 +39,7 @@ pub(super) async fn route(
             Ok(answer::reply(node.get(target).await?))
         }
         ("/healthz" | "/healthz/ping" | "/healthz/log" | "/healthz/syncloop", _) => {
-            // The node's actor must still be there to answer.
+            // Health requires that the node's actor answers.
             node.find("", "").await?;
             Ok(answer::text(200, "ok"))
         }
@@ -84,7 +84,7 @@ async fn on_container(
         }
         "run" => {
             let command: Vec<Str> = query.first("cmd").split(' ').map(Str::from).collect();
-            let ran = runtime.exec_sync(named.ok_or_else(missing)?, &command, RUN).await.map_err(refusal)?;
+            let ran = runtime.exec_sync(named.ok_or_else(missing)?, &command, RUN_TIMEOUT).await.map_err(refusal)?;
             return Ok(answer::whole(200, "application/json", [ran.stdout, ran.stderr].concat()));
         }
         _ if !same => return Err(Refusal::new(404, "pod not found")),
@@ -99,7 +99,7 @@ fn sandbox(found: &RunningPod, place: &Place) -> Result<Str, Refusal> {
     found.sandbox.clone().ok_or_else(|| Refusal::new(500, text()))
 }
 
-/// Upstream `streaming.WriteError`.
+/// Returns the answer for a failed runtime call (upstream `streaming.WriteError`).
 fn refusal(error: cri::Error) -> Refusal {
     let code = if matches!(error, cri::Error::NotFound(_)) { 404 } else { 500 };
     Refusal::new(code, error.to_string())
@@ -109,9 +109,9 @@ fn command(query: &Query) -> Vec<Str> {
     query.all("command").map(Str::from).collect()
 }
 
-/// Upstream `remotecommand.NewOptions`.
+/// Parses the streams of exec and attach (upstream `remotecommand.NewOptions`).
 fn streams(query: &Query) -> Result<Streams, Refusal> {
-    // The names of upstream's parameters are not those of the API.
+    // The kubelet's parameter names differ from the API's.
     let set = |name| query.first(name) == "1";
     let (stdin, stdout, stderr, tty) = (set("input"), set("output"), set("error"), set("tty"));
     if !stdin && !stdout && !stderr {
@@ -120,7 +120,7 @@ fn streams(query: &Query) -> Result<Streams, Refusal> {
     Ok(Streams { stdin, stdout, stderr: stderr && !tty, tty })
 }
 
-/// Upstream `portforward.NewV4Options`: only WebSocket says its ports beforehand.
+/// Parses the ports of port-forward (upstream `portforward.NewV4Options`): only WebSocket clients send the ports in the request.
 fn ports(query: &Query, request: &Request<Incoming>) -> Result<Vec<u16>, Refusal> {
     if !oarlock_streams::websocket::asked(request.headers()) {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! What the kubelet's server tells of pods: which run, since when, what they use, and what a container's spec says about its terminal.
+//! Answers about running pods: statistics, the list of running pods, and whether a container has a terminal.
 
 mod node;
 mod usage;
@@ -13,7 +13,7 @@ use crate::cri::SandboxState;
 use crate::fleet::KubeletHandle;
 use crate::manifests::HASH;
 
-/// A list of pods is read up to so many bytes.
+/// Largest list of pods in bytes.
 const MAX_LIST: usize = 256 << 20;
 
 async fn pods(node: &KubeletHandle) -> Result<Vec<Value>, Status> {
@@ -25,8 +25,8 @@ async fn pods(node: &KubeletHandle) -> Result<Vec<Value>, Status> {
     }
 }
 
-/// `/stats/summary` (`k8s.io/kubelet/pkg/apis/stats/v1alpha1`): the node, the pods that have started, and their containers. Figures that nobody
-/// takes are absent, as upstream leaves out what a runtime does not tell.
+/// Returns `/stats/summary` (`k8s.io/kubelet/pkg/apis/stats/v1alpha1`): statistics of the node, and of started pods and their containers. Values that the
+/// runtime does not measure are left out, as upstream does.
 pub(super) async fn summary(node: &KubeletHandle) -> Result<Vec<u8>, Refusal> {
     let pods = pods(node).await?;
     let used = node.runtime().list_pod_sandbox_stats().await;
@@ -41,7 +41,7 @@ pub(super) async fn summary(node: &KubeletHandle) -> Result<Vec<u8>, Refusal> {
         });
         let reference =
             json!({"name": of("/metadata/name"), "namespace": of("/metadata/namespace"), "uid": of("/metadata/uid")});
-        // The runtime knows a static pod by the hash of its manifest, not by its mirror's uid.
+        // The runtime identifies a static pod by the hash of its manifest, not by its mirror's uid.
         let hash = pod.pointer("/metadata/annotations").and_then(|all| all.get(HASH)).and_then(Value::as_str);
         let uid = hash.or(pod.pointer("/metadata/uid")?.as_str()).unwrap_or_default();
         let own = usage::of_pod(&used, uid);
@@ -50,7 +50,7 @@ pub(super) async fn summary(node: &KubeletHandle) -> Result<Vec<u8>, Refusal> {
     });
     let mut of_node = json!({"nodeName": node.name()});
     if let (Some(machine), Some(into)) = (node.machine(), of_node.as_object_mut()) {
-        // Where images are is told by the runtime; without it the rest still stands.
+        // Without the runtime's answer only the image file system is left out.
         let images = node.runtime().image_fs().await.ok();
         let figures = node::figures(&machine.root_dir, images.as_deref());
         into.extend(figures.map_err(|error| Refusal::new(500, error.to_string()))?);
@@ -59,7 +59,7 @@ pub(super) async fn summary(node: &KubeletHandle) -> Result<Vec<u8>, Refusal> {
     Ok(summary.to_string().into_bytes())
 }
 
-/// `/runningpods/`: the pods that the runtime has, with what is known of them.
+/// Returns `/runningpods/`: the pods that the runtime has, with their names from the API.
 pub(super) async fn running(node: &KubeletHandle) -> Result<Vec<u8>, Refusal> {
     let sandboxes = node.runtime().list_pod_sandbox(None).await;
     let sandboxes = sandboxes.map_err(|error| Refusal::new(500, error.to_string()))?;
@@ -85,7 +85,7 @@ pub(super) async fn running(node: &KubeletHandle) -> Result<Vec<u8>, Refusal> {
     Ok(list.to_string().into_bytes())
 }
 
-/// Whether a container's spec gives it a terminal: what a process was started with cannot be changed by who attaches to it.
+/// Whether a container's spec gives it a terminal, which a client of attach cannot change after the start.
 pub(super) async fn has_tty(node: &KubeletHandle, place: &Place) -> Result<bool, Refusal> {
     let pods = resource("", "v1", "pods").ok_or_else(|| Refusal::new(500, "the schema has no pods"))?;
     let pod = node.client().get(pods, &place.namespace, &place.pod).await?;

@@ -1,4 +1,4 @@
-//! Who learns what from a server of several nodes.
+//! Tests of which caller may read what from a server of several nodes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::*;
 use crate::NodeConfig;
 use crate::testing::Api;
 
-/// The API, whose reviews let a token's user do what the token says: `all`, or the name of a node.
+/// A fake API whose access reviews allow a token's user what the token says: `all`, or the name of a node.
 #[derive(Clone, Default)]
 struct Reviewer {
     api: Api,
@@ -71,7 +71,7 @@ impl Scene {
         Self { server: Server::new(&system, &fleet, None), reviewer }
     }
 
-    /// Code and body of the answer to a request with this target and these headers, a line each.
+    /// Sends a request with this target and these headers; returns code and body of the answer.
     async fn send(&self, peer: Peer, target: &str, headers: &str) -> (u16, String) {
         let (mut near, far) = tokio::io::duplex(64 << 10);
         let served = connections::connection(self.server.clone(), self.server.inner.streams.token(), far, peer);
@@ -124,7 +124,7 @@ async fn who_may_ask_one_node_names_it_and_gets_no_other() {
     assert_eq!(ask("b:10250").await, 200);
     assert_eq!(ask("a:10250").await, 403);
     assert_eq!(ask("x").await, 403);
-    // The authority of the target comes first, as in HTTP/2.
+    // The authority of the target takes precedence, as in HTTP/2.
     let headers = "Host: a\nAuthorization: Bearer b\n";
     assert_eq!(scene.outside("http://b:10250/configz", headers).await.0, 200);
 }

@@ -1,4 +1,4 @@
-//! The addresses of one node's pods.
+//! Allocates the addresses of one node's pods.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use crate::cri::{Error, Result};
 
-/// Hands out host addresses of a network, round and round, so that an address is not reused at once.
+/// Allocator of a network's host addresses. It goes round the range, so that a freed address is not reused at once.
 #[derive(Debug)]
 pub(super) struct Addresses {
     net: IpNet,
@@ -20,14 +20,14 @@ impl Addresses {
         Self { net, taken: BTreeSet::new(), next: 0 }
     }
 
-    /// New pods get addresses of this network from now on.
+    /// Makes new pods get addresses of another network.
     pub(super) fn renumber(&mut self, net: IpNet) {
         if self.net != net {
             (self.net, self.next) = (net, 0);
         }
     }
 
-    /// Host addresses without the network's own, the bridge's (the first) and the broadcast one.
+    /// Returns the number of host addresses, without the network address, the bridge's (the first) and the broadcast address.
     fn size(&self) -> u32 {
         let bits = self.net.max_prefix_len() - self.net.prefix_len();
         2_u32.saturating_pow(bits.into()).saturating_sub(3)

@@ -1,4 +1,4 @@
-//! Images that nobody has to pull.
+//! Invents images, so that the simulated runtime needs no registry.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 
 use crate::cri::{Error, Image, Result};
 
-/// References that were made lately: the nodes of a process share them.
+/// Recently made references, shared by the nodes of a process.
 static RECENT: Mutex<Vec<Arc<str>>> = Mutex::new(Vec::new());
 const RECENT_MAX: usize = 256;
 
-/// The image behind a name: the same digest and size for the same name, always.
+/// Returns an image for a name; the same name always gives the same digest and size.
 pub(super) fn invent(name: &str) -> Result<Image> {
     let (rest, digest) = name.split_once('@').map_or((name, None), |(rest, digest)| (rest, Some(digest)));
     let last = rest.rsplit('/').next().unwrap_or(rest);
@@ -40,7 +40,7 @@ pub(super) fn invent(name: &str) -> Result<Image> {
     })
 }
 
-/// With the registry that a short name leaves out.
+/// Returns the name with the default registry of a short name.
 fn full(repository: &str) -> String {
     match repository.split_once('/') {
         Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => repository.to_owned(),

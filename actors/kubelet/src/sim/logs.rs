@@ -1,4 +1,4 @@
-//! Logs that nobody stores: a line's text and time follow from the script and the container's start.
+//! Generates logs without storing them: a line's text and time follow from the script and the container's start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use oarlock_schema::Str;
 use super::Shared;
 use crate::cri::{ContainerState, LogOptions, LogStream, Result};
 
-/// About so many bytes at once.
-const PART: usize = 32 << 10;
+/// Approximate number of bytes per read.
+const READ_BYTES: usize = 32 << 10;
 
-/// The log of one container as somebody reads it.
+/// A reader of one container's log.
 pub(super) struct Log {
     shared: Arc<Shared>,
     id: Str,
     options: LogOptions,
-    /// The next line; none before the first look.
+    /// Number of the next line; `None` before the first read.
     next: Option<u64>,
     left: u64,
 }
 
-/// What there is of a log at a moment.
+/// Extent of a log at one moment.
 struct Extent {
     name: Str,
     started: i64,
     interval: Duration,
-    /// Lines written so far.
+    /// Number of lines written so far.
     lines: u64,
-    /// Nothing follows.
+    /// Whether the log is complete.
     over: bool,
 }
 
@@ -57,10 +57,10 @@ impl Log {
         Some(Extent { name: container.name.clone(), started: container.started, interval, lines, over })
     }
 
-    /// The lines from `from`, as many as fit.
+    /// Returns the lines from `from`, up to the size of a read.
     fn part(&mut self, extent: &Extent, from: u64) -> (Bytes, u64) {
         let (mut part, mut at) = (BytesMut::new(), from);
-        while at < extent.lines && part.len() < PART && self.left > 0 {
+        while at < extent.lines && part.len() < READ_BYTES && self.left > 0 {
             let time = extent.time(at);
             if self.options.since.is_none_or(|since| time.to_time().unix() >= since) {
                 let mut line = format!("{}: line {}\n", extent.name, at + 1);
@@ -92,7 +92,7 @@ impl LogStream for Log {
             let shared = self.shared.clone();
             let mut changed = std::pin::pin!(shared.changed.notified());
             changed.as_mut().enable();
-            // A container that was removed has no more to say.
+            // The log of a removed container ends.
             let extent = self.extent()?;
             let from = *self
                 .next
@@ -113,7 +113,7 @@ impl LogStream for Log {
                 changed.await;
                 continue;
             }
-            // Whole seconds are what the start is known in, so lines come at most a second late.
+            // The start time has whole seconds, so lines come at most a second late.
             let pause = extent.interval.clamp(Duration::from_millis(100), Duration::from_secs(3600));
             tokio::select! {
                 biased;

@@ -1,4 +1,4 @@
-//! Nodes whose machine and runtime are simulated.
+//! Configures nodes whose machine and runtime are simulated.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,8 +12,8 @@ use crate::config::NodeConfig;
 use crate::machine::SystemInfo;
 
 impl NodeConfig {
-    /// A simulated node: 8 cores, 32 GiB, 110 pods. `index` gives it addresses of its own: pods in `10.244.<index>.0/24` and on, as a
-    /// cluster's node IPAM would.
+    /// Returns the configuration of a simulated node: 8 cores, 32 GiB, 110 pods. `index` determines its addresses: pods get `10.244.<index>.0/24` and further
+    /// ranges, as from a cluster's node IPAM.
     #[must_use]
     pub fn simulated(name: impl Into<Str>, index: u16) -> Self {
         let [high, low] = index.to_be_bytes();

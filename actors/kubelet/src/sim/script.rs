@@ -1,4 +1,4 @@
-//! What annotations say about a simulated container: `sim.oarlock.dev/<container>.<what>`, or `sim.oarlock.dev/<what>` for all of them.
+//! Parses the annotations that control a simulated container: `sim.oarlock.dev/<container>.<setting>`, or `sim.oarlock.dev/<setting>` for all containers.
 
 use std::time::Duration;
 
@@ -7,46 +7,46 @@ use oarlock_schema::Str;
 
 use crate::cri::{Error, Result};
 
-/// The prefix of the annotations.
+/// Prefix of the annotations.
 pub const PREFIX: &str = "sim.oarlock.dev/";
 
-/// How a simulated container behaves. Without annotations it starts at once, writes one line, and runs until it is stopped.
+/// Behaviour of a simulated container. Without annotations it starts at once, writes one line, and runs until stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// `pull-delay`: how long pulling its image takes.
+    /// `pull-delay`: duration of the image pull.
     pub pull_delay: Option<Duration>,
-    /// `start-delay`: how long starting it takes.
+    /// `start-delay`: duration of the start.
     pub start_delay: Option<Duration>,
-    /// `ready-after`: when it becomes ready after its start; the first probe's delay otherwise.
+    /// `ready-after`: time from start to readiness; by default the first probe's delay.
     pub ready_after: Option<Duration>,
-    /// `exit-after`: when it exits after its start; at once if only `exit-code` is given.
+    /// `exit-after`: time from start to exit; zero if only `exit-code` is given.
     pub exit_after: Option<Duration>,
-    /// `exit-code`.
+    /// `exit-code`: exit code.
     pub exit_code: i32,
-    /// `exit-times`: only so many starts exit, then it runs.
+    /// `exit-times`: number of starts that exit; later starts keep running.
     pub exit_times: Option<u32>,
-    /// `oom`: a failed exit reads OOMKilled.
+    /// `oom`: a failed exit has reason OOMKilled.
     pub oom: bool,
-    /// `stop-delay`: how long it takes to end when asked; longer than the grace period means it is killed (137).
+    /// `stop-delay`: time from SIGTERM to exit; with a longer time than the grace period the container is killed (137).
     pub stop_delay: Option<Duration>,
-    /// `stop-exit-code`: what it ends with when asked (143).
+    /// `stop-exit-code`: exit code after SIGTERM (default 143).
     pub stop_exit_code: Option<i32>,
-    /// `fail`: `pull`, `create` or `start`, with a text behind a colon if wanted.
+    /// `fail`: `pull`, `create` or `start` fails, with an optional text after a colon.
     pub fail: Option<Str>,
-    /// `log-lines`: how many lines it writes; endless where only `log-interval` is given.
+    /// `log-lines`: number of log lines; unlimited if only `log-interval` is given.
     pub log_lines: Option<u64>,
-    /// `log-interval`: the time between two lines.
+    /// `log-interval`: time between two lines.
     pub log_interval: Option<Duration>,
 }
 
 impl Script {
-    /// Reads the annotations for a container; `None` when none concerns it.
+    /// Parses the annotations for a container; `None` when none applies.
     ///
     /// # Errors
-    /// [`Error::Failed`] names an annotation that cannot be read.
+    /// [`Error::Failed`] names an annotation with an invalid value.
     pub fn of(annotations: &[(Str, Str)], container: &str) -> Result<Option<Self>> {
         let mut script = None;
-        // What names the container wins over what does not, whatever the order of keys.
+        // Annotations with the container's name override general ones, whatever the order of keys.
         for named in [false, true] {
             for (key, value) in annotations {
                 let Some(rest) = key.strip_prefix(PREFIX) else { continue };
@@ -62,7 +62,7 @@ impl Script {
         Ok(script)
     }
 
-    /// Why sandboxes of the pod fail (`sandbox.fail`), if they do.
+    /// Returns the error of starting the pod's sandbox (`sandbox.fail`), if set.
     #[must_use]
     pub fn sandbox_failure(annotations: &[(Str, Str)]) -> Option<String> {
         let found = annotations.iter().find(|(key, _)| key.strip_prefix(PREFIX) == Some("sandbox.fail"));
@@ -118,12 +118,12 @@ impl Script {
         self.failure("start", || "simulated failure to start the container".to_owned())
     }
 
-    /// When the start that follows `attempt` others exits.
+    /// Returns when the start after `attempt` others exits.
     pub(super) fn exit_after(&self, attempt: u32) -> Option<Duration> {
         self.exit_after.filter(|_| self.exit_times.is_none_or(|times| attempt < times))
     }
 
-    /// How many lines there will be, and the time between two.
+    /// Returns the number of lines, and the time between two.
     pub(super) fn log(&self) -> (u64, Duration) {
         let interval = self.log_interval.unwrap_or_default();
         (self.log_lines.unwrap_or(if interval.is_zero() { 1 } else { u64::MAX }), interval)

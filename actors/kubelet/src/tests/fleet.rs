@@ -1,4 +1,4 @@
-//! Nodes: life signs, restarts, outages, and what thousands cost.
+//! Tests of nodes: Lease and status, restarts, outages, and the cost of thousands.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn a_restarted_kubelet_takes_up_what_ran_and_what_ended_meanwhile() {
         clock::sleep(Duration::from_secs(30)).await;
         let after = world.pod("web").unwrap();
         assert_eq!(after["status"], before["status"], "nothing has changed");
-        // It would have ended 100 s after its start, whoever watched.
+        // The container's exit is due 100 s after its start, whichever kubelet runs.
         let restarted = world.until("web", 25, |pod| container(pod)["restartCount"] == 1).await;
         assert_eq!(container(&restarted)["lastState"]["terminated"]["exitCode"], 1);
         assert_eq!(restarted["status"]["podIP"], before["status"]["podIP"]);
@@ -50,7 +50,7 @@ fn leases_are_renewed_every_ten_seconds_and_lost_nodes_come_back() {
         let renewals = world.api.calls("patch leases");
         assert!((60..=76).contains(&renewals), "{renewals}");
         assert!((1..=4).contains(&world.api.calls("patch nodes/status")), "an idle node says so every five minutes");
-        // Somebody gave it up.
+        // The node lifecycle controller has set the node to Unknown.
         let unknown = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
         world.api.patch("nodes", ("", "n1"), &unknown);
         clock::sleep(Duration::from_secs(11)).await;
@@ -94,7 +94,7 @@ fn events_stay_within_their_budget() {
     });
 }
 
-/// 200 nodes here; the bound of the design is per node and per pod, so it does not depend on how many there are.
+/// Uses 200 nodes; the bound is per node and per pod, so it does not depend on their number.
 #[test]
 fn a_node_is_one_actor_and_a_pod_costs_little() {
     const NODES: u16 = 200;

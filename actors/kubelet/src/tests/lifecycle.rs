@@ -1,4 +1,4 @@
-//! Pods that start, fail, crash, end and go.
+//! Tests of pods that start, fail, crash, end and are deleted.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn a_pod_that_starts_slowly_shows_each_stage() {
         assert_eq!(condition(&done, "Initialized")["lastTransitionTime"], since, "it did not flip");
         assert_eq!(condition(&done, "PodScheduled")["lastTransitionTime"], "2026-01-01T00:00:00Z", "it is not ours");
         assert_eq!(done["status"]["qosClass"], "BestEffort");
-        // Nothing changes any more, so nothing is written any more.
+        // Without further changes the status is not written again.
         let writes = world.api.calls("patch pods/status");
         clock::sleep(Duration::from_secs(3600)).await;
         assert_eq!(world.api.calls("patch pods/status"), writes);
@@ -38,7 +38,7 @@ fn back_off_doubles_and_the_first_restart_is_at_once() {
             starts.push(began.elapsed().as_secs());
         }
         let pauses: Vec<u64> = starts.iter().zip(starts.iter().skip(1)).map(|(a, b)| b - a).collect();
-        // Each runs for a second and then waits.
+        // Each container runs for a second before its back-off.
         assert!(pauses.iter().zip([11, 21, 41]).all(|(have, want)| have.abs_diff(want) <= 1), "{pauses:?}");
         let crash = world.until("web", 3, |pod| container(pod)["state"]["waiting"].is_object()).await;
         let uid = crash["metadata"]["uid"].as_str().unwrap();
@@ -261,7 +261,7 @@ fn a_node_refuses_what_does_not_fit() {
         world.create("third", &asks("1"));
         let refused = world.until("third", 2, phase("Failed")).await;
         assert_eq!(refused["status"]["reason"], "NodePorts");
-        // What the first one held is free once it is gone.
+        // The first pod's resources are free once it is deleted.
         world.api.delete("pods", "default", "first", None);
         world.gone("first", 3).await;
         world.create("fourth", &asks("8"));
@@ -286,19 +286,19 @@ fn labels_are_read_again_before_a_pod_is_refused_for_them() {
     });
 }
 
-/// A change of node `n1` to these taints.
+/// Returns a patch that sets these taints on node `n1`.
 fn taints(keys: &[&str]) -> serde_json::Value {
     let taint = |key: &&str| json!({"key": key, "effect": "NoExecute"});
     json!({"spec": {"taints": keys.iter().map(taint).collect::<Vec<_>>()}})
 }
 
-/// Adds a taint, and waits until a new pod is refused for it: long before the Node is looked at again.
+/// Adds a taint, and waits until a new pod is rejected for it: long before the next check of the Node.
 async fn tainted(world: &World) {
     world.create("warm", &json!({}));
     world.until("warm", 2, ready).await;
     let looks = world.api.calls("get nodes");
     world.api.patch("nodes", ("", "n1"), &taints(&["dedicated"]));
-    // Whoever comes with the taint may come before it.
+    // A pod created just after the taint may arrive before it.
     for at in 0.. {
         let name = format!("late{at}");
         world.create(&name, &json!({}));

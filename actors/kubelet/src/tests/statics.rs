@@ -1,4 +1,4 @@
-//! Static pods and their mirrors.
+//! Tests of static pods and their mirrors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use tokio::sync::watch;
 use super::*;
 use crate::manifests::Files;
 
-/// Manifests by file name.
+/// Returns manifests by file name.
 fn files(all: &[(&str, Value)]) -> Files {
     let one = |(name, pod): &(&str, Value)| (format!("/m/{name}").into(), pod.to_string().into_bytes().into());
     Some(Arc::new(all.iter().map(one).collect::<BTreeMap<_, _>>()))
 }
 
-/// The manifest of a pod `web`.
+/// Returns the manifest of a pod `web`.
 fn manifest(change: &Value) -> Value {
     let mut pod = pod("web", change);
     pod["spec"].as_object_mut().unwrap().remove("nodeName");
@@ -33,7 +33,7 @@ async fn world(down: bool, manifests: Files) -> (World, watch::Sender<Files>) {
 }
 
 impl World {
-    /// The id of the container of the pod that the kubelet itself runs, once there is one.
+    /// Waits for the pod that the kubelet itself runs, and returns its container's id.
     async fn runs(&self, limit: u64) -> String {
         let deadline = clock::after(Duration::from_secs(limit));
         loop {
@@ -112,7 +112,7 @@ fn a_changed_manifest_replaces_the_pod_once_the_old_one_has_ended() {
         let after = world.until("web-n1", 10, |pod| ready(pod) && hash(pod) != hash(&before)).await;
         assert_eq!(after["spec"]["containers"][0]["image"], "nginx:2");
         assert_ne!(id(&after), id(&before));
-        // The same in other words is the same.
+        // The same manifest in another notation changes nothing.
         let same = format!("# a comment\n{}", serde_json::to_string_pretty(&manifest(&slow)).unwrap());
         let map = BTreeMap::from([("/m/web.json".into(), same.into_bytes().into())]);
         sender.send_replace(Some(Arc::new(map)));
@@ -132,7 +132,7 @@ fn a_manifest_that_goes_takes_its_pod_and_mirror_along() {
         assert!(world.pod("web-n1").is_some(), "it still ends");
         world.gone("web-n1", 3).await;
         assert!(!world.found().await);
-        // Back again while it ends: it ends, and is started anew.
+        // A manifest that comes back while its pod ends: the pod ends, and is started anew.
         sender.send_replace(files(&[("web.json", manifest(&slow))]));
         let again = world.until("web-n1", 10, ready).await;
         assert_eq!(hash(&again), hash(&before));
@@ -169,7 +169,7 @@ fn bad_manifests_and_taken_names_stop_no_others() {
             ("web.json", manifest(&json!({}))),
         ]);
         let (world, sender) = world(true, None).await;
-        // Somebody has the name of its mirror: it runs all the same, and gets its mirror when that one has gone.
+        // A foreign pod has the mirror's name: the static pod runs all the same, and gets its mirror once the foreign pod is deleted.
         world.api.down(false);
         world.api.create("pods", &pod("web-n1", &json!({"spec": {"nodeName": "other"}})));
         sender.send_replace(all);

@@ -1,7 +1,7 @@
-//! Files that change all at once (`pkg/volume/util/atomic_writer.go`).
+//! Updates a directory's files all at once (`pkg/volume/util/atomic_writer.go`).
 //!
-//! The data are in a directory `..<time>.<random>`; `..data` is a symlink to it, and the names that users see are symlinks into `..data`.
-//! Renaming a new symlink over `..data` is the one moment at which everything changes.
+//! The data are in a directory `..<time>.<random>`; `..data` is a symlink to that directory, and the names that users see are symlinks into `..data`. Renaming
+//! a new symlink over `..data` replaces all files in one step.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,22 +14,22 @@ use oarlock_runtime::{clock, rng};
 use super::because;
 use super::payload::{File, Payload};
 
-/// Why nothing was written.
+/// Failure of a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Nothing was there before.
+    /// The volume had no files before.
     First(String),
-    /// What was there before still is.
+    /// The previous files are still in place.
     Update(String),
 }
 
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";
-/// The longest name of a file, and the longest path.
-const NAME: usize = 255;
-const PATH: usize = 4096;
+/// Largest length of a file name, and of a path.
+const MAX_NAME: usize = 255;
+const MAX_PATH: usize = 4096;
 
-/// Makes `payload` what `target` holds. `give` sets owners and permissions of everything in a directory before users see it.
+/// Replaces the files of `target` by `payload`. `give` sets owners and permissions of everything in a directory before users see it.
 pub(super) fn write(
     target: &Path,
     payload: &Payload,
@@ -45,7 +45,7 @@ pub(super) fn write(
     replace(target, payload, before, give).map_err(|why| if first { Failure::First(why) } else { Failure::Update(why) })
 }
 
-/// Whether something was written to `target` before.
+/// Whether `target` contains files of an earlier write.
 pub(super) fn holds_files(target: &Path) -> bool {
     fs::symlink_metadata(target.join(DATA)).is_ok()
 }
@@ -78,7 +78,7 @@ fn replace(
     }
 }
 
-/// Writes a new directory and points `..data` to it; nothing is left of it when that fails.
+/// Writes a new directory and points `..data` to it; after a failure the new directory is removed.
 fn make(target: &Path, payload: &Payload, give: impl Fn(&Path) -> Result<(), String>) -> Result<(), String> {
     let name = format!("..{}.{:010}", clock::wall().strftime("%Y_%m_%d_%H_%M_%S"), rng::below(10_000_000_000));
     let dir = target.join(&name);
@@ -88,7 +88,7 @@ fn make(target: &Path, payload: &Payload, give: impl Fn(&Path) -> Result<(), Str
         payload.iter().try_for_each(|(path, file)| write_file(&dir, path, file))?;
         give(target)?;
         let link = target.join(NEW_DATA);
-        // one that a kubelet left behind when it died
+        // A leftover of a kubelet that ended during a write.
         let _ = fs::remove_file(&link);
         symlink(&name, &link).map_err(because("symlink", &link))?;
         fs::rename(&link, target.join(DATA)).map_err(because("rename", &link))
@@ -113,7 +113,7 @@ fn mode(path: &Path, mode: u32) -> Result<(), String> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(because("chmod", path))
 }
 
-/// Everything below `old` that the payload no longer has, relative to it.
+/// Returns everything below `old` that the payload no longer contains, as relative paths.
 fn obsolete(old: &Path, payload: &Payload) -> Result<BTreeSet<PathBuf>, String> {
     let mut wanted = BTreeSet::new();
     for path in payload.keys() {
@@ -142,12 +142,12 @@ fn is_current(old: &Path, payload: &Payload) -> bool {
     payload.iter().all(|(path, file)| fs::read(old.join(path)).is_ok_and(|data| data == file.data))
 }
 
-/// The name in the volume's own directory under which users find a path.
+/// Returns the entry of the volume's own directory through which users reach a path.
 fn top(path: &Path) -> Option<&Path> {
     path.components().next().map(|part| Path::new(part.as_os_str()))
 }
 
-/// Upstream's `validatePath`.
+/// Validates a path (upstream's `validatePath`).
 fn check(path: &Path) -> Result<(), String> {
     let shown = path.display();
     if path.as_os_str().is_empty() {
@@ -156,18 +156,18 @@ fn check(path: &Path) -> Result<(), String> {
     if path.is_absolute() {
         return Err(format!("invalid path: must be relative path: {shown}"));
     }
-    if path.as_os_str().len() > PATH {
-        return Err(format!("invalid path: must be less than or equal to {PATH} characters"));
+    if path.as_os_str().len() > MAX_PATH {
+        return Err(format!("invalid path: must be less than or equal to {MAX_PATH} characters"));
     }
     for part in path.components() {
         if part == Component::ParentDir {
             return Err(format!("invalid path: must not contain '..': {shown}"));
         }
-        if part.as_os_str().len() > NAME {
-            return Err(format!("invalid path: filenames must be less than or equal to {NAME} characters"));
+        if part.as_os_str().len() > MAX_NAME {
+            return Err(format!("invalid path: filenames must be less than or equal to {MAX_NAME} characters"));
         }
     }
-    // Names that begin so are this writer's own.
+    // Names with this prefix are reserved for the writer's own files.
     if top(path).is_some_and(|top| top.to_string_lossy().starts_with("..")) {
         return Err(format!("invalid path: must not start with '..': {shown}"));
     }

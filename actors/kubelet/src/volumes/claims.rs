@@ -1,4 +1,4 @@
-//! Volumes that are claims: bound to a PersistentVolume that is a path or a device directory of this node.
+//! Plans volumes of PersistentVolumeClaims that are bound to a path or device directory of this node.
 
 use oarlock_schema::Str;
 use oarlock_schema::views::View;
@@ -7,16 +7,16 @@ use oarlock_schema::views::core_v1::{PersistentVolume, PersistentVolumeClaim, Po
 use super::plan::{self, Plan};
 use crate::references::{Kind, Reference, References};
 
-/// A claim that a volume is.
+/// PersistentVolumeClaim of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) name: Str,
     pub(super) read_only: bool,
-    /// The pod that must own it, for claims that were made for one.
+    /// Uid of the pod that must own the claim, for claims of ephemeral volumes.
     pub(super) owner: Option<Str>,
 }
 
-/// The claim that a volume is, if it is one.
+/// Returns the claim of a volume, if the volume is one.
 pub(super) fn of(pod: Pod<'_>, volume: Volume<'_>) -> Option<Claim> {
     if let Some(source) = volume.persistent_volume_claim() {
         return Some(Claim { name: source.claim_name().into(), read_only: source.read_only(), owner: None });
@@ -27,10 +27,10 @@ pub(super) fn of(pod: Pod<'_>, volume: Volume<'_>) -> Option<Claim> {
     Some(Claim { name, read_only: false, owner: Some(meta.uid().into()) })
 }
 
-/// The plan of a claim's volume; `None` when no plugin knows it.
+/// Returns the plan of a claim's volume; `None` when no plugin supports it.
 ///
 /// # Errors
-/// Upstream's text.
+/// When the claim cannot be used; upstream's text.
 pub(super) async fn plan(claim: &Claim, namespace: &str, references: &References) -> Result<Option<Plan>, String> {
     let processing = |why: String| format!("error processing PVC {namespace}/{}: {why}", claim.name);
     let wanted = Reference { kind: Kind::Claim, name: claim.name.clone() };
@@ -67,7 +67,7 @@ pub(super) async fn plan(claim: &Claim, namespace: &str, references: &References
     Ok(Some(Plan::Local { path: source.path().into(), name: volume, read_only: claim.read_only }))
 }
 
-/// The PersistentVolume that a claim is bound to, and the claim's uid.
+/// Returns the name of the PersistentVolume to which a claim is bound, and the claim's uid.
 fn bound(claim: &Claim, object: &oarlock_schema::Obj) -> Result<(Str, String), String> {
     let found = PersistentVolumeClaim::of(object).unwrap_or_else(|| PersistentVolumeClaim::from_option(None));
     let meta = found.metadata();

@@ -1,4 +1,4 @@
-//! Directories of a pod's own, on disk or in memory (`pkg/volume/emptydir`); other plugins keep their files in one.
+//! Makes and removes a pod's own directories, on disk or in memory (`pkg/volume/emptydir`); other plugins keep their files in one.
 
 use std::ffi::CString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::plan::Medium;
 use super::set_up::directory;
 use super::{because, mounted};
 
-/// Makes it, unless it is there. `ready` is the directory of the mark that it was made in full.
+/// Makes the directory, unless it exists. `ready` is the directory of the marker file for a complete setup.
 pub(super) fn set_up(path: &Path, ready: &Path, medium: &Medium, group: Option<u32>) -> Result<(), String> {
     let there = if medium.is_mounted() { mounted::is_mount_point(path)? } else { path.is_dir() };
     if ready.join("ready").is_file() && there {
@@ -28,7 +28,7 @@ pub(super) fn set_up(path: &Path, ready: &Path, medium: &Medium, group: Option<u
     std::fs::write(&mark, b"").map_err(because("open", &mark))
 }
 
-/// Unmounts and removes it. Idempotent.
+/// Unmounts and removes the directory. Idempotent.
 pub(super) fn tear_down(path: &Path, ready: &Path) -> Result<(), String> {
     remove(ready)?;
     mounted::unmount_all(path)?;
@@ -48,7 +48,7 @@ fn mount_medium(path: &Path, medium: &Medium) -> Result<(), String> {
     match medium {
         Medium::Disk => Ok(()),
         Medium::Memory(bytes) => {
-            // Secrets stay out of swap where the kernel knows how (6.4).
+            // Secrets stay out of swap where the kernel supports `noswap` (6.4).
             let size = if *bytes > 0 { format!("size={bytes},") } else { String::new() };
             let tmpfs = |data: &CString| mount("tmpfs", path, "tmpfs", MountFlags::empty(), data.as_c_str());
             match tmpfs(&options(format!("{size}noswap"))?) {

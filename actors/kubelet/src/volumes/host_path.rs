@@ -1,14 +1,14 @@
-//! Paths of the node (`pkg/volume/hostpath`): made or checked as their type says, and never removed.
+//! Checks or creates paths of the node according to their type (`pkg/volume/hostpath`); never removes one.
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use super::because;
 
-/// Checks a path, or makes it where its type says so.
+/// Checks a path, or creates it where its type says so.
 ///
 /// # Errors
-/// Upstream's text.
+/// When the path is not of its type; upstream's text.
 pub(super) fn check(path: &Path, kind: &str) -> Result<(), String> {
     let found = std::fs::metadata(path).ok();
     let kind_of = |test: fn(&std::fs::FileType) -> bool| found.as_ref().is_some_and(|found| test(&found.file_type()));

@@ -1,12 +1,12 @@
-//! Where things of pods are, as upstream lays them out below its root directory.
+//! Paths of pods' files below the root directory, in upstream's layout.
 
 use std::path::{Path, PathBuf};
 
-/// The directory of a pod.
+/// Directory of a pod.
 #[derive(Clone, Debug)]
 pub(super) struct PodDir(PathBuf);
 
-/// The plugins that keep something below a pod's directory.
+/// Volume plugins with a directory below a pod's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plugin {
     EmptyDir,
@@ -18,7 +18,7 @@ pub(super) enum Plugin {
 }
 
 impl Plugin {
-    /// The name with its slash escaped.
+    /// Returns the plugin's name with its slash escaped.
     const fn escaped(self) -> &'static str {
         match self {
             Self::EmptyDir => "kubernetes.io~empty-dir",
@@ -31,7 +31,7 @@ impl Plugin {
     }
 }
 
-/// The directory that holds those of all pods.
+/// Returns the directory that contains all pods' directories.
 pub(super) fn pods(root: &Path) -> PathBuf {
     root.join("pods")
 }
@@ -45,7 +45,7 @@ impl PodDir {
         &self.0
     }
 
-    /// A volume.
+    /// Returns the path of a volume.
     pub(super) fn volume(&self, plugin: Plugin, name: &str) -> PathBuf {
         self.volumes().join(plugin.escaped()).join(name)
     }
@@ -54,7 +54,7 @@ impl PodDir {
         self.0.join("volumes")
     }
 
-    /// The directory with the file `ready` of an emptyDir; other plugins wrap one.
+    /// Returns the directory of an emptyDir's marker file `ready`; other plugins wrap an emptyDir.
     pub(super) fn ready(&self, plugin: Plugin, name: &str) -> PathBuf {
         let name = if plugin == Plugin::EmptyDir { name.to_owned() } else { format!("wrapped_{name}") };
         self.0.join("plugins").join(Plugin::EmptyDir.escaped()).join(name)
@@ -64,12 +64,12 @@ impl PodDir {
         self.0.join("volume-subpaths")
     }
 
-    /// Where a mounted sub-path is bound.
+    /// Returns the path to which a sub-path is bound.
     pub(super) fn subpath(&self, volume: &str, container: &str, index: usize) -> PathBuf {
         self.subpaths().join(volume).join(container).join(index.to_string())
     }
 
-    /// The directory of a container.
+    /// Returns the directory of a container.
     pub(super) fn container(&self, name: &str) -> PathBuf {
         self.0.join("containers").join(name)
     }

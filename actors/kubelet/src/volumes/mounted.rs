@@ -1,4 +1,4 @@
-//! What is mounted where.
+//! Reads the kernel's list of mounts, and unmounts.
 
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use super::because;
 
-/// Whether something is mounted on `path`; false when there is no such path.
+/// Whether `path` is a mount point; false for a missing path.
 ///
 /// # Errors
-/// The system's text.
+/// When the list cannot be read; the operating system's text.
 pub(super) fn is_mount_point(path: &Path) -> Result<bool, String> {
     match statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, StatxFlags::empty()) {
         Ok(stat) => Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
@@ -20,15 +20,15 @@ pub(super) fn is_mount_point(path: &Path) -> Result<bool, String> {
     }
 }
 
-/// Unmounts what is mounted on `path`, and what is mounted below that; nothing when nothing is.
+/// Unmounts all mounts at and below `path`.
 ///
 /// # Errors
-/// The system's text.
+/// When a mount cannot be removed; the operating system's text.
 pub(super) fn unmount_all(path: &Path) -> Result<(), String> {
-    // The latest mounts come last and have to go first.
+    // The list is in the order of mounting, and the newest mount must be removed first.
     for mount in below(path)?.iter().rev() {
         match unmount(mount, UnmountFlags::NOFOLLOW) {
-            // it went with another one
+            // Another unmount has removed this mount too.
             Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {}
             Err(error) => return Err(because("unmount", mount)(error.into())),
         }
@@ -39,7 +39,7 @@ pub(super) fn unmount_all(path: &Path) -> Result<(), String> {
     }
 }
 
-/// The mount points at and below `path`, in the order in which they were mounted.
+/// Returns the mount points at and below `path`, in the order of mounting.
 fn below(path: &Path) -> Result<Vec<PathBuf>, String> {
     let file = Path::new("/proc/self/mountinfo");
     let text = std::fs::read(file).map_err(because("open", file))?;
@@ -47,7 +47,7 @@ fn below(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(points.map(unescape).filter(|point| point.starts_with(path)).collect())
 }
 
-/// Spaces, tabs, line ends and backslashes are written in octal.
+/// Decodes a path of the list, in which spaces, tabs, line ends and backslashes are octal.
 fn unescape(text: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! What a container sees of the node, and where (`makeMounts` in `pkg/kubelet/kubelet_pods.go`).
+//! Decides which paths of the node a container mounts, and where (`makeMounts` in `pkg/kubelet/kubelet_pods.go`).
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use super::{Mounted, because, subpath};
 use crate::environment::{self, Variables};
 use crate::hosts;
 
-/// How mounts that are made later spread.
+/// Propagation of later mounts between node and container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Propagation {
     #[default]
@@ -21,7 +21,7 @@ pub(crate) enum Propagation {
     Bidirectional,
 }
 
-/// One mount; the fields are those of CRI's `Mount`.
+/// One mount of a container; the fields are those of CRI's `Mount`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) container_path: String,
@@ -31,23 +31,23 @@ pub(crate) struct Mount {
     pub(crate) propagation: Propagation,
 }
 
-/// What a container mounts.
+/// All mounts of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ContainerMounts {
     pub(crate) mounts: Vec<Mount>,
-    /// Where its termination message will be, on the node.
+    /// Path on the node of the container's termination message.
     pub(crate) termination_log: Option<PathBuf>,
 }
 
-/// What goes into `/etc/hosts`.
+/// Inputs for a container's `/etc/hosts`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostsFile {
     /// The pod's host name and domain ([`hosts::host_name`]).
     pub(crate) name: String,
     pub(crate) domain: String,
-    /// The pod's addresses; without one there is no such file.
+    /// Addresses of the pod; without one the file is not made.
     pub(crate) ips: Vec<IpAddr>,
-    /// Whether the runtime can make mounts read-only with everything below them.
+    /// Whether the runtime can make mounts recursively read-only.
     pub(crate) recursive_read_only: bool,
 }
 
@@ -126,7 +126,7 @@ fn volume(
     Ok(Mount { container_path, host_path, read_only, recursive_read_only, propagation })
 }
 
-/// What fails here is told in the log only: users are not to learn about the node's files.
+/// Binds a sub-path of a volume. Errors go to the log only, since users must not learn about the node's files.
 fn sub_path(name: &str, container: &str, volume: &Path, part: &str, target: &Path) -> Result<(), String> {
     if part.starts_with('/') {
         return Err(format!("error SubPath `{part}` must not be an absolute path"));
@@ -140,7 +140,7 @@ fn sub_path(name: &str, container: &str, volume: &Path, part: &str, target: &Pat
         tracing::warn!(container, volume = name, error = why, "sub-path not made");
         format!("failed to {what} {of}")
     };
-    // Where this looks does not matter: what follows looks again, and safely.
+    // This check needs no protection against symlinks: the calls below repeat it safely.
     if !volume.join(part).exists() {
         subpath::make(volume, part).map_err(|why| hidden("create subPath directory", why))?;
     }
@@ -183,7 +183,7 @@ fn hosts_file(pod: Pod<'_>, dir: &PodDir, hosts: &HostsFile) -> Result<PathBuf, 
     Ok(path)
 }
 
-/// An empty file of this start of the container, into which any of its users may write.
+/// Makes an empty file for this start of the container, writable for all its users.
 fn termination_log(dir: &Path, attempt: u32) -> Result<PathBuf, String> {
     std::fs::create_dir_all(dir).map_err(because("mkdir", dir))?;
     let path = dir.join(attempt.to_string());

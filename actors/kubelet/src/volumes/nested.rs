@@ -1,4 +1,4 @@
-//! Mount points inside volumes that containers cannot write to: they have to be there before (`pkg/volume/util/nested_volumes.go`).
+//! Makes mount points inside volumes, which must exist before containers mount other volumes there (`pkg/volume/util/nested_volumes.go`).
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,7 +6,7 @@ use oarlock_schema::views::core_v1::{Container, Pod};
 
 use super::because;
 
-/// Makes the directories in a volume on which other volumes will be mounted.
+/// Makes the directories in a volume on which containers mount other volumes.
 pub(super) fn make(pod: Pod<'_>, volume: &str, path: &Path) -> Result<(), String> {
     let spec = pod.spec();
     for container in spec.init_containers().iter().chain(spec.containers().iter()) {
@@ -20,7 +20,7 @@ pub(super) fn make(pod: Pod<'_>, volume: &str, path: &Path) -> Result<(), String
     Ok(())
 }
 
-/// Where, in a volume, a container has other volumes mounted; nothing that is inside of one of those again.
+/// Returns the outermost paths in a volume at which a container mounts other volumes.
 fn points(container: Container<'_>, volume: &str) -> Result<Vec<PathBuf>, String> {
     let mounts = || container.volume_mounts().iter();
     let mut all: Vec<PathBuf> = mounts().map(|mount| clean(mount.mount_path())).collect();
@@ -41,7 +41,7 @@ fn points(container: Container<'_>, volume: &str) -> Result<Vec<PathBuf>, String
     Ok(points)
 }
 
-/// Go's `filepath.Clean`.
+/// Cleans a path like Go's `filepath.Clean`.
 fn clean(path: &str) -> PathBuf {
     let mut out = PathBuf::new();
     for part in Path::new(path).components() {

@@ -1,4 +1,4 @@
-//! `fsGroup`: whose a volume is (`pkg/volume/volume_linux.go`).
+//! Applies `fsGroup`: gives a volume to a group (`pkg/volume/volume_linux.go`).
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, Gid, chownat};
 
 use super::because;
 
-/// To whom a volume is given.
+/// Group of a volume, and its permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ownership {
     pub(super) group: u32,
@@ -18,19 +18,19 @@ pub(super) struct Ownership {
 const SET_GROUP: u32 = 0o2000;
 
 impl Ownership {
-    /// The permissions that the group gets.
+    /// Returns the permission bits of the group.
     const fn bits(self, directory: bool) -> u32 {
         let mask = if self.read_only { 0o440 } else { 0o660 };
         if directory { mask | SET_GROUP | 0o110 } else { mask }
     }
 
-    /// Whether the root of a volume is the group's already (`OnRootMismatch`).
+    /// Whether the root of a volume belongs to the group already (`OnRootMismatch`).
     pub(super) fn holds(self, root: &Path) -> bool {
         let bits = self.bits(true);
         fs::metadata(root).is_ok_and(|found| found.is_dir() && found.gid() == self.group && found.mode() & bits == bits)
     }
 
-    /// What cannot be given stays as it is and is told in the log, as upstream does it: file systems exist that know no owners.
+    /// Gives one file to the group. Failures are only logged, as upstream does, since some file systems have no owners.
     fn give(self, path: &Path, found: &Metadata) {
         if let Err(error) = self.try_give(path, found) {
             tracing::warn!(error, "volume not given to its group");
@@ -42,7 +42,7 @@ impl Ownership {
         let given = chownat(CWD, path, None, group, AtFlags::SYMLINK_NOFOLLOW);
         given.map_err(|error| because("lchown", path)(error.into()))?;
         if found.file_type().is_symlink() {
-            // its own permissions mean nothing, and chmod would change those of what it points to
+            // A symlink's own permissions mean nothing, and chmod would change its target.
             return Ok(());
         }
         let mode = (found.mode() & 0o7777) | self.bits(found.is_dir());
@@ -50,10 +50,10 @@ impl Ownership {
     }
 }
 
-/// Gives everything at and below `root` to a group; directories after what is in them, the root last.
+/// Gives everything at and below `root` to a group; a directory comes after its content, the root last.
 ///
 /// # Errors
-/// The system's text.
+/// When the operating system refuses; its text.
 pub(super) fn own(root: &Path, ownership: Ownership) -> Result<(), String> {
     let look = |path: &Path| fs::symlink_metadata(path).map_err(because("lstat", path));
     let mut dirs = vec![(root.to_owned(), look(root)?)];

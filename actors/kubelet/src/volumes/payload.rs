@@ -1,4 +1,4 @@
-//! The files of volumes that project API objects.
+//! Computes the files of volumes that project API objects.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -9,23 +9,23 @@ use oarlock_schema::views::core_v1::{DownwardAPIVolumeFile, KeyToPath, Pod, Volu
 use crate::downward::{self, Surroundings};
 use crate::references::{Found, Kind, Reference, TokenWish};
 
-/// A file to be.
+/// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct File {
     pub(super) data: Vec<u8>,
-    /// Permissions.
+    /// Permission bits.
     pub(super) mode: u32,
-    /// Who owns it, if not this process.
+    /// User that owns the file, if other than this process's.
     pub(super) owner: Option<u32>,
 }
 
-/// Files by their paths in the volume.
+/// Files by path in the volume.
 pub(super) type Payload = BTreeMap<PathBuf, File>;
 
-/// The files that a ConfigMap or a Secret makes: all its keys, or those of `items`.
+/// Returns the files of a ConfigMap or Secret: one for each key, or those of `items`.
 ///
 /// # Errors
-/// Upstream's text: why there is no such object or key.
+/// When the object or a key is missing; upstream's text.
 pub(super) fn of_object(
     reference: &Reference,
     items: List<'_, KeyToPath<'_>>,
@@ -56,10 +56,10 @@ pub(super) fn of_object(
     Ok(payload)
 }
 
-/// The files of a downward API volume.
+/// Returns the files of a downward API volume.
 ///
 /// # Errors
-/// Upstream's text: why there is no such field.
+/// When a field is missing; upstream's text.
 pub(super) fn of_pod(
     pod: Pod<'_>,
     items: List<'_, DownwardAPIVolumeFile<'_>>,
@@ -81,10 +81,10 @@ pub(super) fn of_pod(
     Ok(payload)
 }
 
-/// What one source of a projected volume adds.
+/// Adds the files of one source of a projected volume.
 ///
 /// # Errors
-/// Upstream's text.
+/// When the source cannot be projected; upstream's text.
 pub(super) fn of_source(
     source: VolumeProjection<'_>,
     pod: Pod<'_>,
@@ -108,7 +108,7 @@ pub(super) fn of_source(
         let data = tokens.get(&wish).ok_or("a token was needed that nobody asked for")?.clone()?;
         let owner = common_user(pod);
         let group = pod.spec().security_context().and_then(|context| context.fs_group());
-        // a group gets its rights later, with the rest of the volume
+        // The group gets its permissions later, with the whole volume.
         let mode = if owner.is_some() || group.is_some() { 0o600 } else { mode };
         let file = File { data: data.as_bytes().to_vec(), mode, owner };
         return Ok(Payload::from([(clean(token.path()), file)]));
@@ -122,10 +122,10 @@ pub(super) fn of_source(
     Ok(Payload::new())
 }
 
-/// The tokens that were asked for.
+/// Requested tokens, or the errors of their requests.
 pub(super) type Tokens = std::collections::HashMap<TokenWish, Result<std::sync::Arc<str>, String>>;
 
-/// The token that a source wishes for, if it is one of a token.
+/// Returns the token that a source asks for, if it is a token source.
 pub(super) fn wish(pod: Pod<'_>, source: VolumeProjection<'_>) -> Option<TokenWish> {
     let token = source.service_account_token()?;
     let meta = pod.metadata();
@@ -134,11 +134,11 @@ pub(super) fn wish(pod: Pod<'_>, source: VolumeProjection<'_>) -> Option<TokenWi
         account: pod.spec().service_account_name().into(),
         pod: (meta.name().into(), meta.uid().into()),
         audience: token.audience().into(),
-        lifetime: token.expiration_seconds().unwrap_or(crate::references::LIFETIME),
+        lifetime: token.expiration_seconds().unwrap_or(crate::references::DEFAULT_LIFETIME_SECONDS),
     })
 }
 
-/// The user that all containers run as, if it is one (upstream `FsUserFrom`).
+/// Returns the user as which all containers run, if they have one in common (upstream `FsUserFrom`).
 pub(super) fn common_user(pod: Pod<'_>) -> Option<u32> {
     let spec = pod.spec();
     let containers = spec.init_containers().iter().chain(spec.containers().iter());
@@ -147,12 +147,12 @@ pub(super) fn common_user(pod: Pod<'_>) -> Option<u32> {
     users.all(|user| user == Some(first)).then(|| u32::try_from(first).ok())?
 }
 
-/// Permission bits as the API writes them.
+/// Converts permission bits from the API's number.
 pub(super) fn permissions(mode: i64) -> u32 {
     u32::try_from(mode).unwrap_or(0) & 0o777
 }
 
-/// Go's `filepath.Clean` for relative paths; `..` is refused later.
+/// Cleans a relative path like Go's `filepath.Clean`; a later check refuses `..`.
 fn clean(path: &str) -> PathBuf {
     Path::new(path).components().filter(|part| !matches!(part, Component::CurDir)).collect()
 }

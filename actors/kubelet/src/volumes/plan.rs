@@ -1,4 +1,4 @@
-//! What a volume is to be.
+//! Decides how to make each volume of a pod.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,39 +17,39 @@ use crate::configs::pod_limits;
 use crate::downward::{self, Surroundings};
 use crate::references::{Found, References, TokenWish, of_volume};
 
-/// See the module text.
+/// How to make one volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// A directory of the pod's own.
+    /// An empty directory for the pod.
     EmptyDir { name: Str, medium: Medium },
     /// Files that project API objects.
     Files { name: Str, plugin: Plugin, files: Payload, medium: Medium },
-    /// Files that cannot be had now; what an earlier plan made serves on.
+    /// Files that cannot be computed now; an earlier version stays in use.
     Stale { name: Str, plugin: Plugin, why: String },
-    /// Something of the node.
+    /// A path of the node.
     HostPath { name: Str, path: PathBuf, kind: String },
-    /// Something of the node, by a PersistentVolume; `name` is that one's.
+    /// A path of the node from a PersistentVolume with the name `name`.
     Local { name: Str, path: PathBuf, read_only: bool },
 }
 
-/// What a directory is kept in.
+/// Storage medium of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Medium {
     Disk,
-    /// A tmpfs of so many bytes.
+    /// A tmpfs of this many bytes.
     Memory(i64),
-    /// Pages of so many bytes each.
+    /// Huge pages of this many bytes each.
     HugePages(i64),
 }
 
 impl Medium {
-    /// Whether it is a file system of its own.
+    /// Whether the medium is a file system of its own.
     pub(super) const fn is_mounted(&self) -> bool {
         !matches!(self, Self::Disk)
     }
 }
 
-/// The plans of the volumes that a pod's containers mount, and what there can be no plan for.
+/// Returns the plans of the volumes that a pod's containers mount, and the errors of those without a plan.
 pub(super) async fn all(
     object: &Arc<Obj>,
     around: &Surroundings,
@@ -82,7 +82,7 @@ pub(super) async fn all(
     (plans, failed)
 }
 
-/// The plugin of a volume that projects API objects.
+/// Returns the plugin of a volume that projects API objects.
 fn plugin(volume: Volume<'_>) -> Option<Plugin> {
     let is = [
         (volume.config_map().is_some(), Plugin::ConfigMap),
@@ -93,7 +93,7 @@ fn plugin(volume: Volume<'_>) -> Option<Plugin> {
     is.into_iter().find(|(is, _)| *is).map(|(_, plugin)| plugin)
 }
 
-/// The volumes that containers mount; nobody makes the others.
+/// Returns the names of the volumes that containers mount; other volumes are not made.
 fn mounted_names(pod: Pod<'_>) -> BTreeSet<&str> {
     let spec = pod.spec();
     let containers = spec.init_containers().iter().chain(spec.containers().iter());
@@ -113,10 +113,10 @@ async fn tokens(pod: Pod<'_>, volumes: &[Volume<'_>], references: &References) -
     futures::future::join_all(wishes.into_iter().map(ask)).await.into_iter().collect()
 }
 
-/// The plan of a volume that is no claim; `None` when no plugin knows it.
+/// Returns the plan of a volume that is no claim; `None` when no plugin supports it.
 ///
 /// # Errors
-/// Upstream's text.
+/// When the volume cannot be made; upstream's text.
 pub(super) fn plan(
     volume: Volume<'_>,
     pod: Pod<'_>,
@@ -162,10 +162,10 @@ pub(super) fn plan(
     Ok(Some(Plan::Files { name, plugin, files, medium }))
 }
 
-/// A path of the node.
+/// Returns the plan of a path of the node.
 ///
 /// # Errors
-/// Upstream's text when it leads upwards.
+/// When the path contains `..`; upstream's text.
 pub(super) fn host_path(name: Str, source: HostPathVolumeSource<'_>) -> Result<Plan, String> {
     if source.path().split('/').any(|part| part == "..") {
         return Err(format!("invalid HostPath `{}`: must not contain '..'", source.path()));
@@ -186,8 +186,8 @@ fn medium(source: EmptyDirVolumeSource<'_>, pod: Pod<'_>, around: &Surroundings)
     }
 }
 
-/// The least of what the node can give, what the pod's cgroup is bounded to, and what the volume says; 0 when nobody says anything (upstream
-/// `calculateEmptyDirMemorySize`).
+/// Returns the size of a tmpfs in bytes: the minimum of the node's allocatable memory, the pod's memory limit and the volume's size limit; 0 without any of
+/// them (upstream `calculateEmptyDirMemorySize`).
 fn tmpfs_size(limit: Option<&str>, pod: Pod<'_>, around: &Surroundings) -> i64 {
     let parse = |text: &str| Quantity::parse(text).map_or(0, |size| size.value());
     let node = around.allocatable.get("memory").map_or(0, |text| parse(text));
@@ -195,7 +195,7 @@ fn tmpfs_size(limit: Option<&str>, pod: Pod<'_>, around: &Surroundings) -> i64 {
     sizes.into_iter().filter(|size| *size > 0).min().unwrap_or(0)
 }
 
-/// The one size of huge pages that the pod asks for.
+/// Returns the single huge page size that the pod requests.
 fn page_size(pod: Pod<'_>, medium: &str, wanted: Option<i64>) -> Result<i64, String> {
     let spec = pod.spec();
     let lists = spec.containers().iter().chain(spec.init_containers().iter()).map(|c| c.resources().requests());
@@ -215,7 +215,7 @@ fn page_size(pod: Pod<'_>, medium: &str, wanted: Option<i64>) -> Result<i64, Str
     }
 }
 
-/// Errors as Go's aggregates show them: each once, in brackets when there are more.
+/// Joins errors like Go's aggregates: each once, in brackets when there are several.
 fn aggregated(mut errors: Vec<String>) -> String {
     let mut seen = BTreeSet::new();
     errors.retain(|error| seen.insert(error.clone()));

@@ -1,4 +1,4 @@
-//! Makes what was planned. Everything here may be done again at any time.
+//! Executes the plan of a volume. Every function is idempotent.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::{Volume, because, empty_dir, host_path, mounted, nested};
 /// Makes one volume.
 ///
 /// # Errors
-/// Upstream's text.
+/// When the volume cannot be made; upstream's text.
 pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, String> {
     let context = pod.spec().security_context();
     let group = context.and_then(|context| context.fs_group()).and_then(|group| u32::try_from(group).ok());
@@ -33,7 +33,7 @@ pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, S
             match write(&path, &files, give) {
                 Ok(()) => Ok(Volume { path, read_only: true, stale: None, inner_name: name }),
                 Err(Failure::First(why)) => {
-                    // Nothing was ever in it, so nobody uses it: a later attempt begins anew.
+                    // The volume was never complete, so no container uses it: a later attempt starts anew.
                     if let Err(also) = empty_dir::tear_down(&path, &ready) {
                         tracing::warn!(path = %path.display(), error = also, "volume that failed not removed");
                     }
@@ -73,19 +73,19 @@ pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, S
 fn local(source: &Path, path: &Path, read_only: bool) -> Result<(), String> {
     std::fs::create_dir_all(path).map_err(because("mkdir", path))?;
     let failed = |error: rustix::io::Errno| {
-        // an empty directory without its mount would look like the volume
+        // An empty directory without its mount would look like a complete volume.
         let _ = std::fs::remove_dir(path);
         because("mount", source)(error.into())
     };
     mount_bind(source, path).map_err(failed)?;
     if read_only {
-        // The kernel takes a bind and its being read-only one after the other.
+        // The kernel needs two calls: one for the bind mount, one to make it read-only.
         mount_remount(path, MountFlags::BIND | MountFlags::RDONLY, c"").map_err(failed)?;
     }
     Ok(())
 }
 
-/// Makes a directory and sets its permissions, whatever this process's umask is.
+/// Makes a directory and sets its permissions, independently of the umask.
 pub(super) fn directory(path: &Path, mode: u32) -> Result<(), String> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::create_dir_all(path).map_err(because("mkdir", path))?;

@@ -1,8 +1,8 @@
-//! Parts of volumes (`pkg/volume/util/subpath`): opened so that no symlink leads out of the volume, and bound to a place of their own, so
-//! that nobody can exchange them later.
+//! Opens parts of volumes so that no symlink leads out of the volume, and binds them to separate paths, so that a container cannot exchange them later
+//! (`pkg/volume/util/subpath`).
 //!
-//! Upstream resolves a path and opens it again step by step. Here the kernel does both at once (`openat2` with `RESOLVE_BENEATH`), and the
-//! opened directory itself is mounted (`open_tree`, `move_mount`): no name is looked up twice.
+//! Upstream resolves a path and then opens it step by step. Here the kernel does both at once (`openat2` with `RESOLVE_BENEATH`), and the opened directory
+//! itself is mounted (`open_tree`, `move_mount`), so no name is resolved twice.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -15,90 +15,90 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, ope
 
 use super::{because, mounted};
 
-/// The longest file of variables that is read, in bytes.
-const LONGEST: u64 = 1 << 20;
+/// Largest size in bytes of a file of variables.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Makes the directories of `subpath` that are not there, with the permissions of the volume itself.
+/// Makes the missing directories of `subpath`, with the permissions of the volume itself.
 ///
 /// # Errors
-/// For the log: it tells of the node's files.
+/// When a directory cannot be made; for the log only, since the text names files of the node.
 pub(super) fn make(volume: &Path, subpath: &Path) -> Result<(), String> {
-    let told = |error: Errno| because("mkdir", &volume.join(subpath))(error.into());
+    let failed = |error: Errno| because("mkdir", &volume.join(subpath))(error.into());
     let root = open_root(volume)?;
-    let mode = Mode::from_raw_mode(fstat(&root).map_err(told)?.st_mode & 0o7777);
+    let mode = Mode::from_raw_mode(fstat(&root).map_err(failed)?.st_mode & 0o7777);
     let mut path = PathBuf::new();
-    let mut parent = open_beneath(&root, Path::new(".")).map_err(told)?;
+    let mut parent = open_beneath(&root, Path::new(".")).map_err(failed)?;
     for part in subpath.components() {
         let Component::Normal(name) = part else { continue };
         path.push(name);
         parent = match open_beneath(&root, &path) {
             Ok(found) => found,
             Err(Errno::NOENT) => {
-                mkdirat(&parent, name, mode).map_err(told)?;
+                mkdirat(&parent, name, mode).map_err(failed)?;
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let made = openat2(&parent, name, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).map_err(told)?;
-                // whatever this process's umask is
-                fchmod(&made, mode).map_err(told)?;
+                let made = openat2(&parent, name, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).map_err(failed)?;
+                // Independent of the umask.
+                fchmod(&made, mode).map_err(failed)?;
                 made
             }
-            Err(error) => return Err(told(error)),
+            Err(error) => return Err(failed(error)),
         };
     }
     Ok(())
 }
 
-/// Binds a part of a volume to `target`. Does nothing when that part is bound there already.
+/// Binds a part of a volume to `target`, unless that part is bound there already.
 ///
 /// # Errors
-/// For the log: it tells of the node's files.
+/// When the part cannot be bound; for the log only, since the text names files of the node.
 pub(super) fn bind(volume: &Path, subpath: &Path, target: &Path) -> Result<(), String> {
     let opened = open_beneath(&open_root(volume)?, subpath);
     let opened = opened.map_err(|error| because("open", &volume.join(subpath))(error.into()))?;
-    let told = |error: Errno| because("mount", target)(error.into());
-    let found = fstat(&opened).map_err(told)?;
+    let failed = |error: Errno| because("mount", target)(error.into());
+    let found = fstat(&opened).map_err(failed)?;
     if mounted::is_mount_point(target)? {
         if statat(CWD, target, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|bound| same(&bound, &found)) {
             return Ok(());
         }
-        unmount(target, UnmountFlags::NOFOLLOW).map_err(told)?;
+        unmount(target, UnmountFlags::NOFOLLOW).map_err(failed)?;
     }
     prepare(target, found.st_mode & 0o170_000 == 0o040_000)?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    let tree = open_tree(&opened, c"", flags).map_err(told)?;
-    move_mount(&tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(told)
+    let tree = open_tree(&opened, c"", flags).map_err(failed)?;
+    move_mount(&tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(failed)
 }
 
-/// The text of a file in a volume; symlinks lead nowhere else, absolute ones begin at the volume.
+/// Returns the text of a file in a volume. Symlinks cannot leave the volume; absolute ones start at its root.
 ///
 /// # Errors
-/// For the log: it tells of the node's files.
+/// When the file cannot be read; for the log only, since the text names files of the node.
 pub(super) fn read(volume: &Path, file: &Path) -> Result<String, String> {
     let path = volume.join(file);
-    let told = |error: Errno| because("open", &path)(error.into());
-    // A pipe that a container made would block whoever opens it.
+    let failed = |error: Errno| because("open", &path)(error.into());
+    // Opening a named pipe that a container made would block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let opened = openat2(open_root(volume)?, file, flags, Mode::empty(), within).map_err(told)?;
-    if fstat(&opened).map_err(told)?.st_mode & 0o170_000 != 0o100_000 {
+    let opened = openat2(open_root(volume)?, file, flags, Mode::empty(), within).map_err(failed)?;
+    if fstat(&opened).map_err(failed)?.st_mode & 0o170_000 != 0o100_000 {
         return Err(format!("open {}: not a regular file", path.display()));
     }
     let mut text = Vec::new();
-    let mut limited = std::fs::File::from(opened).take(LONGEST + 1);
+    let mut limited = std::fs::File::from(opened).take(MAX_FILE_BYTES + 1);
     limited.read_to_end(&mut text).map_err(because("read", &path))?;
-    if text.len() as u64 > LONGEST {
-        return Err(format!("read {}: longer than {LONGEST} bytes", path.display()));
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("read {}: longer than {MAX_FILE_BYTES} bytes", path.display()));
     }
     String::from_utf8(text).map_err(|_| format!("read {}: not UTF-8", path.display()))
 }
 
-/// Something of the right kind to mount on.
+/// Makes a file or directory to mount on.
 fn prepare(target: &Path, directory: bool) -> Result<(), String> {
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(because("mkdir", parent))?;
     }
     match std::fs::symlink_metadata(target) {
         Ok(found) if found.is_dir() == directory => return Ok(()),
-        // left by an earlier attempt, when the part was of the other kind
+        // A leftover of an earlier attempt, when the part was of the other kind.
         Ok(found) if found.is_dir() => std::fs::remove_dir(target).map_err(because("remove", target))?,
         Ok(_) => std::fs::remove_file(target).map_err(because("remove", target))?,
         Err(_) => {}
@@ -110,7 +110,7 @@ fn prepare(target: &Path, directory: bool) -> Result<(), String> {
     }
 }
 
-/// The volume itself may be reached through symlinks of the node.
+/// Opens the volume's root, whose own path may contain symlinks of the node.
 fn open_root(volume: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     rustix::fs::open(volume, flags, Mode::empty()).map_err(|error| because("open", volume)(error.into()))
@@ -120,7 +120,7 @@ fn open_beneath(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let beneath = if seeded_bug!("subpath_follows_links") { ResolveFlags::empty() } else { ResolveFlags::BENEATH };
     let within = beneath | ResolveFlags::NO_MAGICLINKS;
-    // The kernel asks to try again when somebody renames at the same moment.
+    // The kernel returns EAGAIN when a concurrent rename interferes.
     for _ in 0..16 {
         match openat2(root, path, flags, Mode::empty(), within) {
             Err(Errno::AGAIN | Errno::INTR) => {}

@@ -1,4 +1,4 @@
-//! Takes a pod's directory down. Only the disk is asked what is in it, so it does not matter which kubelet made it.
+//! Removes a pod's directory by what is on the disk, whichever kubelet made it.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,14 +8,14 @@ use oarlock_schema::Str;
 use super::layout::{self, PodDir};
 use super::{because, mounted};
 
-/// Unmounts everything at and below a pod's directory, then removes it. Nothing is removed while anything is mounted: what is mounted may
-/// be somebody else's.
+/// Unmounts everything at and below a pod's directory, then removes it. Nothing is removed while a mount remains, since the mounted files may belong to another
+/// pod or the node.
 ///
 /// # Errors
-/// The system's text; to be tried again.
+/// When the operating system refuses; the caller must try again.
 pub(super) fn tear_down(dir: &PodDir) -> Result<(), String> {
     let path = dir.path();
-    // The kernel's list has real paths.
+    // The kernel's list of mounts has resolved paths.
     let real = match path.canonicalize() {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -28,10 +28,10 @@ pub(super) fn tear_down(dir: &PodDir) -> Result<(), String> {
     }
 }
 
-/// The pods that have a directory.
+/// Returns the uids of the pods with a directory.
 ///
 /// # Errors
-/// The system's text.
+/// When the directory cannot be read; the operating system's text.
 pub(super) fn pods(root: &Path) -> Result<Vec<Str>, String> {
     let dir = layout::pods(root);
     let entries = match std::fs::read_dir(&dir) {

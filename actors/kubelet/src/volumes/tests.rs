@@ -1,4 +1,4 @@
-//! Volumes on the real file system. What mounts needs root (CAP_SYS_ADMIN); `docs/operations/tests.md` says so.
+//! Tests of volumes on the real file system. Tests that mount need root (CAP_SYS_ADMIN), see `docs/operations/tests.md`.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
@@ -16,7 +16,7 @@ use crate::testing::Api;
 
 const UID: &str = "11111111-2222-3333-4444-555555555555";
 
-/// Whether this process may mount and give files away (CAP_SYS_ADMIN, CAP_CHOWN); says so when not.
+/// Whether this process may mount and change owners (CAP_SYS_ADMIN, CAP_CHOWN); prints a notice if not.
 pub(super) fn privileged(test: &str) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
@@ -36,7 +36,7 @@ struct Bench {
 }
 
 impl Drop for Bench {
-    /// A test that failed must not leave mounts behind.
+    /// A failed test must not leave mounts behind.
     fn drop(&mut self) {
         let real = self.root.path().canonicalize().unwrap();
         mounted::unmount_all(&real).unwrap();
@@ -84,7 +84,7 @@ impl Bench {
     }
 }
 
-/// A pod whose container mounts each volume at `/<name>`; `change` is merged into its spec.
+/// Returns a pod whose container mounts each volume at `/<name>`; `change` is merged into its spec.
 fn pod(volumes: &[Value], change: &Value) -> Arc<Obj> {
     let mounts: Vec<Value> = volumes
         .iter()
@@ -131,7 +131,7 @@ async fn empty_directories_are_kept_on_disk_or_in_memory_and_go_with_the_pod() {
     let full = fs::write(ram.join("big"), vec![0; 2 << 20]).unwrap_err();
     assert_eq!(full.raw_os_error(), Some(libc::ENOSPC), "its size limit holds");
     fs::remove_file(ram.join("big")).unwrap();
-    // A kubelet that starts again keeps what is there.
+    // A restarted kubelet keeps existing volumes.
     fs::write(disk.join("kept"), b"1").unwrap();
     fs::write(ram.join("kept"), b"1").unwrap();
     let again = Volumes::new(bench.root.path());
@@ -185,7 +185,7 @@ async fn objects_become_files_that_follow_them() {
     assert_eq!(bench.set_up(&pod).await.unwrap(), mounted);
     assert_eq!((read("all", "a").as_deref(), read("all", "b")), (Some("changed"), None));
     assert_eq!(read("some", "x/y").as_deref(), Some("changed"));
-    // While an object is gone its files stay; a new pod would not start.
+    // After an object's deletion its files stay; a new pod would not start.
     bench.api.delete("secrets", "shop", "s", None);
     let stale = bench.set_up(&pod).await.unwrap()["hidden"].stale.clone();
     let why = "MountVolume.SetUp failed for volume \"hidden\" : secret \"s\" not found";
@@ -390,7 +390,7 @@ async fn sub_paths_are_made_and_bound_and_lead_nowhere_else() {
     assert_eq!(made.mounts[3].propagation, Propagation::HostToContainer);
     assert_eq!(bench.container(&good, &mounted).await.unwrap(), made, "a second start finds them bound");
     assert_eq!(bench.mounts(), 3);
-    // What a container can put into its volume must not open the node.
+    // A symlink that a container puts into its volume must not give access to the node.
     let outside = TempDir::new().unwrap();
     fs::write(outside.path().join("passwd"), b"x").unwrap();
     symlink(outside.path(), data.join("out")).unwrap();
@@ -511,7 +511,7 @@ async fn what_was_taken_down_is_not_made_again_by_a_refresh() {
     assert_eq!(refresh().await, Ok(Mounted::new()));
     let mounted = bench.set_up(&pod).await.unwrap();
     assert_eq!(refresh().await, Ok(mounted));
-    // Asked for in this order, done in this order.
+    // The two operations run in the order of their requests.
     let (down, late) = futures::join!(bench.volumes.tear_down(UID), refresh());
     assert_eq!((down, late), (Ok(()), Ok(Mounted::new())));
     assert!(!bench.pod_dir().exists());

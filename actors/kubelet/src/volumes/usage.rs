@@ -1,6 +1,6 @@
-//! Whether a pod keeps more in its volumes than they may hold (`localStorageEviction` of `pkg/kubelet/eviction`).
+//! Checks whether a pod's volumes exceed their limits (`localStorageEviction` of `pkg/kubelet/eviction`).
 //!
-//! The kernel holds volumes in memory to their size; of those on disk somebody has to take the measure.
+//! The kernel enforces the size of volumes in memory; volumes on disk must be measured.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use oarlock_schema::views::core_v1::Pod;
 
 use super::Mounted;
 
-/// The limits of a pod's emptyDir volumes: names, and the quantities as written.
+/// Returns names and limits, as written, of a pod's emptyDir volumes.
 pub(super) fn limits(pod: Pod<'_>) -> Vec<(String, String)> {
     let limit = |volume: oarlock_schema::views::core_v1::Volume<'_>| {
         let limit = volume.empty_dir()?.size_limit()?;
@@ -22,7 +22,7 @@ pub(super) fn limits(pod: Pod<'_>) -> Vec<(String, String)> {
     pod.spec().volumes().iter().filter_map(limit).collect()
 }
 
-/// The message with which a pod is evicted (reason `Evicted`), if a volume holds more than it may.
+/// Returns the message of the pod's eviction (reason `Evicted`), if a volume exceeds its limit.
 pub(super) fn over(limits: &[(String, String)], mounted: &Mounted) -> Option<String> {
     limits.iter().find_map(|(name, limit)| {
         let bytes = u64::try_from(Quantity::parse(limit).ok()?.value()).ok()?;
@@ -31,7 +31,8 @@ pub(super) fn over(limits: &[(String, String)], mounted: &Mounted) -> Option<Str
     })
 }
 
-/// Bytes on disk at and below `root`, on its own file system; a file with more names counts once. What goes meanwhile counts for nothing.
+/// Returns the bytes on disk at and below `root`, within its file system; a file with several links counts once. Files that disappear during the walk do not
+/// count.
 fn used(root: &Path) -> u64 {
     let Ok(top) = std::fs::symlink_metadata(root) else { return 0 };
     let mut counted = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Reports as a table for people.
+//! Formats the reports of members as a text table.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const HEAD: [&str; 14] = [
     "FAILED",
 ];
 
-/// One line for each member and kind of subject that it has used; a member that did not answer is a line that says why.
+/// Formats one line for each member and kind of subject used; for a member that did not answer one line with the reason.
 #[must_use]
 pub fn table(reports: &[Report]) -> String {
     let mut rows: Vec<(Vec<String>, String)> = vec![(HEAD.map(str::to_owned).to_vec(), String::new())];

@@ -1,4 +1,4 @@
-//! One binding or preemption: the writes of a decision, as a gated task.
+//! Performs the writes of one binding or preemption as a gated task.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::framework::Call;
 use crate::model::PodInfo;
 use crate::queue::Popped;
 
-use super::doubt::Open;
-use super::hearing::Slot;
+use super::doubt::BindingGuard;
+use super::inbox::Slot;
 use super::{Set, doubt, evict, namespace};
 
 const BIND: &str = "running Bind plugin \"DefaultBinder\"";
@@ -26,60 +26,60 @@ const PREEMPT: &str = "preemption";
 /// Why a binding or preemption failed.
 #[derive(Debug)]
 pub(super) struct Unbound {
-    /// What users are told.
+    /// The text for the pod's condition and Event.
     pub(super) text: String,
-    /// The pod was nominated all the same, at this revision of it; some victims may be leaving.
+    /// The pod's revision with its nomination, if that was written before the failure; some victims may be terminating.
     pub(super) nominated: Option<u64>,
-    /// The pod is no more, so there is nobody to tell.
-    pub(super) gone: bool,
-    /// Somebody else decides now: the claim that was refused.
+    /// Whether the failure is not reported: the pod is deleted, or this incarnation is shutting down.
+    pub(super) unreported: bool,
+    /// The claim, if the API refused a write as stale because another process is the arbiter now.
     pub(super) stale: Option<Fence>,
 }
 
-/// On whose behalf it is made.
+/// Where a decision comes from.
 #[derive(Clone, Debug)]
-pub(super) enum Whose {
-    /// Of this process's own queue, to be bound.
+pub(super) enum Origin {
+    /// A binding of a pod of this process's own queue.
     Own(Popped),
-    /// Of this process's own queue; it fits nowhere, and others have to leave for it.
-    Stranded(Unfit),
-    /// Of a proposal; the verdict goes there.
+    /// A preemption for a pod of this process's own queue that fits on no node.
+    OwnPreemption(Unfit),
+    /// A proposal of another process, with the address of its verdict.
     Proposed(Slot),
 }
 
-/// What is done.
+/// The result of successful writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Done {
     /// The pod is bound.
     Bound,
-    /// Others were told to leave for it; its revision with the nomination.
+    /// The pod is nominated and its victims are being evicted; holds the pod's revision with the nomination.
     Nominated(u64),
 }
 
-/// What came of a binding.
+/// The outcome of a binding or preemption.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// On whose behalf.
-    pub(super) whose: Whose,
+    /// Where the decision came from.
+    pub(super) origin: Origin,
     /// The pod.
     pub(super) pod: Arc<PodInfo>,
     /// The node.
     pub(super) node: Arc<str>,
-    /// What is done, or why it failed.
+    /// The result of the writes, or why they failed.
     pub(super) result: Result<Done, Unbound>,
 }
 
-/// Starts the writes. The future ends with their outcome, unless the incarnation is over.
+/// Starts the writes. The returned future yields their outcome, or never completes if the incarnation is stopped meanwhile.
 pub(super) fn start(
     ctx: &LoopCtx,
     set: &Arc<Set>,
     claim: &Claim,
-    (whose, pod, node): (Whose, Arc<PodInfo>, Arc<str>),
+    (origin, pod, node): (Origin, Arc<PodInfo>, Arc<str>),
     calls: Vec<Call>,
 ) -> BoxFuture<'static, Outcome> {
     let (claimed, own) = (claim.fence.clone(), ctx.clone());
     let binds = calls.iter().any(|call| matches!(call, Call::Bind));
-    let open = binds.then(|| Open::new(set, &pod, &node, claimed.as_ref()));
+    let open = binds.then(|| BindingGuard::new(set, &pod, &node, claimed.as_ref()));
     let task = {
         let (set, own, pod, node) = (Arc::clone(set), ctx.clone(), Arc::clone(&pod), Arc::clone(&node));
         let writes = async move { perform(&own, (&set.client, &set.recorder), &pod, &node, &calls).await };
@@ -89,27 +89,27 @@ pub(super) fn start(
         let result = match task {
             Ok(task) => match task.await {
                 Ok(Ok(done)) => Ok(done),
-                // What was cut short may be bound yet, so nothing is given back.
+                // An interrupted binding may still take effect, so the pod's room stays reserved.
                 _ if own.is_stopping() => return std::future::pending().await,
                 Ok(Err((step, status, nominated))) => Err(Unbound {
                     text: format!("{step}: {status}"),
                     nominated,
-                    gone: status.is_not_found(),
+                    unreported: status.is_not_found(),
                     stale: claimed.filter(|_| status.is_stale_owner()),
                 }),
-                Err(error) => Err(Unbound { text: error.to_string(), nominated: None, gone: false, stale: None }),
+                Err(error) => Err(Unbound { text: error.to_string(), nominated: None, unreported: false, stale: None }),
             },
-            Err(closed) => Err(Unbound { text: closed.to_string(), nominated: None, gone: true, stale: None }),
+            Err(closed) => Err(Unbound { text: closed.to_string(), nominated: None, unreported: true, stale: None }),
         };
         if let Some(open) = open {
             open.close();
         }
-        Outcome { whose, pod, node, result }
+        Outcome { origin, pod, node, result }
     }
     .boxed()
 }
 
-/// Performs the calls in order; an error says at which step, and at which revision the pod was nominated before.
+/// Performs the calls in order. An error names the failed step, and the pod's revision if its nomination was written before.
 async fn perform(
     ctx: &LoopCtx,
     (client, recorder): (&Client, &Recorder),

@@ -1,7 +1,7 @@
-//! What a new incarnation waits for: the bindings of the one before.
+//! Waits at the start of a new incarnation until all bindings of the previous incarnation are known.
 //!
-//! The tasks of that one have ended, but what they sent may still be on its way: first it is certain what became of each. Then everything that was bound
-//! is in the store. But the cache may lag, and the engine begins empty: a binding that it did not see would leave the pod's room to be given to another.
+//! The previous incarnation's tasks have ended, but their requests may still be in flight: first the outcome of each open binding is determined. Then every
+//! binding is in the store, but the cache may lag, and the engine starts empty: a binding that it does not see would let the pod's room be given away twice.
 
 use std::time::Duration;
 
@@ -15,28 +15,28 @@ use crate::project::PodView;
 
 use super::Set;
 
-/// The pause after a list that failed.
-const AGAIN: Duration = Duration::from_secs(1);
-/// Pods of one page of a list.
-const PAGE: u64 = 500;
+/// Pause after a failed list.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Pods per page of a list.
+const PAGE_SIZE: u64 = 500;
 
-/// Waits until the cache shows every binding of the incarnation before; `false` when asked to stop.
+/// Waits until the cache shows every binding of the previous incarnation; returns `false` when asked to stop.
 pub(super) async fn catch_up(ctx: &LoopCtx, set: &Set, pods: &Cache<PodView>) -> bool {
-    if ctx.or_stop(set.left.settle(&set.client)).await.is_none() {
+    if ctx.or_stop(set.open_bindings.settle(&set.client)).await.is_none() {
         return false;
     }
     let newest = loop {
         match ctx.or_stop(newest(&set.client)).await {
             None => return false,
             Some(Ok(revision)) => break revision,
-            Some(Err(status)) => tracing::warn!(actor = ctx.name(), %status, "what was bound is not to be had"),
+            Some(Err(status)) => tracing::warn!(actor = ctx.name(), %status, "the bound pods cannot be listed"),
         }
-        if !ctx.sleep(AGAIN).await {
+        if !ctx.sleep(RETRY_PAUSE).await {
             return false;
         }
     };
     loop {
-        match ctx.or_stop(pods.at_least(newest, clock::after(super::SYNC))).await {
+        match ctx.or_stop(pods.at_least(newest, clock::after(super::SYNC_WARNING))).await {
             None => return false,
             Some(Ok(())) => return true,
             Some(Err(lagging)) => tracing::warn!(actor = ctx.name(), %lagging, "scheduler waits for what was bound"),
@@ -44,11 +44,11 @@ pub(super) async fn catch_up(ctx: &LoopCtx, set: &Set, pods: &Cache<PodView>) ->
     }
 }
 
-/// The revision of the pod that was written last. Other than the store's, it comes to every cache of pods at once: as that pod's own event. Who was
-/// deleted since leaves room.
+/// Returns the highest revision among all pods. Unlike the store's revision, every cache of pods reaches this one at once, by that pod's own event.
+/// A pod that is deleted meanwhile only frees room.
 async fn newest(client: &Client) -> Result<Revision, Status> {
     let pods = resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))?;
-    let (mut options, mut newest) = (ListOptions { limit: PAGE, ..ListOptions::default() }, Revision::ZERO);
+    let (mut options, mut newest) = (ListOptions { limit: PAGE_SIZE, ..ListOptions::default() }, Revision::ZERO);
     loop {
         let page = client.list(pods, "", options.clone()).await?;
         newest = page.items.iter().map(|pod| pod.revision).fold(newest, Revision::max);

@@ -1,7 +1,7 @@
-//! The `PodScheduled` condition of a pod that waits, and its way to the server.
+//! Writes the `PodScheduled` condition of a waiting pod.
 //!
-//! A write that its pod's binding overtakes, wherever that was made, must not call the pod unscheduled for good: so each
-//! names the revision that it speaks of, and where that is old, the pod is read again.
+//! A write that arrives after the pod was bound must not mark the pod as unscheduled for good. Each write therefore names
+//! the pod's revision, and if that revision is outdated, the pod is read again.
 
 use std::sync::Arc;
 
@@ -19,40 +19,41 @@ use crate::project::PodView;
 
 use super::namespace;
 
-/// How often a write is tried that others come before.
-const TRIES: usize = 5;
+/// Bound of attempts of a write that fails with a conflict.
+const MAX_TRIES: usize = 5;
 
-/// A condition to be written.
+/// A `PodScheduled` condition that is to be written.
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
-    /// The pod as it was looked at.
+    /// The pod in the state in which it was scheduled.
     pub(super) pod: Arc<PodInfo>,
-    /// Under which it is written.
+    /// The claim under which the condition is written.
     pub(super) claim: Claim,
     pub(super) reason: &'static str,
     pub(super) message: String,
-    /// It is not expected anywhere any more.
+    /// Whether `status.nominatedNodeName` is to be cleared.
     pub(super) denominated: bool,
 }
 
 impl Condition {
-    /// The patch that says it of the pod as it is now, unless that says it already, has a node, or is another.
+    /// Returns the patch against the pod's current state; `None` if the pod already has this condition, is bound, or is another pod of the same name.
     pub(super) fn patch(&self, now: &PodView) -> Option<Vec<u8>> {
         let (pod, reason, message) = (&self.pod, self.reason, &self.message);
         if now.info.uid != pod.uid || now.info.node.is_some() {
             return None;
         }
-        let since = match now.told.as_deref() {
-            Some(told) if told.status == "False" => {
-                let same = told.reason == reason && told.message == *message && told.generation == pod.generation;
+        let since = match now.scheduled_condition.as_deref() {
+            Some(written) if written.status == "False" => {
+                let same =
+                    written.reason == reason && written.message == *message && written.generation == pod.generation;
                 if same && !self.denominated {
                     return None;
                 }
-                told.since.clone()
+                written.since.clone()
             }
             _ => String::new(),
         };
-        // A condition that never had a time gets one: the API takes none without.
+        // The API rejects a condition without `lastTransitionTime`.
         let today = || Time::from_unix(clock::wall().as_second()).to_string();
         let since = if since.is_empty() && !seeded_bug!("condition_without_time") { today() } else { since };
         let mut status = json!({"conditions": [{
@@ -78,11 +79,11 @@ impl Condition {
         serde_json::to_vec(&json!({"metadata": metadata, "status": status})).ok()
     }
 
-    /// Writes `patch`; where others came before, what is then to be said.
+    /// Writes `patch`; after a conflict, reads the pod and writes the patch against its current state.
     pub(super) async fn say(&self, client: &Client, mut patch: Vec<u8>) -> Result<(), Status> {
         for tried in 1.. {
             match write(client, &self.pod, patch).await {
-                Err(status) if status.is_conflict() && !status.is_stale_owner() && tried < TRIES => {}
+                Err(status) if status.is_conflict() && !status.is_stale_owner() && tried < MAX_TRIES => {}
                 result => return result.map(|_| ()),
             }
             let found = client.find(pods()?, &namespace(&self.pod), &self.pod.name).await?;
@@ -94,14 +95,14 @@ impl Condition {
     }
 }
 
-/// Changes a pod's status; the patch names its uid.
+/// Patches a pod's status; the patch must name the pod's uid.
 pub(super) async fn write(client: &Client, pod: &PodInfo, patch: Vec<u8>) -> Result<Object, Status> {
     let namespace = namespace(pod);
     let key = (&*namespace, &*pod.name);
     client.patch(pods()?, "status", key, (PatchType::Strategic, patch), WriteOptions::default()).await
 }
 
-/// The resource.
+/// Returns the schema's resource `pods`.
 pub(super) fn pods() -> Result<&'static Resource, Status> {
     resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))
 }

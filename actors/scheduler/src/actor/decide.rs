@@ -1,4 +1,4 @@
-//! What a process does that holds the arbiter's unit: it decides about its own pods and about what other shards propose, and has it written.
+//! The deciding side of the scheduler: the holder of the arbiter's unit decides about its own pods and about proposals of other shards, and starts the writes.
 
 use std::sync::Arc;
 
@@ -6,38 +6,38 @@ use oarlock_mesh::Claim;
 use oarlock_meta::Revision;
 use oarlock_runtime::{Failure, clock, rng};
 
-use crate::engine::{Decision, Denied, Seat, Unfit};
+use crate::engine::{Authority, Decision, ProposalError, Unfit};
 use crate::framework::Call;
 use crate::model::{PodInfo, Uid};
 use crate::queue::Stamp;
 
-use super::bind::{self, Done, Outcome, Whose};
+use super::bind::{self, Done, Origin, Outcome};
 use super::duties::Parts;
-use super::hearing::Case;
+use super::inbox::PendingProposal;
 use super::proposals::{Preempts, Sent};
-use super::verdict::Verdict;
-use super::{SLICE, Shell};
+use super::verdict::ProposalVerdict;
+use super::{DECISIONS_PER_TURN, Shell};
 
-/// A proposal's pod, as it is known here.
+/// Result of looking up a proposal's pod in the cache.
 enum Found {
     Pod(Arc<PodInfo>),
-    /// Why there is nothing to decide about.
+    /// The proposal is refused; the text says why.
     Not(&'static str),
-    /// It has not come into sight yet.
+    /// The cache does not show the pod yet.
     Later,
 }
 
 impl Shell {
-    /// Takes up what this process may act for now, and lets go of what it may not.
-    pub(super) fn take_seat(&mut self, now: Stamp) {
+    /// Adjusts queue, listener and publisher to the units that this process holds now.
+    pub(super) fn update_duties(&mut self, now: Stamp) {
         let (claim, at) = (self.duties.arbiter(), clock::now());
         let epoch = claim.as_ref().map(Claim::epoch);
-        self.hearing.sit(epoch, at);
-        self.mail.sit(&self.ctx, epoch);
-        self.feed.tell(&self.ctx, epoch.filter(|_| self.hearing.hears(at)));
-        self.seen.decides = claim.is_some();
-        let parts = match (claim.is_some(), self.mail.is_there()) {
-            (true, true) => self.duties.shards().with(self.hearing.silent(self.duties.every_shard(), at)),
+        self.inbox.set_epoch(epoch, at);
+        self.proposal_bus.receive_for(&self.ctx, epoch);
+        self.feed.publish_under(&self.ctx, epoch.filter(|_| self.inbox.has_active_peer(at)));
+        self.status.decides = claim.is_some();
+        let parts = match (claim.is_some(), self.proposal_bus.is_configured()) {
+            (true, true) => self.duties.shards().with(self.inbox.silent(self.duties.every_shard(), at)),
             (true, false) => self.duties.every_shard(),
             (false, true) => self.duties.shards(),
             (false, false) => Parts::default(),
@@ -53,63 +53,63 @@ impl Shell {
         }
         for uid in self.proposals.due(at, self.intake.pods().revision()) {
             if !self.engine.queue.again(&uid) {
-                // It is gone, or somebody has bound it: nothing else will come of it here.
+                // The pod is deleted or bound, so no further result will arrive.
                 self.proposals.done(&uid);
             }
         }
     }
 
-    /// Makes decisions while there is room for what follows from them; returns how many.
+    /// Makes decisions while more bindings or proposals may be started; returns the number of decisions.
     pub(super) fn decide(&mut self) -> Result<usize, Failure> {
         let Some(claim) = self.duties.arbiter() else { return self.propose() };
         self.others_first = !self.others_first;
         Ok(if self.others_first {
-            let heard = self.judge(&claim);
-            heard + self.place(&claim)
+            let judged = self.judge(&claim);
+            judged + self.place(&claim)
         } else {
             let placed = self.place(&claim);
             placed + self.judge(&claim)
         })
     }
 
-    /// Decides about waiting pods of our own.
+    /// Decides about waiting pods of this process's own queue.
     fn place(&mut self, claim: &Claim) -> usize {
         let mut decided = 0;
-        while decided < SLICE && self.binds.len() < self.set.config.max_binds {
-            let Some(decision) = self.look(Seat::Arbiter) else { break };
+        while decided < DECISIONS_PER_TURN && self.binds.len() < self.set.config.max_binds {
+            let Some(decision) = self.look(Authority::Local) else { break };
             decided += 1;
             self.act(decision, Some(claim));
         }
         decided
     }
 
-    /// The decision about the next waiting pod, if there is one.
-    pub(super) fn look(&mut self, seat: Seat) -> Option<Decision> {
+    /// Returns the decision about the next waiting pod, if there is one.
+    pub(super) fn look(&mut self, authority: Authority) -> Option<Decision> {
         let (now, began) = (self.now(), clock::now());
-        let decision = self.engine.next(seat, now, &mut |below| rng::below(u64::from(below)) as u32)?;
-        self.seen.decided.since(began);
+        let decision = self.engine.next(authority, now, &mut |below| rng::below(u64::from(below)) as u32)?;
+        self.status.decided.since(began);
         Some(decision)
     }
 
-    /// Decides about what other shards propose.
+    /// Decides about the proposals of other shards.
     fn judge(&mut self, claim: &Claim) -> usize {
-        self.hearing.look_again();
+        self.inbox.requeue_set_aside();
         let mut decided = 0;
-        for _ in 0..self.hearing.waiting() {
-            if decided == SLICE || self.binds.len() >= self.set.config.max_binds {
+        for _ in 0..self.inbox.waiting() {
+            if decided == DECISIONS_PER_TURN || self.binds.len() >= self.set.config.max_binds {
                 break;
             }
-            let Some(case) = self.hearing.next() else { break };
+            let Some(case) = self.inbox.next() else { break };
             let pod = match self.find(&case) {
                 Found::Later => {
-                    self.hearing.later(case);
+                    self.inbox.set_aside(case);
                     continue;
                 }
                 Found::Pod(pod) => pod,
                 Found::Not(why) => {
                     let seen = self.intake.pods().revision();
                     let (constraint, text) = (why.to_owned(), why.to_owned());
-                    self.hearing.say(case.slot, Verdict::Refused { constraint, text, seen });
+                    self.inbox.record(case.slot, ProposalVerdict::Refused { constraint, text, seen });
                     continue;
                 }
             };
@@ -121,29 +121,29 @@ impl Shell {
                     self.engine.judge_preemption(&pod, &case.proposed.node, &victims)
                 }
             };
-            self.seen.judged.since(began);
+            self.status.judged.since(began);
             decided += 1;
             match judged {
                 Ok(calls) => {
                     let node = Arc::from(case.proposed.node.as_str());
-                    let what = (Whose::Proposed(case.slot), pod, node);
+                    let what = (Origin::Proposed(case.slot), pod, node);
                     self.start(claim, what, calls);
                 }
-                Err(Denied::Refused(refusal)) => {
+                Err(ProposalError::Refused(refusal)) => {
                     let constraint = refusal.constraint.label().to_owned();
                     let (text, seen) = (format!("{:?}", refusal.constraint), self.intake.pods().revision());
                     tracing::debug!(pod = &*pod.name, node = case.proposed.node, text, "proposal refused");
-                    self.hearing.say(case.slot, Verdict::Refused { constraint, text, seen });
+                    self.inbox.record(case.slot, ProposalVerdict::Refused { constraint, text, seen });
                     self.engine.last_refusal = Some(refusal);
                 }
-                Err(Denied::Failed(text)) => self.hearing.say(case.slot, Verdict::Failed { text }),
+                Err(ProposalError::Failed(text)) => self.inbox.record(case.slot, ProposalVerdict::Failed { text }),
             }
         }
         decided
     }
 
-    /// The pod as the cache here has it: what the proposal says of it besides its name counts for nothing.
-    fn find(&self, case: &Case) -> Found {
+    /// Looks up a proposal's pod in the cache. The decision uses the cached state; the proposal's own fields only identify the pod.
+    fn find(&self, case: &PendingProposal) -> Found {
         let (pods, proposed) = (self.intake.pods(), &case.proposed);
         let known = pods.named(&proposed.namespace, &proposed.name);
         match known.filter(|item| *item.value.info.uid == *proposed.uid) {
@@ -157,17 +157,17 @@ impl Shell {
         }
     }
 
-    /// Carries a decision out. Bindings come only from where they are claimed.
+    /// Carries a decision out. Bindings and preemptions need the arbiter's claim.
     pub(super) fn act(&mut self, decision: Decision, claim: Option<&Claim>) {
         match decision {
             Decision::Bind { popped, node, calls } => {
                 let Some(claim) = claim else { return };
-                let (pod, whose) = (Arc::clone(&popped.pod), Whose::Own(popped));
-                self.start(claim, (whose, pod, node), calls);
+                let (pod, origin) = (Arc::clone(&popped.pod), Origin::Own(popped));
+                self.start(claim, (origin, pod, node), calls);
             }
             Decision::Preempt { popped, node, unfit, calls } => {
                 let Some(claim) = claim else { return };
-                self.start(claim, (Whose::Stranded(unfit), popped.pod, node), calls);
+                self.start(claim, (Origin::OwnPreemption(unfit), popped.pod, node), calls);
             }
             Decision::Propose { popped, node } => self.proposals.push(Sent { popped, node, preempts: None }),
             Decision::ProposePreemption { popped, node, unfit, victims } => {
@@ -175,90 +175,90 @@ impl Shell {
                 self.proposals.push(Sent { popped, node, preempts });
             }
             Decision::Unschedulable { popped, message, denominated } => {
-                self.seen.unschedulable += 1;
+                self.status.unschedulable += 1;
                 let pod = &popped.pod;
-                self.tell(pod, |teller, claim| teller.unschedulable(claim, pod, message, denominated));
+                self.report(pod, |reporter, claim| reporter.unschedulable(claim, pod, message, denominated));
             }
             Decision::Postponed { popped, message } => {
-                self.seen.failed += 1;
-                self.tell(&popped.pod, |teller, claim| teller.failed(claim, &popped.pod, message));
+                self.status.failed += 1;
+                self.report(&popped.pod, |reporter, claim| reporter.failed(claim, &popped.pod, message));
             }
             Decision::Skipped { popped } => {
-                self.tell(&popped.pod, |teller, claim| teller.skipped(claim, &popped.pod));
+                self.report(&popped.pod, |reporter, claim| reporter.skipped(claim, &popped.pod));
             }
         }
     }
 
-    /// Speaks about a pod under the claim to its shard or, standing in for a holder that is not heard, to the arbiter's unit.
-    pub(super) fn tell(&mut self, pod: &PodInfo, say: impl FnOnce(&mut super::Teller, &Claim)) {
+    /// Reports about a pod under the claim to its shard or, when this process replaces a silent holder, under the arbiter's claim.
+    pub(super) fn report(&mut self, pod: &PodInfo, say: impl FnOnce(&mut super::Reporter, &Claim)) {
         let shard = self.duties.shard(self.duties.part(pod));
         if let Some(claim) = shard.or_else(|| self.duties.arbiter()) {
-            say(&mut self.teller, &claim);
+            say(&mut self.reporter, &claim);
         }
     }
 
-    fn start(&mut self, claim: &Claim, what: (Whose, Arc<PodInfo>, Arc<str>), calls: Vec<Call>) {
+    fn start(&mut self, claim: &Claim, what: (Origin, Arc<PodInfo>, Arc<str>), calls: Vec<Call>) {
         self.binds.push(bind::start(&self.ctx, &self.set, claim, what, calls));
     }
 
-    /// A pod of our own waits for its victims to be gone.
+    /// Records that a pod of this process's own queue is nominated and waits for its victims' deletion.
     pub(super) fn preempted(&mut self, pod: &Arc<PodInfo>, unfit: Unfit, revision: u64, now: Stamp) {
-        self.seen.unschedulable += 1;
+        self.status.unschedulable += 1;
         self.engine.preempted(&pod.uid, unfit.rejectors, revision, now);
         self.intake.remind(&mut self.engine, pod, now);
-        self.tell(pod, |teller, claim| teller.unschedulable(claim, pod, unfit.message, false));
+        self.report(pod, |reporter, claim| reporter.unschedulable(claim, pod, unfit.message, false));
     }
 
-    /// Takes notice of what came of a binding or a preemption.
+    /// Handles the outcome of a binding or a preemption.
     pub(super) fn settle(&mut self, outcome: Outcome) {
-        let Outcome { whose, pod, node, result } = outcome;
+        let Outcome { origin, pod, node, result } = outcome;
         let verdict = match result {
             Ok(Done::Nominated(revision)) => {
                 let now = self.now();
-                match &whose {
-                    Whose::Stranded(unfit) => self.preempted(&pod, unfit.clone(), revision, now),
-                    Whose::Own(_) | Whose::Proposed(_) => {
+                match &origin {
+                    Origin::OwnPreemption(unfit) => self.preempted(&pod, unfit.clone(), revision, now),
+                    Origin::Own(_) | Origin::Proposed(_) => {
                         self.engine.nominated(&pod.uid, revision);
                         self.intake.remind(&mut self.engine, &pod, now);
                     }
                 }
-                Verdict::Nominated { revision: Revision(revision) }
+                ProposalVerdict::Nominated { revision: Revision(revision) }
             }
             Ok(Done::Bound) => {
-                self.seen.bound += 1;
+                self.status.bound += 1;
                 self.engine.bound(&pod);
-                self.teller.bound(&pod, &node);
-                Verdict::Bound
+                self.reporter.bound(&pod, &node);
+                ProposalVerdict::Bound
             }
             Err(failure) => {
-                self.seen.failed += 1;
+                self.status.failed += 1;
                 let now = self.now();
                 if let Some(revision) = failure.nominated {
                     self.engine.stopped_half_way(&pod.uid, revision);
                 }
                 self.engine.withdraw(&pod.uid, now);
                 self.engine.unbound(&pod, &node, now);
-                // It may have come to be queued here since the binding began.
+                // The pod's shard may have moved to this process since the binding began.
                 self.intake.remind(&mut self.engine, &pod, now);
                 tracing::info!(pod = &*pod.name, node = &*node, failure = failure.text, "pod not bound");
                 match &failure.stale {
                     Some(fence) => {
                         self.duties.lost(fence);
-                        Verdict::Stale
+                        ProposalVerdict::Stale
                     }
                     None => {
-                        if !matches!(whose, Whose::Proposed(_)) && !failure.gone {
-                            self.tell(&pod, |teller, claim| teller.failed(claim, &pod, failure.text.clone()));
+                        if !matches!(origin, Origin::Proposed(_)) && !failure.unreported {
+                            self.report(&pod, |reporter, claim| reporter.failed(claim, &pod, failure.text.clone()));
                         }
-                        Verdict::Failed { text: failure.text }
+                        ProposalVerdict::Failed { text: failure.text }
                     }
                 }
             }
         };
-        match whose {
-            Whose::Proposed(slot) => self.hearing.say(slot, verdict),
-            Whose::Stranded(_) => tracing::debug!(pod = &*pod.name, node = &*node, ?verdict, "preemption ended"),
-            Whose::Own(popped) => {
+        match origin {
+            Origin::Proposed(slot) => self.inbox.record(slot, verdict),
+            Origin::OwnPreemption(_) => tracing::debug!(pod = &*pod.name, node = &*node, ?verdict, "preemption ended"),
+            Origin::Own(popped) => {
                 let (attempt, waited) = (popped.attempt, self.now().since(popped.first_attempt));
                 tracing::debug!(pod = &*pod.name, node = &*node, attempt, ?waited, ?verdict, "binding ended");
             }

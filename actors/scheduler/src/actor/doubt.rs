@@ -1,10 +1,10 @@
-//! What became of a binding whose answer is lost.
+//! Determines the outcome of a binding whose answer was lost.
 //!
-//! The write may still be on its way: that the pod has no node proves nothing. But of all bindings of a pod one succeeds at most, so the same one is
-//! made again until an answer leaves no doubt, and the room is kept meanwhile. A claim that is refused leaves none either: nothing more arrives under
-//! it, and who decides next waits for caches that show what had arrived.
+//! The request may still be in flight, so an unbound pod proves nothing. But at most one binding of a pod can succeed. The same binding is therefore sent
+//! again until an answer is conclusive, and the pod's room stays reserved meanwhile. A refused claim is conclusive too: the API accepts no further write under
+//! that claim, and the next arbiter waits until its caches show all earlier writes.
 //!
-//! Where no try is answered so, no more are made. What was sent has its time to arrive, and then the pod tells.
+//! If no attempt gets a conclusive answer, the attempts end. After [`REQUEST_EXPIRY`] no request can be in flight, and the pod itself shows the outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,26 +23,26 @@ use crate::project::PodView;
 use super::condition::pods;
 use super::{Set, namespace, text};
 
-/// How often it is made again.
-const TRIES: u32 = 10;
-/// The pauses before.
-const PAUSES: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
-/// After so long nothing that was sent is written any more: three times what servers give a request by default, here and upstream.
-const EXPIRY: Duration = Duration::from_secs(180);
+/// Bound of repeated attempts.
+const MAX_TRIES: u32 = 10;
+/// Pauses before the repeated attempts.
+const RETRY_BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
+/// Time after which the server cannot execute a sent request any more: three times the default request timeout of servers, upstream's included.
+const REQUEST_EXPIRY: Duration = Duration::from_secs(180);
 
-/// What a pod shows of its binding to a node.
+/// The state of a binding as the pod shows it.
 enum Shown {
     Bound,
-    /// It has another node, is being deleted or is no more: whatever arrives is refused.
+    /// The pod is bound to another node, terminating or deleted, so every later binding is refused.
     Never,
     NotYet,
 }
 
-/// Ends when it is certain whether the pod is bound to the node; an error says that it is not and will not be, by what was sent until now.
+/// Waits until it is certain whether the pod is bound to the node. An error means that the pod is not bound and that no request sent so far will bind it.
 pub(super) async fn settle(client: &Client, pod: &PodInfo, node: &str, mut last: Status) -> Result<(), Status> {
     tracing::info!(pod = &*pod.name, node, status = %last, "binding of unknown outcome, made again");
-    for tried in 1..=TRIES {
-        clock::sleep(PAUSES.pause(tried)).await;
+    for tried in 1..=MAX_TRIES {
+        clock::sleep(RETRY_BACKOFF.pause(tried)).await;
         match client.bind(&namespace(pod), &pod.name, &pod.uid, node).await {
             Ok(()) => return Ok(()),
             Err(status) if status.is_stale_owner() => return Err(status),
@@ -55,14 +55,16 @@ pub(super) async fn settle(client: &Client, pod: &PodInfo, node: &str, mut last:
         }
     }
     tracing::warn!(pod = &*pod.name, node, status = %last, "binding of unknown outcome, its room is kept");
-    clock::sleep(EXPIRY).await;
+    clock::sleep(REQUEST_EXPIRY).await;
     loop {
         match show(client, pod, node).await {
             Ok(Shown::Bound) => return Ok(()),
             Ok(Shown::Never | Shown::NotYet) => return Err(last),
-            Err(status) => tracing::warn!(pod = &*pod.name, node, %status, "what became of a binding is not to be had"),
+            Err(status) => {
+                tracing::warn!(pod = &*pod.name, node, %status, "pod of a binding of unknown outcome cannot be read")
+            }
         }
-        clock::sleep(PAUSES.max).await;
+        clock::sleep(RETRY_BACKOFF.max).await;
     }
 }
 
@@ -77,9 +79,9 @@ async fn show(client: &Client, pod: &PodInfo, node: &str) -> Result<Shown, Statu
     })
 }
 
-/// Bindings that an incarnation has left open, for the one that comes after it.
+/// Bindings without a known outcome that one incarnation leaves to the next one.
 #[derive(Default)]
-pub(super) struct Left(Mutex<Vec<Binding>>);
+pub(super) struct OpenBindings(Mutex<Vec<Binding>>);
 
 #[derive(Clone)]
 struct Binding {
@@ -88,41 +90,46 @@ struct Binding {
     fence: Option<Fence>,
 }
 
-impl Left {
-    /// Ends when it is certain of each whether it was made.
+impl OpenBindings {
+    /// Waits until the outcome of every open binding is certain.
     pub(super) async fn settle(&self, client: &Client) {
-        let left = self.0.lock().clone();
-        let each = left.iter().map(|Binding { pod, node, fence }| {
+        let open = self.0.lock().clone();
+        let each = open.iter().map(|Binding { pod, node, fence }| {
             let last = Status::timeout("whoever waited has failed", 0);
             fence::scope(fence.clone(), settle(client, pod, node, last))
         });
-        for (binding, settled) in left.iter().zip(join_all(each).await) {
-            tracing::info!(pod = &*binding.pod.name, node = &*binding.node, ?settled, "binding left open is certain");
+        for (binding, settled) in open.iter().zip(join_all(each).await) {
+            tracing::info!(
+                pod = &*binding.pod.name,
+                node = &*binding.node,
+                ?settled,
+                "outcome of an open binding determined"
+            );
         }
         self.0.lock().clear();
     }
 }
 
-/// A binding under way. Whoever drops it before its end leaves it open.
-pub(super) struct Open {
+/// Guard of a binding in progress. Dropping the guard before [`BindingGuard::close`] adds the binding to [`OpenBindings`].
+pub(super) struct BindingGuard {
     set: Arc<Set>,
     binding: Option<Binding>,
 }
 
-impl Open {
+impl BindingGuard {
     pub(super) fn new(set: &Arc<Set>, pod: &Arc<PodInfo>, node: &Arc<str>, fence: Option<&Fence>) -> Self {
         let binding = Binding { pod: Arc::clone(pod), node: Arc::clone(node), fence: fence.cloned() };
         Self { set: Arc::clone(set), binding: Some(binding) }
     }
 
-    /// It is certain what became of it.
+    /// Ends the guard after the binding's outcome is certain.
     pub(super) fn close(mut self) {
         self.binding = None;
     }
 }
 
-impl Drop for Open {
+impl Drop for BindingGuard {
     fn drop(&mut self) {
-        self.set.left.0.lock().extend(self.binding.take());
+        self.set.open_bindings.0.lock().extend(self.binding.take());
     }
 }

@@ -1,7 +1,7 @@
-//! Which units of the crew's work this process may act for now: shards, whose pods it finds nodes for, and the arbiter's, which decides.
+//! Tracks which units this process may act for: shards, for whose pods it finds nodes, and the arbiter's unit, whose holder decides.
 //!
-//! A unit that comes is not acted for before all caches have come past its epoch: then they show everything that its former holder has
-//! written, and what that one still sends is refused. There is nothing else to hand over.
+//! A newly claimed unit becomes active only after all caches have passed the claim's epoch: then they show everything that the former holder has written,
+//! and its later writes are refused. No other state is handed over.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,22 +23,22 @@ use super::namespace;
 pub(super) struct Parts(pub(super) u32);
 
 impl Parts {
-    /// Whether a shard belongs to it.
+    /// Whether the set contains a shard.
     pub(super) fn has(self, part: usize) -> bool {
         self.0 & bit(part) != 0
     }
 
-    /// With one more.
+    /// Adds a shard.
     pub(super) fn insert(&mut self, part: usize) {
         self.0 |= bit(part);
     }
 
-    /// Both together.
+    /// Returns the union of two sets.
     pub(super) fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The numbers of its shards, in order.
+    /// Returns the numbers of the shards in ascending order.
     pub(super) fn iter(self) -> impl Iterator<Item = usize> {
         (0..32).filter(move |part| self.has(*part))
     }
@@ -48,7 +48,7 @@ fn bit(part: usize) -> u32 {
     u32::try_from(part).ok().and_then(|part| 1_u32.checked_shl(part)).unwrap_or(0)
 }
 
-/// See the module text.
+/// The units that this process holds, and which of them are active.
 pub(super) struct Duties {
     placement: Placement,
     shards: Scope,
@@ -59,7 +59,7 @@ pub(super) struct Duties {
 }
 
 impl Duties {
-    /// Those that `placement` gives, for one who reads `caches`.
+    /// Tracks the units that `placement` assigns to this process; a unit is active once all `caches` have passed its epoch.
     pub(super) fn new(placement: &Placement, caches: Vec<Arc<dyn Fresh>>) -> Self {
         let (changes, placement) = (placement.follow(), placement.clone());
         let (shards, arbiter) = (crate::shards(), crate::arbiter_unit());
@@ -70,17 +70,17 @@ impl Duties {
         self.placement.claim(unit).filter(|claim| self.active.get(unit) == Some(claim))
     }
 
-    /// The claim under which bindings are made now; none while somebody else decides.
+    /// Returns the claim under which this process writes bindings; `None` unless this process is the active arbiter.
     pub(super) fn arbiter(&self) -> Option<Claim> {
         self.claim(&self.arbiter)
     }
 
-    /// Under which epoch somebody else decides, as far as it is known here.
+    /// Returns the arbiter's epoch if another process is the arbiter, as far as this process knows.
     pub(super) fn elsewhere(&self) -> Option<Revision> {
         self.placement.epoch(&self.arbiter).filter(|_| self.placement.claim(&self.arbiter).is_none())
     }
 
-    /// Waits until somebody decides under another epoch than this one, as far as it is known here: from then on nothing more is bound under it.
+    /// Waits until the arbiter's epoch is known to differ from `epoch`: from then on no binding is written under `epoch`.
     pub(super) fn moved_from(&self, epoch: Revision) -> impl Future<Output = ()> + Send + use<> {
         let (placement, arbiter, mut changes) = (self.placement.clone(), self.arbiter.clone(), self.placement.follow());
         async move {
@@ -90,41 +90,41 @@ impl Duties {
         }
     }
 
-    /// The claim to one shard.
+    /// Returns the active claim to one shard.
     pub(super) fn shard(&self, part: usize) -> Option<Claim> {
         self.claim(self.shards.units().get(part)?)
     }
 
-    /// The shards of this process.
+    /// Returns the shards that are active in this process.
     pub(super) fn shards(&self) -> Parts {
         let mut parts = Parts::default();
         (0..self.shards.units().len()).filter(|part| self.shard(*part).is_some()).for_each(|part| parts.insert(part));
         parts
     }
 
-    /// Every shard there is.
+    /// Returns the set of all shards.
     pub(super) fn every_shard(&self) -> Parts {
         let mut parts = Parts::default();
         (0..self.shards.units().len()).for_each(|part| parts.insert(part));
         parts
     }
 
-    /// The shard of a pod.
+    /// Returns the number of a pod's shard.
     pub(super) fn part(&self, pod: &PodInfo) -> usize {
         self.shards.part(&namespace(pod), &pod.name)
     }
 
-    /// Whether a claim still stands.
+    /// Whether this process still holds an active claim.
     pub(super) fn holds(&self, claim: &Claim) -> bool {
         self.active.iter().any(|(unit, active)| active == claim && self.claim(unit).is_some())
     }
 
-    /// A write was refused for its claim.
+    /// Records that the API refused a write because its claim is stale.
     pub(super) fn lost(&self, fence: &Fence) {
         self.placement.lost(fence);
     }
 
-    /// Waits until this process may act for more units, or for fewer. Cancel safe.
+    /// Waits until the set of active units changes. Cancel safe.
     pub(super) async fn next(&mut self) {
         loop {
             let units = self.shards.units().iter().chain([&self.arbiter]);
@@ -136,7 +136,7 @@ impl Duties {
                 return;
             }
             let taken = held.into_iter().filter(|(unit, _)| !self.active.contains_key(unit)).collect::<Vec<_>>();
-            // Units come one by one: none waits for those that are given out after it.
+            // The oldest claim is waited for first, so that no unit waits for one that was claimed later.
             let Some(oldest) = taken.iter().map(|(_, claim)| claim.epoch()).min() else {
                 self.changes.next().await;
                 continue;
@@ -156,7 +156,7 @@ impl Duties {
     }
 }
 
-/// Waits until all caches have come past `epoch`; how far all of them have come.
+/// Waits until all caches have passed `epoch`; returns the lowest revision among them.
 async fn caught_up(caches: &[Arc<dyn Fresh>], epoch: Revision) -> Revision {
     if seeded_bug!("arbiter_without_catch_up") {
         return Revision(u64::MAX);
@@ -208,13 +208,13 @@ mod tests {
         let claim = duties.arbiter().unwrap();
         assert_eq!((claim.epoch(), duties.shards()), (Revision(7), Parts(1 << 3)));
         assert!(duties.holds(&claim));
-        // It was taken away and came back.
+        // The arbiter's unit was lost and claimed again.
         holder.set(all(9));
         assert_eq!((duties.arbiter(), duties.holds(&claim)), (None, false));
         duties.next().await;
         assert_eq!(duties.next().now_or_never(), None);
         assert_eq!((duties.arbiter(), duties.shards()), (None, Parts(1 << 3)));
-        // Somebody else has it.
+        // Another process holds the arbiter's unit.
         let mut moved = Box::pin(duties.moved_from(Revision(9)));
         assert_eq!(moved.as_mut().now_or_never(), None);
         holder.set_among(BTreeMap::new(), all(11));

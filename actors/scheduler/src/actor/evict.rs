@@ -1,4 +1,4 @@
-//! The writes of a preemption. All are for one incarnation, and what is gone already is as good as evicted.
+//! The writes of a preemption. Each write names a pod's uid; a victim that is already deleted counts as evicted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +16,24 @@ use crate::model::PodInfo;
 use crate::project::{DISRUPTION_TARGET, PREEMPTED, PodView};
 
 use super::condition::{pods, write};
-use super::tell::about;
+use super::report::about;
 use super::{namespace, text};
 
-/// Victims of one preemption that are written about at once.
-const AT_ONCE: usize = 16;
-/// How often a nomination is tried that others come before, or whose answer is lost.
-const TRIES: u32 = 5;
-/// After an answer that is lost.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Bound of victims of one preemption that are evicted concurrently.
+const MAX_CONCURRENT: usize = 16;
+/// Bound of attempts of a nomination write that fails with a conflict or gets no answer.
+const MAX_TRIES: u32 = 5;
+/// Pause after an attempt without an answer.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Nominates a pod to a node; returns its revision then.
+/// Nominates a pod to a node; returns the pod's resulting revision.
 pub(super) async fn nominate(client: &Client, pod: &PodInfo, node: &str) -> Result<u64, Status> {
     expect(client, pod, Some(node), |now| now == Some(node)).await
 }
 
-/// Sets or clears `status.nominatedNodeName`, unless the pod is found as it should be; returns its revision then.
+/// Sets or clears `status.nominatedNodeName` unless `is_done` accepts the pod's current value; returns the pod's resulting revision.
 ///
-/// Each try names the revision that it speaks of: one that arrives when its answer was given up must not undo what was decided since.
+/// Each attempt names the pod's revision: an attempt that arrives after its answer was given up must not undo a later decision.
 async fn expect(
     client: &Client,
     pod: &PodInfo,
@@ -53,11 +53,11 @@ async fn expect(
         };
         tried += 1;
         let lost = status.code >= 500;
-        if tried == TRIES || status.is_stale_owner() || !(lost || status.is_conflict()) {
+        if tried == MAX_TRIES || status.is_stale_owner() || !(lost || status.is_conflict()) {
             return Err(status);
         }
         if lost {
-            clock::sleep(PAUSE).await;
+            clock::sleep(RETRY_PAUSE).await;
         }
         let Some(found) = client.find(pods()?, &namespace(pod), &pod.name).await? else { return Err(status) };
         let found = PodView::project(&found.obj()?).info;
@@ -71,7 +71,7 @@ async fn expect(
     }
 }
 
-/// Takes the nominations of `others` to a node away. Where that fails they wait longer than they have to, and nothing is lost.
+/// Clears the nominations of `others` to a node. If a write fails, the pod only waits longer than necessary.
 pub(super) async fn denominate(client: &Client, others: &[Arc<PodInfo>], node: &str) {
     for pod in others {
         if let Err(status) = expect(client, pod, None, |now| now != Some(node)).await {
@@ -80,7 +80,7 @@ pub(super) async fn denominate(client: &Client, others: &[Arc<PodInfo>], node: &
     }
 }
 
-/// Says of each victim why it has to go, deletes it and tells users.
+/// Writes each victim's `DisruptionTarget` condition, deletes the victim and records an Event.
 pub(super) async fn evict(
     writers: (&Client, &Recorder),
     pod: &PodInfo,
@@ -88,7 +88,7 @@ pub(super) async fn evict(
     victims: &[Arc<PodInfo>],
 ) -> Result<(), Status> {
     let each: Vec<_> = victims.iter().map(|victim| leave(writers, pod, node, victim).boxed()).collect();
-    stream::iter(each).buffer_unordered(AT_ONCE).try_collect().await
+    stream::iter(each).buffer_unordered(MAX_CONCURRENT).try_collect().await
 }
 
 async fn leave(
@@ -111,7 +111,7 @@ async fn leave(
     Ok(())
 }
 
-/// Whether a write failed because this incarnation was gone: its name may be another's now.
+/// Whether a write failed because the pod with the victim's uid is deleted; another pod may have its name.
 async fn is_gone(client: &Client, pods: &'static Resource, victim: &PodInfo, why: &Status) -> bool {
     if !why.is_conflict() || why.is_stale_owner() {
         return why.is_not_found();
@@ -120,7 +120,7 @@ async fn is_gone(client: &Client, pods: &'static Resource, victim: &PodInfo, why
     found.is_ok_and(|found| found.is_none_or(|found| *found.uid() != *victim.uid))
 }
 
-/// Adds to a victim's status the condition that says why it has to go, after its other conditions.
+/// Appends the `DisruptionTarget` condition to a victim's conditions.
 async fn mark(client: &Client, pods: &'static Resource, pod: &PodInfo, victim: &PodInfo) -> Result<(), Status> {
     let found = client.get(pods, &namespace(victim), &victim.name).await?.obj()?;
     let said = found.at(&["status", "conditions"]).map_or(&[][..], oarlock_schema::Value::items);

@@ -1,7 +1,8 @@
-//! What the arbiter's process reads of pods, told to the other schedulers over the bus, so that only one of them has to watch every pod.
+//! Relays pod changes from the arbiter's process to the other schedulers over the bus, so that only one process has to watch every pod.
 //!
-//! Nothing rests on it: who misses a part, or hears nothing for a second, watches by itself from where it stands (`oarlock_informer::Relay`). So does
-//! who takes up a unit, until its cache has come past the unit's epoch: that must not depend on another process.
+//! The relay is an optimisation only: a process that misses a message, or receives none for a second, watches the API itself from its last revision
+//! (`oarlock_informer::Relay`). So does a process that has just claimed a unit, until its cache has passed the unit's epoch: that step must not depend
+//! on another process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,120 +19,119 @@ use crate::project::PodView;
 
 use super::Config;
 
-mod letter;
+mod stretch;
 
-use letter::{Letter, Samples};
+use stretch::{Samples, StretchBuilder};
 
 const TOPIC: &str = "pods";
-/// Messages that may wait to be heard.
-const HEARD: usize = 256;
-/// What was read and may wait to be told.
-const READ: usize = 256;
-/// For each change that a message tells, the next one waits so long: while little happens it goes at once, and under load those who hear are woken
-/// seldom.
-const REST: Duration = Duration::from_micros(200);
-/// But no longer than that, and not if it is full.
-const MOST: Duration = Duration::from_millis(20);
-/// After so long without a message an empty one says that there was nothing to tell, if there is a watch that would have.
-const HELLO: Duration = Duration::from_millis(250);
+/// Bound of received messages that wait to be applied.
+const RECEIVE_CAPACITY: usize = 256;
+/// Bound of watched changes that wait to be published.
+const READ_CAPACITY: usize = 256;
+/// Pause before the next message, per change in the last one: messages go out at once under low load, and receivers are woken seldom under high load.
+const PAUSE_PER_CHANGE: Duration = Duration::from_micros(200);
+/// Longest pause between two messages. A full message is sent without a pause.
+const MAX_PAUSE: Duration = Duration::from_millis(20);
+/// Time without changes after which the publisher sends an empty message, if its watch is running: receivers then know that no change was lost.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The tasks of one incarnation. They end when it is dropped.
-pub(super) struct Feed {
+/// The tasks with which one incarnation of the scheduler receives and publishes pod changes. Dropping the relay stops the tasks.
+pub(super) struct PodRelay {
     bus: Option<Bus>,
     pods: Arc<Cache<PodView>>,
-    _ear: Option<oneshot::Receiver<()>>,
-    /// The epoch under which is told.
-    mouth: Option<(Revision, oneshot::Receiver<()>)>,
+    _listener_task: Option<oneshot::Receiver<()>>,
+    /// Epoch this process publishes under, with the guard that stops the publisher when dropped.
+    publisher: Option<(Revision, oneshot::Receiver<()>)>,
 }
 
-impl Feed {
-    /// Begins to hear for `pods`, if there is a bus.
+impl PodRelay {
+    /// Starts the listener that applies received changes to `pods`, if a bus is configured.
     pub(super) fn open(ctx: &LoopCtx, config: &Config, pods: Arc<Cache<PodView>>) -> Self {
-        let (over, ear) = oneshot::channel();
-        let ear = config.bus.clone().and_then(|bus| {
-            let hear = hear(bus, config.placement.clone(), Arc::clone(&pods), over);
-            ctx.spawn("hear-pods", hear).is_ok().then_some(ear)
+        let (over, listener_task) = oneshot::channel();
+        let listener_task = config.bus.clone().and_then(|bus| {
+            let listen = listen(bus, config.placement.clone(), Arc::clone(&pods), over);
+            ctx.spawn("hear-pods", listen).is_ok().then_some(listener_task)
         });
-        Self { bus: config.bus.clone(), pods, _ear: ear, mouth: None }
+        Self { bus: config.bus.clone(), pods, _listener_task: listener_task, publisher: None }
     }
 
-    /// From now on tells under this epoch; under none, nothing.
-    pub(super) fn tell(&mut self, ctx: &LoopCtx, epoch: Option<Revision>) {
+    /// Publishes under `epoch` from now on and stops the publisher of any other epoch; `None` stops publishing.
+    pub(super) fn publish_under(&mut self, ctx: &LoopCtx, epoch: Option<Revision>) {
         let Some(bus) = &self.bus else { return };
-        if self.mouth.as_ref().map(|(epoch, _)| *epoch) == epoch {
+        if self.publisher.as_ref().map(|(epoch, _)| *epoch) == epoch {
             return;
         }
-        self.mouth = None;
+        self.publisher = None;
         let Some(epoch) = epoch else { return };
-        let (over, mouth) = oneshot::channel();
-        // Otherwise this incarnation is over.
-        if ctx.spawn("tell-pods", tell(bus.clone(), epoch, Arc::clone(&self.pods), over)).is_ok() {
-            self.mouth = Some((epoch, mouth));
+        let (over, publisher) = oneshot::channel();
+        // A failed spawn means that this incarnation is shutting down.
+        if ctx.spawn("tell-pods", publish(bus.clone(), epoch, Arc::clone(&self.pods), over)).is_ok() {
+            self.publisher = Some((epoch, publisher));
         }
     }
 }
 
-/// Tells what is read, until nobody holds the other end of `over`.
-async fn tell(bus: Bus, epoch: Revision, pods: Arc<Cache<PodView>>, mut over: oneshot::Sender<()>) {
-    let mut read = pods.relay().tell(READ);
+/// Publishes the changes that this process's watch delivers, until the receiver of `over` is dropped.
+async fn publish(bus: Bus, epoch: Revision, pods: Arc<Cache<PodView>>, mut over: oneshot::Sender<()>) {
+    let mut read = pods.relay().tell(READ_CAPACITY);
     let subject = match Subject::feed(Role::Scheduler, TOPIC) {
         Ok(subject) => subject,
-        Err(error) => return tracing::error!(%error, "pods cannot be told"),
+        Err(error) => return tracing::error!(%error, "pod changes cannot be published"),
     };
     let mut samples = Samples::default();
-    let (mut last, mut free): (Option<Letter>, Instant) = (None, clock::now());
+    let (mut last, mut free): (Option<StretchBuilder>, Instant) = (None, clock::now());
     loop {
         let next = tokio::select! {
             biased;
             () = over.closed() => return,
-            next = clock::timeout(HELLO, read.recv()) => next,
+            next = clock::timeout(HEARTBEAT_INTERVAL, read.recv()) => next,
         };
-        let mut letter = match (next, &last) {
-            (Ok(Some(read)), _) => Letter::of(epoch, read, &mut samples),
+        let mut builder = match (next, &last) {
+            (Ok(Some(read)), _) => StretchBuilder::of(epoch, read, &mut samples),
             (Ok(None), _) => return,
             (Err(_), Some(last)) if pods.relay().watches() => last.after(),
             (Err(_), _) => continue,
         };
-        while !letter.is_full() {
+        while !builder.is_full() {
             let more = clock::timeout_at(free, read.recv()).await.ok().flatten();
             let Some(read) = more.or_else(|| read.try_recv().ok()) else { break };
-            if let Err(read) = letter.add(read, &mut samples) {
-                send(&bus, &subject, &letter);
-                letter = Letter::of(epoch, *read, &mut samples);
+            if let Err(read) = builder.add(read, &mut samples) {
+                send(&bus, &subject, &builder);
+                builder = StretchBuilder::of(epoch, *read, &mut samples);
             }
         }
-        send(&bus, &subject, &letter);
-        free = clock::after(MOST.min(REST * letter.len()));
-        last = Some(letter);
+        send(&bus, &subject, &builder);
+        free = clock::after(MAX_PAUSE.min(PAUSE_PER_CHANGE * builder.len()));
+        last = Some(builder);
     }
 }
 
-fn send(bus: &Bus, subject: &Subject, letter: &Letter) {
-    if let Err(error) = bus.hint(subject, letter.message()) {
-        // Who hears finds it missing.
-        tracing::debug!(%error, "pods not told");
+fn send(bus: &Bus, subject: &Subject, builder: &StretchBuilder) {
+    if let Err(error) = bus.hint(subject, builder.message()) {
+        // Receivers detect the gap by the revisions of the next message.
+        tracing::debug!(%error, "pod changes not published");
     }
 }
 
-/// Hears what is told, and says who is believed, until nobody holds the other end of `over`.
-async fn hear(bus: Bus, placement: Placement, pods: Arc<Cache<PodView>>, mut over: oneshot::Sender<()>) {
+/// Applies published changes and sets whose epoch the relay accepts, until the receiver of `over` is dropped.
+async fn listen(bus: Bus, placement: Placement, pods: Arc<Cache<PodView>>, mut over: oneshot::Sender<()>) {
     let pattern = match Pattern::feed(Role::Scheduler, TOPIC) {
         Ok(pattern) => pattern,
-        Err(error) => return tracing::error!(%error, "what others read of pods cannot be heard"),
+        Err(error) => return tracing::error!(%error, "pod changes of other processes cannot be received"),
     };
     let (mut changes, mut samples) = (placement.follow(), Samples::default());
     let mut hints = None;
     loop {
-        let (teller, taken) = (elsewhere(&placement), newest(&placement));
-        let behind = pods.revision() < taken;
-        pods.relay().believe(teller.filter(|_| !behind));
-        // Who tells does not listen.
-        if teller.is_none() {
+        let (publisher_epoch, claimed) = (remote_epoch(&placement), newest_claim_epoch(&placement));
+        let lagging = pods.revision() < claimed;
+        pods.relay().believe(publisher_epoch.filter(|_| !lagging));
+        // The publishing process does not listen to itself.
+        if publisher_epoch.is_none() {
             hints = None;
         } else if hints.is_none() {
-            match bus.listen(&pattern, HEARD).await {
-                Ok(heard) => hints = Some(heard),
-                Err(error) => return tracing::error!(%error, "what others read of pods cannot be heard"),
+            match bus.listen(&pattern, RECEIVE_CAPACITY).await {
+                Ok(received) => hints = Some(received),
+                Err(error) => return tracing::error!(%error, "pod changes of other processes cannot be received"),
             }
         }
         loop {
@@ -139,10 +139,10 @@ async fn hear(bus: Bus, placement: Placement, pods: Arc<Cache<PodView>>, mut ove
                 biased;
                 () = over.closed() => return pods.relay().believe(None),
                 () = changes.next() => break,
-                () = reach(&pods, taken), if behind => break,
-                heard = next(&mut hints) => match heard {
-                    Heard::Hint(hint) => take(&hint, &pods, &mut samples),
-                    // The next one shows that one is missing.
+                () = wait_for_revision(&pods, claimed), if lagging => break,
+                received = next(&mut hints) => match received {
+                    Heard::Hint(hint) => apply(&hint, &pods, &mut samples),
+                    // The next message's start revision reveals the gap.
                     Heard::Lost(_) => {}
                 },
             }
@@ -157,26 +157,26 @@ async fn next(hints: &mut Option<Hints>) -> Heard {
     }
 }
 
-fn take(hint: &Hint, pods: &Cache<PodView>, samples: &mut Samples) {
-    let opened = hint.body::<wire::Stretch>().and_then(|message| letter::open(message, pods, samples));
+fn apply(hint: &Hint, pods: &Cache<PodView>, samples: &mut Samples) {
+    let opened = hint.body::<wire::Stretch>().and_then(|message| stretch::open(message, pods, samples));
     match opened {
         Ok((epoch, stretch)) => pods.relay().hear(epoch, stretch),
-        Err(error) => tracing::warn!(error, sender = %hint.sender(), "what was told of pods cannot be read"),
+        Err(error) => tracing::warn!(error, sender = %hint.sender(), "received pod changes cannot be decoded"),
     }
 }
 
-async fn reach(pods: &Cache<PodView>, revision: Revision) {
+async fn wait_for_revision(pods: &Cache<PodView>, revision: Revision) {
     pods.watch_progress().wait_for(|progress| progress.synced && progress.revision >= revision).await;
 }
 
-/// The epoch under which another process decides.
-fn elsewhere(placement: &Placement) -> Option<Revision> {
+/// Returns the arbiter's epoch if another process holds the arbiter's unit.
+fn remote_epoch(placement: &Placement) -> Option<Revision> {
     let arbiter = crate::arbiter_unit();
     placement.epoch(&arbiter).filter(|_| placement.claim(&arbiter).is_none())
 }
 
-/// The epoch of the unit that has come to this process last.
-fn newest(placement: &Placement) -> Revision {
+/// Returns the highest epoch among the units that this process has claimed.
+fn newest_claim_epoch(placement: &Placement) -> Revision {
     let claims = crate::units().into_iter().filter_map(|unit| placement.claim(&unit));
     claims.map(|claim: Claim| claim.epoch()).max().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! From informers to the engine.
+//! Feeds changes from the informers to the engine.
 //!
-//! Notices are level-triggered: what counts is the state now. After a `Resync` everything the engine knows and the
-//! cache does not is gone.
+//! Notices are level-triggered: only the current state counts. After a `Resync`, every object that the engine knows and
+//! the cache does not is treated as deleted.
 
 use std::sync::Arc;
 
@@ -22,24 +22,24 @@ use crate::queue::Stamp;
 use super::duties::Parts;
 use super::namespace;
 
-/// Keys that may wait per resource before the subscriber is told to look at everything.
-const CAPACITY: usize = 1 << 16;
+/// Bound of pending changed keys per resource; a subscriber that falls further behind gets a `Resync` instead.
+const CHANGES_CAPACITY: usize = 1 << 16;
 
-/// One resource's cache and what changed in it.
-struct Feed<T> {
+/// One resource's cache with the subscription to its changes.
+struct Subscription<T> {
     cache: Arc<Cache<T>>,
     changes: Changes<T>,
 }
 
-impl<T: Project> Feed<T> {
+impl<T: Project> Subscription<T> {
     async fn open(informers: &SharedInformers) -> Result<Self, Failure> {
         let cache = informers.all::<T>().await?;
-        let changes = cache.subscribe(CAPACITY);
+        let changes = cache.subscribe(CHANGES_CAPACITY);
         Ok(Self { cache, changes })
     }
 }
 
-/// A notice of one of the resources.
+/// A notice of changes, by resource.
 pub(super) enum News {
     Namespaces(Notice<NamespaceView>),
     Nodes(Notice<NodeView>),
@@ -56,51 +56,51 @@ pub(super) enum News {
     Pods(Notice<PodView>),
 }
 
-/// Everything a scheduler reads.
+/// The subscriptions to every resource that the scheduler reads.
 pub(super) struct Intake {
     names: Set<Sym>,
     shards: Scope,
-    /// The shards whose pods are queued here.
+    /// The shards whose pods this process queues.
     parts: Parts,
-    namespaces: Feed<NamespaceView>,
-    nodes: Feed<NodeView>,
-    services: Feed<ServiceView>,
-    replica_sets: Feed<ReplicaSetView>,
-    stateful_sets: Feed<StatefulSetView>,
-    replication_controllers: Feed<ReplicationControllerView>,
-    budgets: Feed<BudgetView>,
-    storage_classes: Feed<StorageClassView>,
-    device_classes: Feed<DeviceClassView>,
-    volumes: Feed<VolumeView>,
-    volume_claims: Feed<VolumeClaimView>,
-    device_claims: Feed<DeviceClaimView>,
-    pods: Feed<PodView>,
+    namespaces: Subscription<NamespaceView>,
+    nodes: Subscription<NodeView>,
+    services: Subscription<ServiceView>,
+    replica_sets: Subscription<ReplicaSetView>,
+    stateful_sets: Subscription<StatefulSetView>,
+    replication_controllers: Subscription<ReplicationControllerView>,
+    budgets: Subscription<BudgetView>,
+    storage_classes: Subscription<StorageClassView>,
+    device_classes: Subscription<DeviceClassView>,
+    volumes: Subscription<VolumeView>,
+    volume_claims: Subscription<VolumeClaimView>,
+    device_claims: Subscription<DeviceClaimView>,
+    pods: Subscription<PodView>,
 }
 
 impl Intake {
-    /// Opens the informers; `names` are the scheduler names that are served.
+    /// Opens the informers; `names` are the values of `spec.schedulerName` that this scheduler serves.
     pub(super) async fn open(informers: &SharedInformers, names: &[String]) -> Result<Self, Failure> {
         Ok(Self {
             names: names.iter().map(|name| Interner::process().intern(name)).collect(),
             shards: crate::shards(),
             parts: Parts::default(),
-            namespaces: Feed::open(informers).await?,
-            nodes: Feed::open(informers).await?,
-            services: Feed::open(informers).await?,
-            replica_sets: Feed::open(informers).await?,
-            stateful_sets: Feed::open(informers).await?,
-            replication_controllers: Feed::open(informers).await?,
-            budgets: Feed::open(informers).await?,
-            storage_classes: Feed::open(informers).await?,
-            device_classes: Feed::open(informers).await?,
-            volumes: Feed::open(informers).await?,
-            volume_claims: Feed::open(informers).await?,
-            device_claims: Feed::open(informers).await?,
-            pods: Feed::open(informers).await?,
+            namespaces: Subscription::open(informers).await?,
+            nodes: Subscription::open(informers).await?,
+            services: Subscription::open(informers).await?,
+            replica_sets: Subscription::open(informers).await?,
+            stateful_sets: Subscription::open(informers).await?,
+            replication_controllers: Subscription::open(informers).await?,
+            budgets: Subscription::open(informers).await?,
+            storage_classes: Subscription::open(informers).await?,
+            device_classes: Subscription::open(informers).await?,
+            volumes: Subscription::open(informers).await?,
+            volume_claims: Subscription::open(informers).await?,
+            device_claims: Subscription::open(informers).await?,
+            pods: Subscription::open(informers).await?,
         })
     }
 
-    /// Everything that is read.
+    /// Returns the caches of all resources.
     pub(super) fn caches(&self) -> Vec<Arc<dyn Fresh>> {
         vec![
             self.namespaces.cache.clone(),
@@ -119,12 +119,12 @@ impl Intake {
         ]
     }
 
-    /// The pods as the API has them.
+    /// Returns the cache of pods.
     pub(super) fn pods(&self) -> Arc<Cache<PodView>> {
         Arc::clone(&self.pods.cache)
     }
 
-    /// The next notice if there is one, pods last: what they refer to is known before them.
+    /// Returns the next pending notice, if any. Pods come last, so that the objects they refer to are known first.
     pub(super) fn try_next(&mut self) -> Option<News> {
         let namespaces = self.namespaces.changes.try_next().map(News::Namespaces);
         namespaces
@@ -162,7 +162,7 @@ impl Intake {
         }
     }
 
-    /// Tells the engine.
+    /// Applies a notice to the engine.
     pub(super) fn apply(&self, engine: &mut Engine, news: News, now: Stamp) {
         match news {
             News::Namespaces(notice) => namespaces(engine, &self.namespaces.cache, notice),
@@ -212,7 +212,7 @@ impl Intake {
         } else {
             let served = self.is_served(info);
             let ours = served && self.parts.has(self.part(info));
-            // Where pods of other schedulers are nominated is theirs to know.
+            // Nominations of pods that other schedulers serve are ignored.
             let foreign = info.nominated.is_some() && !served;
             let info =
                 if foreign { Arc::new(PodInfo { nominated: None, ..(**info).clone() }) } else { Arc::clone(info) };
@@ -220,12 +220,12 @@ impl Intake {
         }
     }
 
-    /// The shards whose pods are queued here.
+    /// The shards whose pods this process queues.
     pub(super) fn parts(&self) -> Parts {
         self.parts
     }
 
-    /// Whether a pod asks for a scheduler that is served here.
+    /// Whether a pod names a scheduler that this process serves.
     pub(super) fn is_served(&self, pod: &PodInfo) -> bool {
         self.names.contains(&pod.scheduler)
     }
@@ -234,7 +234,7 @@ impl Intake {
         self.shards.part(&namespace(pod), &pod.name)
     }
 
-    /// From now on pods of these shards are queued here, and no others.
+    /// Queues the pods of exactly these shards from now on.
     pub(super) fn queue_only(&mut self, engine: &mut Engine, parts: Parts, now: Stamp) {
         let before = std::mem::replace(&mut self.parts, parts);
         if before == parts {
@@ -252,7 +252,7 @@ impl Intake {
         }
     }
 
-    /// Tells the engine once more what the cache has of a pod.
+    /// Applies the cached state of a pod to the engine again.
     pub(super) fn remind(&self, engine: &mut Engine, pod: &PodInfo, now: Stamp) {
         let known = self.pods.cache.named(&namespace(pod), &pod.name);
         if let Some(item) = known.filter(|item| item.value.info.uid == pod.uid) {
@@ -261,24 +261,24 @@ impl Intake {
     }
 }
 
-/// Namespace, name and state now; `None` when it is gone.
-type Now<T> = (Sym, Sym, Option<Arc<Item<T>>>);
+/// Namespace, name and current state of an object; `None` when the object is deleted.
+type Current<T> = (Sym, Sym, Option<Arc<Item<T>>>);
 
-/// The changes of a notice as (namespace, name, state now): of a resync all that is there, and nothing for the keys
-/// in `known` that are not.
-fn states<T>(cache: &Cache<T>, notice: Notice<T>, known: impl FnOnce() -> Vec<(Sym, Sym)>) -> Vec<Now<T>> {
+/// Returns the changes of a notice as (namespace, name, current state). For a resync these are all cached objects, and
+/// `None` for each key in `known` that is no longer cached.
+fn states<T>(cache: &Cache<T>, notice: Notice<T>, known: impl FnOnce() -> Vec<(Sym, Sym)>) -> Vec<Current<T>> {
     let names = Interner::process();
     let symbols = |key: &oarlock_informer::Key| (names.intern(&key.namespace), names.intern(&key.name));
     match notice {
         Notice::Resync => {
             let items = cache.list();
             let present: Set<(Sym, Sym)> = items.iter().map(|item| symbols(item.key())).collect();
-            let gone = known().into_iter().filter(|key| !present.contains(key)).map(|key| (key.0, key.1, None));
-            let here = items.into_iter().map(|item| {
+            let deleted = known().into_iter().filter(|key| !present.contains(key)).map(|key| (key.0, key.1, None));
+            let listed = items.into_iter().map(|item| {
                 let (namespace, name) = symbols(item.key());
                 (namespace, name, Some(item))
             });
-            gone.chain(here).collect()
+            deleted.chain(listed).collect()
         }
         Notice::Changes(changes) => changes
             .into_iter()

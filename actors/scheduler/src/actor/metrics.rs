@@ -1,4 +1,4 @@
-//! What Prometheus sees of a scheduler, under upstream's names: what it [shows](Seen) in `/debug/actors`.
+//! Exports the [status](SchedulerStatus) of this process's schedulers to Prometheus, under upstream's metric names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,11 +9,11 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::seen::Seen;
+use super::status::SchedulerStatus;
 
 /// The schedulers of this process, by the first name that they serve.
 #[derive(Debug, Default)]
-struct Shown(Mutex<BTreeMap<String, Seen>>);
+struct Shown(Mutex<BTreeMap<String, SchedulerStatus>>);
 
 static SHOWN: LazyLock<Arc<Shown>> = LazyLock::new(|| {
     let shown = Arc::<Shown>::default();
@@ -21,14 +21,14 @@ static SHOWN: LazyLock<Arc<Shown>> = LazyLock::new(|| {
     shown
 });
 
-/// This is what a scheduler shows now.
-pub(super) fn show(profile: &str, seen: &Seen) {
+/// Sets the current status of a scheduler.
+pub(super) fn show(profile: &str, seen: &SchedulerStatus) {
     SHOWN.0.lock().insert(profile.to_owned(), seen.clone());
 }
 
-type Figure = fn(&Seen) -> u64;
+type Figure = fn(&SchedulerStatus) -> u64;
 
-/// Where pods wait.
+/// Numbers of waiting pods, by queue.
 const QUEUES: [(&str, Figure); 4] = [
     ("active", |seen| seen.active as u64),
     ("backoff", |seen| seen.backing_off as u64),
@@ -36,11 +36,11 @@ const QUEUES: [(&str, Figure); 4] = [
     ("gated", |seen| seen.gated as u64),
 ];
 
-/// What became of attempts. Who decides counts what it has bound, whosever pods they were.
+/// Numbers of scheduling attempts, by result. The arbiter's process counts the bindings of all shards' pods.
 const RESULTS: [(&str, Figure); 3] =
     [("scheduled", |seen| seen.bound), ("unschedulable", |seen| seen.unschedulable), ("error", |seen| seen.failed)];
 
-/// What is counted at the arbiter, and between it and the shards. Upstream has no such thing.
+/// Numbers of proposals sent to another process's arbiter, by result. Upstream has no counterpart.
 const PROPOSALS: [(&str, Figure); 5] = [
     ("bound", |seen| seen.proposals.bound),
     ("nominated", |seen| seen.proposals.nominated),
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_has_upstreams_names() {
-        let mut seen = Seen::default();
+        let mut seen = SchedulerStatus::default();
         (seen.active, seen.backing_off, seen.waiting, seen.gated) = (2, 3, 4, 5);
         (seen.bound, seen.unschedulable, seen.failed) = (6, 7, 8);
         (seen.preemption_attempts, seen.preemptions, seen.preemption_victims) = (9, 2, 5);

@@ -1,7 +1,7 @@
-//! A shard's side of proposals: what is on its way to the arbiter of another process, and what is to be tried again.
+//! The shard's side of proposals: those sent to the arbiter of another process, and pods that are parked for another attempt.
 //!
-//! Proposals go in batches, some batches at a time. Each ends: bound, refused, not delivered, or unknown. An unknown one is looked for in the
-//! cache before the pod is proposed again; proposing twice is safe, because the arbiter refuses a pod that has its node.
+//! Proposals are sent in batches, in bounded number at once. Each proposal ends as bound, refused, not delivered, or unknown. After an unknown result the
+//! cache is brought up to date before the pod is proposed again; proposing twice is safe, because the arbiter refuses a pod that is bound.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use crate::model::Uid;
 use crate::queue::Popped;
 
 use super::namespace;
-use super::verdict::{Batch, Proposed, Verdict};
+use super::verdict::{Batch, ProposalVerdict, Proposed};
 
-/// Proposals in one batch at most.
-pub(super) const BATCH: usize = 64;
-/// Batches on their way at once.
-const BATCHES: usize = 8;
-/// Pods that may be decided on here and not settled.
-const OPEN: usize = BATCH * BATCHES;
-/// How often a pod may be refused before it has to back off.
-const REFUSALS: u32 = 8;
-/// The first pause after a refusal; doubles with each.
-const PAUSE: Duration = Duration::from_millis(5);
-/// For how long the caches are waited for that shall show what the arbiter saw.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// After so long without a batch an empty one says that we are there.
-const HELLO: Duration = Duration::from_secs(1);
+/// Bound of proposals in one batch.
+pub(super) const MAX_BATCH: usize = 64;
+/// Bound of batches sent and not answered.
+const MAX_BATCHES: usize = 8;
+/// Bound of pods with a proposed node and no final result.
+const MAX_OPEN: usize = MAX_BATCH * MAX_BATCHES;
+/// Number of refusals after which a pod goes into back-off.
+const MAX_REFUSALS: u32 = 8;
+/// Pause after a pod's first refusal; doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// How long a parked pod waits for the cache to reach the revision at which the arbiter refused it.
+const CACHE_WAIT: Duration = Duration::from_secs(1);
+/// Time without a batch after which an empty batch is sent as a heartbeat.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One proposal on its way.
+/// A proposal to the arbiter of another process.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) popped: Popped,
@@ -44,7 +44,7 @@ pub(super) struct Sent {
     pub(super) preempts: Option<Preempts>,
 }
 
-/// What is proposed of a pod that fits nowhere: that these leave the node.
+/// The preemption that is proposed for a pod that fits on no node.
 #[derive(Clone, Debug)]
 pub(super) struct Preempts {
     pub(super) unfit: Unfit,
@@ -53,23 +53,23 @@ pub(super) struct Preempts {
 
 /// Why a batch has no verdicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unsaid {
-    /// It certainly was not looked at; another may be sent after this time.
+pub(super) enum NoVerdict {
+    /// The arbiter certainly did not process the batch; another batch may be sent after this pause.
     Undelivered(Duration, String),
-    /// It may have been carried out.
+    /// The batch may have been carried out; the cache must be brought up to date first.
     Unknown(String),
-    /// It may have been carried out, and who is asked next knows.
-    Known,
+    /// The batch may have been carried out, and its pods may be proposed again at once: the next arbiter, or the cache, knows the result.
+    AskAgain,
 }
 
-/// What came of a batch.
+/// The result of a batch.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) batch: Vec<Sent>,
-    pub(super) said: Result<Vec<Verdict>, Unsaid>,
+    pub(super) result: Result<Vec<ProposalVerdict>, NoVerdict>,
 }
 
-/// See the module text.
+/// The proposals of this process without a final result.
 #[derive(Default)]
 pub(super) struct Proposals {
     out: Vec<Sent>,
@@ -83,48 +83,48 @@ pub(super) struct Proposals {
 }
 
 impl Proposals {
-    /// Whether another pod may be decided on.
+    /// Whether another pod may be proposed.
     pub(super) fn has_room(&self, now: Instant) -> bool {
-        self.out.len() + self.asked + self.parked.len() < OPEN && self.pause.is_none_or(|until| until <= now)
+        self.out.len() + self.asked + self.parked.len() < MAX_OPEN && self.pause.is_none_or(|until| until <= now)
     }
 
-    /// How many pods are decided on and not settled.
+    /// Returns the number of pods with a proposed node and no final result.
     pub(super) fn open(&self) -> usize {
         self.out.len() + self.asked + self.parked.len()
     }
 
-    /// Takes a proposal to be sent.
+    /// Queues a proposal for sending.
     pub(super) fn push(&mut self, sent: Sent) {
         self.out.push(sent);
     }
 
-    /// Gives back what has not been sent: somebody else is to be asked, or nobody.
+    /// Removes and returns the proposals that have not been sent, because there is no other arbiter to send them to.
     pub(super) fn recall(&mut self) -> Vec<Sent> {
         self.last = None;
         self.pause = None;
         std::mem::take(&mut self.out)
     }
 
-    /// The next batch that is to be sent; one without proposals if we have said nothing for long.
+    /// Returns the next batch to send; an empty one if a heartbeat is due.
     pub(super) fn next_batch(&mut self, now: Instant) -> Option<Vec<Sent>> {
-        let may = self.asks.len() < BATCHES && self.pause.is_none_or(|until| until <= now);
-        let hello = self.last.is_none_or(|last| last + HELLO <= now);
+        let may = self.asks.len() < MAX_BATCHES && self.pause.is_none_or(|until| until <= now);
+        let hello = self.last.is_none_or(|last| last + HEARTBEAT_INTERVAL <= now);
         if !may || (self.out.is_empty() && !hello) {
             return None;
         }
         self.last = Some(now);
-        let rest = self.out.split_off(self.out.len().min(BATCH));
+        let rest = self.out.split_off(self.out.len().min(MAX_BATCH));
         let batch = std::mem::replace(&mut self.out, rest);
         self.asked += batch.len();
         Some(batch)
     }
 
-    /// A batch is on its way; the future ends with what comes of it.
+    /// Records a sent batch; the future yields its result.
     pub(super) fn sent(&mut self, ask: BoxFuture<'static, Answered>) {
         self.asks.push(ask);
     }
 
-    /// Waits until something comes of a batch; for ever while none is on its way. Cancel safe.
+    /// Waits for the result of a sent batch; waits forever while no batch is open. Cancel safe.
     pub(super) async fn progress(&mut self) -> Answered {
         match self.asks.next().await {
             Some(answered) => answered,
@@ -132,39 +132,39 @@ impl Proposals {
         }
     }
 
-    /// These are settled, or parked.
+    /// Records that `count` sent proposals have a final result or are parked.
     pub(super) fn settled(&mut self, count: usize) {
         self.asked = self.asked.saturating_sub(count);
     }
 
-    /// Nothing is sent until then.
+    /// Sends no batch before `until`.
     pub(super) fn pause(&mut self, until: Instant) {
         self.pause = Some(until);
     }
 
-    /// A pod was refused: when it is tried again, if it is not to back off.
+    /// Counts a refusal of a pod; returns when the pod is tried again, or `None` if it has to go into back-off.
     pub(super) fn refused(&mut self, uid: &Uid, now: Instant) -> Option<Instant> {
         let count = self.refusals.entry(Arc::clone(uid)).or_default();
         *count += 1;
-        if *count >= REFUSALS {
+        if *count >= MAX_REFUSALS {
             self.refusals.remove(uid);
             return None;
         }
-        Some(now + PAUSE * (1 << (*count - 1)))
+        Some(now + FIRST_PAUSE * (1 << (*count - 1)))
     }
 
-    /// A pod is settled, one way or the other.
+    /// Forgets a pod's refusals after a final result.
     pub(super) fn done(&mut self, uid: &str) {
         self.refusals.remove(uid);
     }
 
-    /// A pod is tried again then, on caches that have come to `seen` if they do in time.
+    /// Parks a pod until `at`, and for at most [`CACHE_WAIT`] longer until the cache has reached revision `seen`.
     pub(super) fn park(&mut self, uid: &Uid, at: Instant, seen: Revision) {
         self.numbers += 1;
         self.parked.insert((at, self.numbers), (Arc::clone(uid), seen));
     }
 
-    /// Somebody else decides by now: what only waited for that is tried at once.
+    /// Ends the waits that were only for a new arbiter: the pause in sending, and parked pods without a revision to reach.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.pause = None;
         let parked = std::mem::take(&mut self.parked).into_iter();
@@ -172,24 +172,24 @@ impl Proposals {
         self.parked = parked.map(|((at, number), pod)| ((sooner(at, pod.1), number), pod)).collect();
     }
 
-    /// The parked pods whose time has come.
+    /// Removes and returns the parked pods that are due at `now` with a cache at `revision`.
     pub(super) fn due(&mut self, now: Instant, revision: Revision) -> Vec<Uid> {
         let come = self.parked.range(..=(now, u64::MAX));
-        let ready = come.filter(|((at, _), (_, seen))| *seen <= revision || *at + PATIENCE <= now);
+        let ready = come.filter(|((at, _), (_, seen))| *seen <= revision || *at + CACHE_WAIT <= now);
         let keys: Vec<_> = ready.map(|(key, _)| *key).collect();
         keys.iter().filter_map(|key| self.parked.remove(key)).map(|(uid, _)| uid).collect()
     }
 
-    /// When there is something to do without any news.
+    /// Returns the next deadline at which a parked pod or a batch is due.
     pub(super) fn wakeup(&self, now: Instant) -> Option<Instant> {
-        let parked = self.parked.keys().next().map(|(at, _)| if *at > now { *at } else { *at + PATIENCE });
-        let hello = self.last.map(|last| last + HELLO);
-        let may = if self.asks.len() < BATCHES { hello.max(self.pause) } else { None };
+        let parked = self.parked.keys().next().map(|(at, _)| if *at > now { *at } else { *at + CACHE_WAIT });
+        let hello = self.last.map(|last| last + HEARTBEAT_INTERVAL);
+        let may = if self.asks.len() < MAX_BATCHES { hello.max(self.pause) } else { None };
         parked.into_iter().chain(may).min()
     }
 }
 
-/// What is asked for a batch.
+/// Builds the message for a batch.
 pub(super) fn batch(sent: &[Sent], epoch: Revision, seen: Revision, shards: u32) -> Batch {
     let victims = |preempts: &Preempts| preempts.victims.iter().map(|uid| (**uid).to_owned()).collect();
     let proposals = sent.iter().map(|Sent { popped, node, preempts }| Proposed {
@@ -222,27 +222,27 @@ mod tests {
         let (mut proposals, now) = (Proposals::default(), clock::now());
         assert_eq!(proposals.next_batch(now).map(|batch| batch.len()), Some(0), "it says that it is there");
         assert!(proposals.next_batch(now).is_none());
-        assert_eq!(proposals.wakeup(now), Some(now + HELLO));
+        assert_eq!(proposals.wakeup(now), Some(now + HEARTBEAT_INTERVAL));
         let mut pushed = 0;
         while proposals.has_room(now) {
             proposals.push(proposed(&format!("p{pushed}")));
             pushed += 1;
         }
-        assert_eq!(pushed, OPEN);
-        for _ in 0..BATCHES {
+        assert_eq!(pushed, MAX_OPEN);
+        for _ in 0..MAX_BATCHES {
             let batch = proposals.next_batch(now).unwrap();
-            assert_eq!(batch.len(), BATCH);
-            let ask = async move { Answered { batch, said: Err(Unsaid::Known) } };
+            assert_eq!(batch.len(), MAX_BATCH);
+            let ask = async move { Answered { batch, result: Err(NoVerdict::AskAgain) } };
             proposals.sent(ask.boxed());
         }
-        assert!(proposals.next_batch(now + HELLO).is_none(), "no more than so many at once");
+        assert!(proposals.next_batch(now + HEARTBEAT_INTERVAL).is_none(), "no more than so many at once");
         let answered = proposals.progress().await;
         proposals.settled(answered.batch.len());
-        assert_eq!(proposals.open(), OPEN - BATCH);
+        assert_eq!(proposals.open(), MAX_OPEN - MAX_BATCH);
         assert!(proposals.has_room(now));
-        proposals.pause(now + HELLO);
+        proposals.pause(now + HEARTBEAT_INTERVAL);
         assert!(!proposals.has_room(now) && proposals.next_batch(now).is_none());
-        assert!(proposals.has_room(now + HELLO));
+        assert!(proposals.has_room(now + HEARTBEAT_INTERVAL));
     }
 
     #[tokio::test(start_paused = true)]
@@ -250,14 +250,18 @@ mod tests {
         let (mut proposals, now) = (Proposals::default(), clock::now());
         let uid: Uid = "a".into();
         let again = proposals.refused(&uid, now).unwrap();
-        assert_eq!(again, now + PAUSE);
+        assert_eq!(again, now + FIRST_PAUSE);
         proposals.park(&uid, again, Revision(9));
         assert!(proposals.due(now, Revision(9)).is_empty(), "before its time");
         assert!(proposals.due(again, Revision(8)).is_empty(), "on what the arbiter had not seen");
-        assert_eq!(proposals.wakeup(again), Some(again + PATIENCE));
+        assert_eq!(proposals.wakeup(again), Some(again + CACHE_WAIT));
         assert_eq!(proposals.due(again, Revision(9)), std::slice::from_ref(&uid));
         proposals.park(&uid, again, Revision(9));
-        assert_eq!(proposals.due(again + PATIENCE, Revision(8)), std::slice::from_ref(&uid), "caches that do not come");
+        assert_eq!(
+            proposals.due(again + CACHE_WAIT, Revision(8)),
+            std::slice::from_ref(&uid),
+            "caches that do not come"
+        );
         let (refused, stale): (Uid, Uid) = ("refused".into(), "stale".into());
         proposals.park(&refused, again, Revision(9));
         proposals.park(&stale, again, Revision::ZERO);
@@ -267,8 +271,8 @@ mod tests {
         assert!(proposals.has_room(now));
         assert_eq!(proposals.due(again, Revision(9)), [refused]);
         let pauses: Vec<_> = std::iter::from_fn(|| proposals.refused(&uid, now)).map(|again| again - now).collect();
-        assert_eq!(pauses.len(), REFUSALS as usize - 2);
-        assert!(pauses.is_sorted() && pauses[0] == 2 * PAUSE);
-        assert_eq!(proposals.refused(&uid, now), Some(now + PAUSE), "it begins anew");
+        assert_eq!(pauses.len(), MAX_REFUSALS as usize - 2);
+        assert!(pauses.is_sorted() && pauses[0] == 2 * FIRST_PAUSE);
+        assert_eq!(proposals.refused(&uid, now), Some(now + FIRST_PAUSE), "it begins anew");
     }
 }

@@ -1,4 +1,4 @@
-//! What a process does that holds shards but not the arbiter's unit: it finds nodes for its pods and proposes them.
+//! The proposing side of the scheduler: a process that holds shards but not the arbiter's unit finds nodes for its pods and proposes them to the arbiter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,118 +9,118 @@ use oarlock_informer::Cache;
 use oarlock_meta::Revision;
 use oarlock_runtime::{Failure, Instant, clock};
 
-use crate::engine::Seat;
+use crate::engine::Authority;
 use crate::model::PodInfo;
 use crate::project::PodView;
 use crate::queue::Stamp;
 
-use super::proposals::{self, Answered, Preempts, Sent, Unsaid};
-use super::verdict::Verdict;
-use super::{SLICE, Shell, latest};
+use super::proposals::{self, Answered, NoVerdict, Preempts, Sent};
+use super::verdict::ProposalVerdict;
+use super::{DECISIONS_PER_TURN, Shell, latest};
 
-/// After a proposal went to somebody who does not decide any more, if it is not known sooner who does.
-const STALE: Duration = Duration::from_millis(50);
-/// How long what came of a proposal is looked for.
-const LOOK: Duration = Duration::from_secs(1);
+/// Longest pause after a proposal reached a process that is no longer the arbiter; ends earlier when the new arbiter is known.
+const STALE_PAUSE: Duration = Duration::from_millis(50);
+/// How long the loop waits for the cache to show the outcome of a proposal without an answer.
+const CATCH_UP_LIMIT: Duration = Duration::from_secs(1);
 
 impl Shell {
-    /// The epoch of the arbiter's unit, if another process decides and can be spoken to.
+    /// Returns the arbiter's epoch if another process is the arbiter and a bus is configured.
     pub(super) fn proposes(&self) -> Option<Revision> {
-        let elsewhere = self.duties.arbiter().is_none() && self.mail.is_there();
+        let elsewhere = self.duties.arbiter().is_none() && self.proposal_bus.is_configured();
         self.duties.elsewhere().filter(|_| elsewhere)
     }
 
-    /// Finds nodes for waiting pods and sends what comes out; returns how many pods that were.
+    /// Finds nodes for waiting pods and sends the proposals; returns the number of pods.
     pub(super) fn propose(&mut self) -> Result<usize, Failure> {
         let Some(epoch) = self.proposes() else { return Ok(0) };
         let (mut decided, at) = (0, clock::now());
-        while decided < SLICE && self.proposals.has_room(at) {
-            let Some(decision) = self.look(Seat::Shard) else { break };
+        while decided < DECISIONS_PER_TURN && self.proposals.has_room(at) {
+            let Some(decision) = self.look(Authority::Remote) else { break };
             decided += 1;
             self.act(decision, None);
         }
         while let Some(batch) = self.proposals.next_batch(at) {
-            self.seen.proposals.sent += batch.len() as u64;
+            self.status.proposals.sent += batch.len() as u64;
             let seen = self.intake.pods().revision();
             let asked = proposals::batch(&batch, epoch, seen, self.duties.shards().0);
-            // Who dies while it is asked never answers: its successor is not kept waiting for the end of the budget. It knows
-            // everything that was bound before it, and refuses a pod that has its node.
-            let (ask, moved) = (self.mail.ask(asked), self.duties.moved_from(epoch));
+            // An arbiter that dies never answers, so a change of the arbiter's epoch ends the request before its timeout. The new arbiter knows every earlier
+            // binding, and refuses a pod that is bound.
+            let (ask, moved) = (self.proposal_bus.ask(asked), self.duties.moved_from(epoch));
             let ask = async move {
                 tokio::select! {
                     biased;
-                    said = ask => said,
-                    () = moved => Err(Unsaid::Known),
+                    result = ask => result,
+                    () = moved => Err(NoVerdict::AskAgain),
                 }
             };
             let task = self.ctx.spawn("propose", ask)?;
             let answered = async move {
-                let said = match task.await {
-                    Ok(said) => said,
-                    Err(error) => Err(Unsaid::Unknown(error.to_string())),
+                let result = match task.await {
+                    Ok(result) => result,
+                    Err(error) => Err(NoVerdict::Unknown(error.to_string())),
                 };
-                Answered { batch, said }
+                Answered { batch, result }
             };
             self.proposals.sent(answered.boxed());
         }
         Ok(decided)
     }
 
-    /// Takes notice of what came of a batch.
-    pub(super) fn answered(&mut self, Answered { batch, said }: Answered) -> Result<(), Failure> {
+    /// Handles the result of a batch.
+    pub(super) fn answered(&mut self, Answered { batch, result }: Answered) -> Result<(), Failure> {
         let (now, at) = (self.now(), clock::now());
         let count = batch.len();
-        match said {
+        match result {
             Ok(verdicts) => {
-                let silent = std::iter::repeat_with(|| Verdict::Stale);
+                let silent = std::iter::repeat_with(|| ProposalVerdict::Stale);
                 for (sent, verdict) in batch.into_iter().zip(verdicts.into_iter().chain(silent)) {
                     self.judged(sent, verdict, (now, at));
                 }
             }
-            Err(Unsaid::Undelivered(pause, why)) => {
+            Err(NoVerdict::Undelivered(pause, why)) => {
                 tracing::debug!(proposals = count, why, "proposals not delivered");
-                self.seen.proposals.undelivered += count as u64;
+                self.status.proposals.undelivered += count as u64;
                 self.proposals.pause(at + pause);
                 batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at + pause)));
             }
-            Err(Unsaid::Unknown(why)) if count > 0 => {
-                tracing::info!(proposals = count, why, "what came of proposals is looked for");
-                self.seen.proposals.unknown += count as u64;
+            Err(NoVerdict::Unknown(why)) if count > 0 => {
+                tracing::info!(proposals = count, why, "proposals of unknown outcome, waiting for the cache");
+                self.status.proposals.unknown += count as u64;
                 let task = self.ctx.spawn("look", look(self.set.client.clone(), self.intake.pods()))?;
                 let looked = async move {
-                    // Whatever came of the look: a pod that has its node is refused by the arbiter.
+                    // The result does not matter: the arbiter refuses a pod that is bound.
                     let _ = task.await;
-                    Answered { batch, said: Err(Unsaid::Known) }
+                    Answered { batch, result: Err(NoVerdict::AskAgain) }
                 };
                 self.proposals.sent(looked.boxed());
                 return Ok(());
             }
-            Err(Unsaid::Unknown(_)) => self.proposals.pause(at + STALE),
-            Err(Unsaid::Known) => batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at))),
+            Err(NoVerdict::Unknown(_)) => self.proposals.pause(at + STALE_PAUSE),
+            Err(NoVerdict::AskAgain) => batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at))),
         }
         self.proposals.settled(count);
         Ok(())
     }
 
-    fn judged(&mut self, sent: Sent, verdict: Verdict, (now, at): (Stamp, Instant)) {
+    fn judged(&mut self, sent: Sent, verdict: ProposalVerdict, (now, at): (Stamp, Instant)) {
         let pod = &sent.popped.pod;
         match verdict {
-            Verdict::Nominated { revision } => {
-                self.seen.proposals.nominated += 1;
+            ProposalVerdict::Nominated { revision } => {
+                self.status.proposals.nominated += 1;
                 self.proposals.done(&pod.uid);
                 if let Some(Preempts { unfit, .. }) = sent.preempts {
                     self.preempted(pod, unfit, revision.get(), now);
                 }
             }
-            Verdict::Bound => {
-                self.seen.proposals.bound += 1;
+            ProposalVerdict::Bound => {
+                self.status.proposals.bound += 1;
                 self.proposals.done(&pod.uid);
-                self.teller.settled(pod);
-                // It counts as placed here until the cache shows it.
+                self.reporter.settled(pod);
+                // The engine counts the pod as placed until the cache shows the binding.
                 self.engine.queue.remove(&pod.uid);
             }
-            Verdict::Refused { constraint, text, seen } => {
-                *self.seen.proposals.refused.entry(constraint).or_default() += 1;
+            ProposalVerdict::Refused { constraint, text, seen } => {
+                *self.status.proposals.refused.entry(constraint).or_default() += 1;
                 self.engine.withdraw(&pod.uid, now);
                 match self.proposals.refused(&pod.uid, at) {
                     Some(again) => self.proposals.park(&pod.uid, again, seen),
@@ -128,15 +128,15 @@ impl Shell {
                 }
                 self.intake.remind(&mut self.engine, pod, now);
             }
-            Verdict::Failed { text } => {
-                self.seen.proposals.failed += 1;
+            ProposalVerdict::Failed { text } => {
+                self.status.proposals.failed += 1;
                 self.engine.withdraw(&pod.uid, now);
                 self.fail(pod, text, now);
                 self.intake.remind(&mut self.engine, pod, now);
             }
-            Verdict::Stale => {
-                self.seen.proposals.undelivered += 1;
-                self.try_again(pod, (now, at + STALE));
+            ProposalVerdict::Stale => {
+                self.status.proposals.undelivered += 1;
+                self.try_again(pod, (now, at + STALE_PAUSE));
             }
         }
     }
@@ -144,18 +144,18 @@ impl Shell {
     fn fail(&mut self, pod: &Arc<PodInfo>, text: String, now: Stamp) {
         self.proposals.done(&pod.uid);
         self.engine.queue.failed(&pod.uid, now);
-        self.seen.failed += 1;
-        self.tell(pod, |teller, claim| teller.failed(claim, pod, text));
+        self.status.failed += 1;
+        self.report(pod, |reporter, claim| reporter.failed(claim, pod, text));
     }
 
-    /// Nothing came of a proposal that says anything about its pod: it is made anew then, on what is known by that time.
+    /// Parks a pod whose proposal had no meaningful result; at the given time the pod is scheduled again, from the state at that time.
     fn try_again(&mut self, pod: &PodInfo, (now, at): (Stamp, Instant)) {
         self.engine.withdraw(&pod.uid, now);
         self.proposals.park(&pod.uid, at, Revision::ZERO);
         self.intake.remind(&mut self.engine, pod, now);
     }
 
-    /// A proposal is not made after all.
+    /// Returns a pod to the queue whose proposal was not sent.
     pub(super) fn give_back(&mut self, pod: &PodInfo, now: Stamp) {
         self.engine.withdraw(&pod.uid, now);
         self.intake.remind(&mut self.engine, pod, now);
@@ -163,15 +163,15 @@ impl Shell {
     }
 }
 
-/// Waits until the cache has come past everything that was bound until now, if that does not take long: where nothing happens to pods it has no
-/// reason to come so far.
+/// Waits, for [`CATCH_UP_LIMIT`] at most, until the cache shows every binding that was written before this call. The wait is bounded because a cache
+/// without pod events does not reach the latest revision.
 async fn look(client: Client, pods: Arc<Cache<PodView>>) {
     let looked = async {
         while let Err(error) = latest(&client, &pods).await {
-            tracing::info!(error, "the latest bindings are not to be had");
-            clock::sleep(STALE).await;
+            tracing::info!(error, "the latest bindings cannot be read");
+            clock::sleep(STALE_PAUSE).await;
         }
     };
-    // After that the arbiter's refusal has to do.
-    let _ = clock::timeout(LOOK, looked).await;
+    // After the timeout the arbiter's refusal of bound pods suffices.
+    let _ = clock::timeout(CATCH_UP_LIMIT, looked).await;
 }

@@ -1,4 +1,4 @@
-//! The scheduler against an apiserver in memory, in virtual time.
+//! Tests of the actor against an API server in memory, in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ mod restart;
 
 use fake::{Fake, Fault, node, pod};
 
-/// Runs a scheduler over a fake apiserver in a universe of its own.
+/// Runs a scheduler against a fake API server in a simulation of its own.
 fn play<F: Future<Output = ()>>(seed: u64, story: impl Fn(Fake) -> F) {
     Universe::run(seed, || async {
         let fake = Fake::default();
@@ -34,7 +34,7 @@ fn play<F: Future<Output = ()>>(seed: u64, story: impl Fn(Fake) -> F) {
     });
 }
 
-/// Runs a scheduler that holds all shards, among three nodes and beside another process.
+/// Runs a scheduler that holds all shards, with three nodes and an arbiter in another process.
 fn play_beside<F: Future<Output = ()>>(seed: u64, story: impl Fn(System, Fake, Decider) -> F) {
     Universe::run(seed, || async {
         let fake = Fake::default();
@@ -52,7 +52,7 @@ fn play_beside<F: Future<Output = ()>>(seed: u64, story: impl Fn(System, Fake, D
     });
 }
 
-/// Another process, which decides at epoch 2 and answers nobody.
+/// The other process: the arbiter at epoch 2, which never answers.
 struct Decider {
     bus: Bus,
     asks: Asks,
@@ -68,12 +68,12 @@ impl Decider {
         Self { asks: bus.serve(&pattern, 4).await.unwrap(), bus, unanswered: Vec::new(), holder }
     }
 
-    /// From now on it is the scheduler that decides, at epoch 3.
+    /// Makes the tested scheduler the arbiter, at epoch 3.
     fn gives_up(&self) {
         self.holder.set(shards().chain([(crate::arbiter_unit(), Revision(3))]).collect());
     }
 
-    /// The next pods that are proposed to it.
+    /// Returns the names of the next proposed pods.
     async fn proposed(&mut self) -> Vec<String> {
         loop {
             let ask = clock::timeout(Duration::from_secs(60), self.asks.next()).await.unwrap().unwrap();
@@ -86,7 +86,7 @@ impl Decider {
     }
 }
 
-/// All of them, since epoch 1.
+/// Returns all shards, claimed at epoch 1.
 fn shards() -> impl Iterator<Item = (Unit, Revision)> {
     crate::shards().units().to_vec().into_iter().map(|unit| (unit, Revision(1)))
 }
@@ -156,7 +156,7 @@ fn what_is_said_of_a_waiting_pod_is_not_said_of_a_bound_one() {
         fake.hold_conditions(true);
         fake.put("pods", pod("big", "3"));
         fake.until("an event", |fake| !events(fake, "big").is_empty()).await;
-        // Somebody else changes it: what is on its way is said of it all the same.
+        // Another client changes the pod: the pending condition is written nevertheless.
         let mut changed = fake.get("pods", "default", "big");
         changed["metadata"]["labels"]["seen"] = json!("once");
         fake.put("pods", changed);
@@ -165,7 +165,7 @@ fn what_is_said_of_a_waiting_pod_is_not_said_of_a_bound_one() {
         assert_eq!(fake.get("pods", "default", "big")["metadata"]["labels"]["seen"], "once");
         assert_eq!(fake.conflicts(), 1);
 
-        // What is said of this one is overtaken by its binding.
+        // This pod is bound before its condition arrives.
         fake.hold_conditions(true);
         fake.put("pods", pod("late", "3"));
         fake.until("an event", |fake| !events(fake, "late").is_empty()).await;
@@ -189,7 +189,7 @@ fn what_is_written_is_written_under_the_claim_that_it_is_for() {
         let system = System::start(Options::default()).await.unwrap();
         let client = Client::new(std::sync::Arc::new(fake.clone()));
         let (holder, placement) = Placement::shared();
-        // The shard of the small pod is somebody else's, who is not heard: there is no bus.
+        // Another process holds the small pod's shard, and is silent because there is no bus.
         let of = |name: &str| crate::shards().unit("default", name).unwrap().clone();
         assert_ne!(of("small"), of("big"));
         holder.set(BTreeMap::from([(crate::arbiter_unit(), Revision(2)), (of("big"), Revision(1))]));
@@ -204,7 +204,7 @@ fn what_is_written_is_written_under_the_claim_that_it_is_for() {
         };
         assert_eq!(under("pods/binding"), ["arbiter@2".to_owned()].into());
         assert_eq!(under("pods/status"), [shard.clone()].into());
-        // That a pod has its node is true whoever holds what.
+        // The Event of a binding carries no claim, because the binding is a fact.
         assert_eq!(under("events/"), [shard, String::new()].into());
         shutdown::shutdown(&system, shutdown::Graces::default()).await;
     });
@@ -215,7 +215,7 @@ fn a_pod_that_was_proposed_to_who_decides_no_more_is_not_kept_waiting() {
     play_beside(12, |_, fake, mut decider| async move {
         fake.put("pods", pod("a", "1"));
         assert_eq!(decider.proposed().await, ["a"]);
-        // The store goes on, and its pods do not: no cache of them will show that.
+        // The store's revision rises without a pod event, so no cache of pods reaches it.
         fake.put("nodes", node("n4"));
         let since = clock::now();
         decider.gives_up();
@@ -229,7 +229,7 @@ fn what_the_arbiter_s_process_reads_of_pods_is_believed_until_a_unit_comes() {
     play_beside(13, |system, fake, mut decider| async move {
         fake.put("pods", pod("watched", "100m"));
         assert_eq!(decider.proposed().await, ["watched"]);
-        // Told as far as the watch has brought it, it follows what is told when the next change has come.
+        // Once a published message continues the watch's revision, the cache follows the published messages.
         let (bus, feed) = (decider.bus.clone(), Subject::feed(Role::Scheduler, "pods").unwrap());
         let tell = |epoch, from: u64, name: Option<&str>| {
             let change = |name: &str| wire::Change {
@@ -244,15 +244,15 @@ fn what_the_arbiter_s_process_reads_of_pods_is_believed_until_a_unit_comes() {
             bus.hint(&feed, &wire::Stretch { epoch, series: 5, from, to: from + 1, samples, changes }).unwrap();
         };
         tell(2, 3, None);
-        // In virtual time: until nobody has anything left to do.
+        // In virtual time this waits until every task is idle.
         clock::sleep(Duration::from_millis(1)).await;
         fake.put("pods", pod("next", "100m"));
         assert_eq!(decider.proposed().await, ["next"]);
-        // Nobody else has seen this pod. Who does not decide is not believed.
+        // Only the messages contain these pods. A message under an old epoch is not applied.
         tell(1, 5, Some("unbelieved"));
         tell(2, 5, Some("told"));
         assert_eq!(decider.proposed().await, ["told"]);
-        // It decides itself, and sees for itself.
+        // As the arbiter, the scheduler reads its own watch.
         decider.gives_up();
         fake.put("nodes", node("n4"));
         tell(2, 6, Some("too-late"));

@@ -1,28 +1,28 @@
-//! What shards and the arbiter of another process say to each other.
+//! Messages between a shard and the arbiter of another process: proposals and their verdicts.
 
 use oarlock_meta::Revision;
 
-/// Where a shard would put a pod, or for which node it would have others leave.
+/// A shard's proposal to bind a pod to a node, or to preempt other pods on a node for the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Proposed {
-    /// The pod.
+    /// The pod's namespace.
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) uid: String,
-    /// Its revision, as the shard knows it.
+    /// The pod's revision in the shard's cache.
     pub(super) version: Revision,
     /// The node's name.
     pub(super) node: String,
-    /// Uids of the pods that have to leave the node first. Then the pod is not to be bound, but nominated.
+    /// Uids of the pods to evict from the node first. If not empty, the pod is to be nominated instead of bound.
     pub(super) victims: Vec<String>,
 }
 
-/// Some proposals of one process. Without any it only says that the process is there.
+/// A batch of proposals of one process. An empty batch is a heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// Whose decision is asked for: the epoch of the arbiter's unit.
+    /// The epoch of the arbiter that shall decide.
     pub(super) epoch: Revision,
-    /// How far the shard's cache of pods had come.
+    /// The revision of the shard's pod cache.
     pub(super) seen: Revision,
     /// The shards that the process acts for, one bit each.
     pub(super) shards: u32,
@@ -30,30 +30,30 @@ pub(super) struct Batch {
     pub(super) proposals: Vec<Proposed>,
 }
 
-/// What came of a proposal.
+/// The arbiter's verdict on one proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ProposalVerdict {
     /// The pod is bound to the node.
     Bound,
-    /// The pod is nominated to the node, and the victims are told to leave.
+    /// The pod is nominated to the node, and the victims are being evicted.
     Nominated {
         /// The pod's revision with its nomination.
         revision: Revision,
     },
     /// A hard constraint would be broken.
     Refused {
-        /// Which, in a word.
+        /// The constraint's label.
         constraint: String,
-        /// What the arbiter saw.
+        /// Details of the state in which the arbiter refused the proposal.
         text: String,
-        /// How far its cache of pods had come.
+        /// The revision of the arbiter's pod cache.
         seen: Revision,
     },
     /// The pod is certainly not bound, or a preemption stopped half way.
     Failed {
-        /// What users are told.
+        /// The text for the pod's condition and Event.
         text: String,
     },
-    /// Whoever was asked does not decide (any more); who does knows of anything that was done.
+    /// The asked process is not the arbiter of the batch's epoch. The current arbiter knows of every write that was made.
     Stale,
 }

@@ -1,4 +1,4 @@
-//! The arbiter's look at a preemption: it believes no shard that somebody has to go.
+//! The arbiter's check of a preemption, which does not trust the shard that proposed it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::model::{NodeInfo, PodInfo, Uid};
 use super::{Arbiter, Constraint, Refusal, admission, broken_beside};
 
 impl Arbiter {
-    /// Allows that `victims` have to leave a node for a pod, or refuses it. Returns them as they are known here. Nothing is changed.
+    /// Allows or refuses to evict `victims` from a node for a pod. Returns the victims' current states. Changes no cluster state.
     pub(crate) fn allow(
         &mut self,
         cluster: &mut Cluster,
@@ -51,14 +51,14 @@ fn look(
     if broken_beside(&mut rehearsal, pod, &info, node, &expected).is_none() {
         return Err(Constraint::Preemptor("fits without"));
     }
-    found.iter().for_each(|victim| rehearsal.take(&victim.uid));
+    found.iter().for_each(|victim| rehearsal.remove(&victim.uid));
     match broken_beside(&mut rehearsal, pod, &info, node, &expected) {
         Some(constraint) => Err(constraint),
         None => Ok(found),
     }
 }
 
-/// The victims as they are known here.
+/// Returns the victims' current states, if every victim is on the node and of lower priority.
 fn resolve(
     cluster: &Cluster,
     pod: &PodInfo,
@@ -85,7 +85,7 @@ fn resolve(
     Ok(found)
 }
 
-/// Whether the pod has to wait for those who leave the node it is nominated to, where it may still go to that node.
+/// Whether the pod is nominated to a node that still admits the pod, and victims there are still terminating.
 fn waits(cluster: &Cluster, pod: &PodInfo) -> bool {
     let nominated = cluster.nominations.node_of(&pod.uid).and_then(|name| cluster.nodes.find(name));
     let info = nominated.and_then(|node| cluster.nodes.info(node));

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets, which preemption honours as far as it can.
+//! PodDisruptionBudgets, which preemption honours on a best-effort basis.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use crate::labels::Selector;
 use crate::map::Map;
 use crate::model::PodInfo;
 
-/// One budget, as far as preemption cares.
+/// The parts of a PodDisruptionBudget that preemption reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// `spec.selector`; an absent one selects nothing, and so does an empty one here.
+    /// `spec.selector`; an absent selector selects nothing, and for preemption neither does an empty one.
     pub(crate) selector: Selector,
     /// `status.disruptionsAllowed`.
     pub(crate) allowed: i64,
-    /// Names of `status.disruptedPods`: they are paid for.
+    /// Names of `status.disruptedPods`, whose disruptions are counted already.
     pub(crate) disrupted: Vec<Box<str>>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Budgets {
 }
 
 impl Budgets {
-    /// Sets (or with `None` forgets) a budget.
+    /// Sets (or with `None` removes) a budget.
     pub(crate) fn set(&mut self, namespace: Sym, name: Sym, budget: Option<Budget>) {
         let here = self.all.entry(namespace).or_default();
         match budget {
@@ -46,13 +46,13 @@ impl Budgets {
         }
     }
 
-    /// Namespace and name of every budget.
+    /// Returns namespace and name of every budget.
     pub(crate) fn known(&self) -> Vec<(Sym, Sym)> {
         self.all.iter().flat_map(|(namespace, here)| here.keys().map(|name| (*namespace, *name))).collect()
     }
 
-    /// Parts pods, in their order, into those whose loss some budget does not allow and the others. Each pod that comes before costs its
-    /// budgets one disruption (upstream: `filterPodsWithPDBViolation`).
+    /// Partitions pods, in order, into those whose eviction violates a budget and the others. Each earlier pod uses up one disruption of its
+    /// budgets (upstream: `filterPodsWithPDBViolation`).
     pub(crate) fn part(&self, pods: Vec<Arc<PodInfo>>, names: &Interner) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
         let mut spent: Map<(Sym, Sym), i64> = Map::default();
         pods.into_iter().partition(|pod| {

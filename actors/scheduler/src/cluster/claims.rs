@@ -1,14 +1,14 @@
-//! Claims, and the volumes and devices that satisfy them. Controllers and drivers bind and allocate claims; a pod waits until that is done.
+//! Claims of volumes and devices, with the volumes and devices that satisfy them. Controllers and drivers bind and allocate claims; a pod waits until then.
 //!
 //! Texts are upstream's (`volumebinding`, `volumerestrictions`, `dynamicresources`). Upstream's scheduler also binds claims whose class waits for the first
-//! consumer, and allocates devices. Oarlock's does not yet: a pod with such a claim waits too.
+//! consumer, and allocates devices. Oarlock's scheduler does not yet: a pod with such a claim waits for another component.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::intern::{Interner, Sym};
 use crate::model::{ClaimKind, Claimed, NodeInfo, NodeTerm, PodSpec, Uid};
 
-/// Reasons why a node is rejected.
+/// Reason of a node when a bound claim's volume does not exist.
 pub(crate) const NO_VOLUME: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
 pub(crate) const OTHER_NODE: &str = "node(s) didn't match PersistentVolume's node affinity";
 pub(crate) const NO_MATCH: &str = "node(s) didn't find available persistent volumes to bind";
@@ -21,30 +21,30 @@ pub(crate) type NodeTerms = Option<Box<[NodeTerm]>>;
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VolumeClaim {
-    /// It is being deleted.
+    /// Whether the claim is being deleted.
     pub(crate) deleting: bool,
-    /// Its volume is gone.
+    /// Whether the claim's phase is `Lost`.
     pub(crate) lost: bool,
-    /// The uid of its controller.
+    /// The uid of the claim's controlling owner.
     pub(crate) controller: Option<Uid>,
     /// `spec.volumeName`.
     pub(crate) volume: Option<Sym>,
-    /// The binding to that volume is complete.
+    /// Whether the binding to the volume is complete.
     pub(crate) bound: bool,
-    /// Its storage class.
+    /// The claim's storage class.
     pub(crate) class: Option<Sym>,
 }
 
 /// A ResourceClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeviceClaim {
-    /// It is being deleted.
+    /// Whether the claim is being deleted.
     pub(crate) deleting: bool,
-    /// The uid of its controller.
+    /// The uid of the claim's controlling owner.
     pub(crate) controller: Option<Uid>,
-    /// Its devices are allocated, and can be reached from nodes that match these terms.
+    /// The terms of the nodes that reach the allocated devices; the outer `None` while no devices are allocated.
     pub(crate) allocated: Option<NodeTerms>,
-    /// Names of its requests, and the device classes that they ask for.
+    /// The claim's requests by name, with their device classes.
     pub(crate) classes: Box<[(Box<str>, Sym)]>,
 }
 
@@ -56,7 +56,7 @@ type Name = (Sym, Sym);
 pub(crate) struct Claims {
     volume_claims: BTreeMap<Name, VolumeClaim>,
     volumes: BTreeMap<Sym, NodeTerms>,
-    /// Storage classes, and whether they wait for the first consumer.
+    /// Storage classes, with whether their `volumeBindingMode` is `WaitForFirstConsumer`.
     storage_classes: BTreeMap<Sym, bool>,
     device_claims: BTreeMap<Name, DeviceClaim>,
     device_classes: BTreeSet<Sym>,
@@ -74,61 +74,61 @@ fn cluster_wide<'a>(names: impl Iterator<Item = &'a Sym>) -> Vec<Name> {
 }
 
 impl Claims {
-    /// Sets, or with `None` forgets, a PersistentVolumeClaim.
+    /// Sets (or with `None` removes) a PersistentVolumeClaim.
     pub(crate) fn set_volume_claim(&mut self, name: Name, claim: Option<VolumeClaim>) {
         set(&mut self.volume_claims, name, claim);
     }
 
-    /// The PersistentVolumeClaims that are known.
+    /// Returns the known PersistentVolumeClaims.
     pub(crate) fn volume_claims(&self) -> Vec<Name> {
         self.volume_claims.keys().copied().collect()
     }
 
-    /// Sets, or with `None` forgets, a PersistentVolume.
+    /// Sets (or with `None` removes) a PersistentVolume.
     pub(crate) fn set_volume(&mut self, name: Sym, nodes: Option<NodeTerms>) {
         set(&mut self.volumes, name, nodes);
     }
 
-    /// The PersistentVolumes that are known.
+    /// Returns the known PersistentVolumes.
     pub(crate) fn volumes(&self) -> Vec<Name> {
         cluster_wide(self.volumes.keys())
     }
 
-    /// Sets, or with `None` forgets, a storage class.
+    /// Sets (or with `None` removes) a storage class.
     pub(crate) fn set_storage_class(&mut self, name: Sym, waits: Option<bool>) {
         set(&mut self.storage_classes, name, waits);
     }
 
-    /// The storage classes that are known.
+    /// Returns the known storage classes.
     pub(crate) fn storage_classes(&self) -> Vec<Name> {
         cluster_wide(self.storage_classes.keys())
     }
 
-    /// Sets, or with `None` forgets, a ResourceClaim.
+    /// Sets (or with `None` removes) a ResourceClaim.
     pub(crate) fn set_device_claim(&mut self, name: Name, claim: Option<DeviceClaim>) {
         set(&mut self.device_claims, name, claim);
     }
 
-    /// The ResourceClaims that are known.
+    /// Returns the known ResourceClaims.
     pub(crate) fn device_claims(&self) -> Vec<Name> {
         self.device_claims.keys().copied().collect()
     }
 
-    /// Sets or forgets a device class.
-    pub(crate) fn set_device_class(&mut self, name: Sym, there: bool) {
-        if there {
+    /// Adds or removes a device class.
+    pub(crate) fn set_device_class(&mut self, name: Sym, exists: bool) {
+        if exists {
             self.device_classes.insert(name);
         } else {
             self.device_classes.remove(&name);
         }
     }
 
-    /// The device classes that are known.
+    /// Returns the known device classes.
     pub(crate) fn device_classes(&self) -> Vec<Name> {
         cluster_wide(self.device_classes.iter())
     }
 
-    /// Why the volume claims of the pod keep it from all nodes, if they do.
+    /// Returns why the pod's volume claims reject all nodes, if so.
     pub(crate) fn volumes_refuse(&self, spec: &PodSpec, names: &Interner) -> Option<String> {
         let text = |name: Sym| names.text(name);
         let missing =
@@ -151,7 +151,7 @@ impl Claims {
             if claim.deleting {
                 return Some(format!("persistentvolumeclaim {name:?} is being deleted"));
             }
-            if let Some(pod) = stranger(claimed, claim.controller.as_ref()) {
+            if let Some(pod) = not_owner(claimed, claim.controller.as_ref()) {
                 let (namespace, pod) = (text(spec.namespace), text(pod));
                 let why = "(pod is not owner)";
                 return Some(format!("PVC {namespace}/{name} was not created for pod {namespace}/{pod} {why}"));
@@ -162,7 +162,7 @@ impl Claims {
         claims.any(unbound).then(|| "pod has unbound immediate PersistentVolumeClaims".to_owned())
     }
 
-    /// Why the volumes of the pod keep it from this node, if they do.
+    /// Returns why the pod's volumes reject this node, if so.
     pub(crate) fn volumes_elsewhere(&self, spec: &PodSpec, node: &NodeInfo, names: &Interner) -> Option<&'static str> {
         let claims = || claimed(spec, volume).filter_map(|claimed| self.volume_claim(spec, claimed));
         let mut missing = false;
@@ -179,7 +179,7 @@ impl Claims {
         missing.then_some(NO_VOLUME)
     }
 
-    /// Why the ResourceClaims of the pod keep it from all nodes, if they do.
+    /// Returns why the pod's ResourceClaims reject all nodes, if so.
     pub(crate) fn devices_refuse(&self, spec: &PodSpec, names: &Interner) -> Option<String> {
         let text = |name: Sym| names.text(name);
         let namespace = text(spec.namespace);
@@ -195,7 +195,7 @@ impl Claims {
             if claim.deleting {
                 return Some(format!("resourceclaim {name:?} is being deleted"));
             }
-            if let Some(pod) = stranger(claimed, claim.controller.as_ref()) {
+            if let Some(pod) = not_owner(claimed, claim.controller.as_ref()) {
                 let (pod, why) = (text(pod), "(pod is not owner)");
                 return Some(format!(
                     "ResourceClaim {namespace}/{name} was not created for pod {namespace}/{pod} {why}"
@@ -208,7 +208,7 @@ impl Claims {
         Some(format!("request {request}: device class {} does not exist", text(*class)))
     }
 
-    /// Why the devices of the pod keep it from this node, if they do.
+    /// Returns why the pod's devices reject this node, if so.
     pub(crate) fn devices_elsewhere(&self, spec: &PodSpec, node: &NodeInfo, names: &Interner) -> Option<&'static str> {
         let claims = || claimed(spec, device).filter_map(|claimed| self.device_claim(spec, claimed));
         let away = |claim: &DeviceClaim| claim.allocated.as_ref().is_some_and(|nodes| !admits(nodes, node, names));
@@ -231,28 +231,28 @@ impl Claims {
     }
 }
 
-/// Whether a kind is that of a volume's claim.
+/// Whether a kind of claim is a volume claim.
 pub(crate) fn volume(kind: ClaimKind) -> bool {
     matches!(kind, ClaimKind::Volume | ClaimKind::Ephemeral)
 }
 
-/// Whether a kind is that of a claim of devices.
+/// Whether a kind of claim is a device claim.
 pub(crate) fn device(kind: ClaimKind) -> bool {
     !volume(kind)
 }
 
-/// The claims of a pod that are of some kinds.
+/// Returns the pod's claims whose kinds `is` accepts.
 pub(crate) fn claimed(spec: &PodSpec, is: fn(ClaimKind) -> bool) -> impl Iterator<Item = &Claimed> {
     spec.claims.iter().flat_map(|claims| claims.iter()).filter(move |claimed| is(claimed.kind))
 }
 
-/// The pod's name, where the claim that should have been made for the pod belongs to another one.
-fn stranger(claimed: &Claimed, controller: Option<&Uid>) -> Option<Sym> {
+/// Returns the pod's name if the claim should be owned by the pod but has another controlling owner.
+fn not_owner(claimed: &Claimed, controller: Option<&Uid>) -> Option<Sym> {
     let (name, uid) = claimed.pod.as_ref()?;
     (controller != Some(uid)).then_some(*name)
 }
 
-/// Whether one of the terms holds on a node.
+/// Whether a node matches one of the terms.
 fn admits(terms: &NodeTerms, node: &NodeInfo, names: &Interner) -> bool {
     terms.as_ref().is_none_or(|terms| {
         terms.iter().any(|term| {

@@ -1,4 +1,4 @@
-//! Compiling a pod spec: its terms and constraints become numbers of counters, once per class.
+//! Compiles a pod spec, once per class: terms and constraints become numbers of counters.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use super::{Cluster, Counter, SpecId, SpecRow};
 /// `hardPodAffinityWeight`).
 const REQUIRED_AFFINITY_WEIGHT: i64 = 1;
 
-/// One spread constraint of a class.
+/// A compiled topology spread constraint of a class.
 #[derive(Clone, Debug)]
 pub(crate) struct SpreadRule {
-    /// Its counter.
+    /// The constraint's counter.
     pub(crate) counter: CounterId,
-    /// The topology that is counted over: the node itself for soft spreading over host names.
+    /// The topology over which pods are counted: the node itself for soft spreading over host names.
     pub(crate) topology: TopoId,
     /// The topology whose label the node must have.
     pub(crate) label: TopoId,
@@ -33,7 +33,7 @@ pub(crate) struct SpreadRule {
     pub(crate) counts_itself: bool,
 }
 
-/// A spec's terms as numbers.
+/// The compiled form of a pod spec.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Compiled {
     /// One counter per term of required affinity; each counts pods that match *all* terms.
@@ -44,13 +44,13 @@ pub(crate) struct Compiled {
     pub(crate) anti_affinity: Vec<CounterId>,
     /// Counters of preferred terms with their signed weights.
     pub(crate) preferred: Vec<(CounterId, i64)>,
-    /// `DoNotSchedule`.
+    /// Constraints with `DoNotSchedule`.
     pub(crate) hard_spread: Vec<SpreadRule>,
-    /// `ScheduleAnyway`, of the pod or else the cluster's default.
+    /// Constraints with `ScheduleAnyway`: the pod's, or else the cluster's default.
     pub(crate) soft_spread: Vec<SpreadRule>,
     /// Whether a node without one of the soft topologies gets no spread score.
     pub(crate) soft_needs_all: bool,
-    /// Which compilation this is: a class that knows another one compiles its plugins again.
+    /// Number of the compilation: when the number changes, a class compiles its plugins again.
     pub(crate) version: u64,
     default_selector: Option<Selector>,
     owner_changes: u64,
@@ -71,22 +71,22 @@ impl Compiled {
 const DEFAULT_SPREAD: [(Sym, i32); 2] = [(Sym::HOSTNAME, 3), (Sym::ZONE, 5)];
 
 impl Cluster {
-    /// An interned spec.
+    /// Returns an interned spec.
     pub(crate) fn spec(&self, id: SpecId) -> Option<&SpecRow> {
         self.specs.get(id.0)
     }
 
-    /// The compiled form of a pinned spec.
+    /// Returns the compiled form of a pinned spec.
     pub(crate) fn compiled(&self, id: SpecId) -> Option<&Compiled> {
         self.spec(id).and_then(|row| row.compiled.as_ref())
     }
 
-    /// A counter of a compiled spec.
+    /// Returns a counter of a compiled spec.
     pub(crate) fn counter(&self, id: CounterId) -> Option<&Counter> {
         self.counts.counters.get(id)
     }
 
-    /// The topology of a label key, opened on first use.
+    /// Returns the topology of a label key, created on first use.
     pub(super) fn topology(&mut self, key: Sym) -> TopoId {
         let nodes = &self.nodes;
         let labelled = (0..nodes.slots()).filter_map(|slot| {
@@ -96,7 +96,7 @@ impl Cluster {
         self.topologies.open(key, labelled)
     }
 
-    /// Interns a spec with one more reference.
+    /// Interns a spec and adds a reference.
     pub(super) fn hold_spec(&mut self, spec: &Arc<PodSpec>) -> SpecId {
         if let Some(id) = self.spec_ids.get(spec).copied() {
             if let Some(row) = self.specs.get_mut(id.0) {
@@ -127,7 +127,7 @@ impl Cluster {
         self.counts.hold_holder((matcher, topology, kind))
     }
 
-    /// Gives one reference to a spec back.
+    /// Drops one reference to a spec.
     pub(super) fn release_spec(&mut self, id: SpecId) {
         let Some(row) = self.specs.get_mut(id.0) else { return };
         row.refs -= 1;
@@ -142,7 +142,7 @@ impl Cluster {
         self.counts.release_set(row.set);
     }
 
-    /// Interns and compiles a spec; it stays so until [`Cluster::unpin`].
+    /// Interns and compiles a spec until [`Cluster::unpin`].
     pub(crate) fn pin(&mut self, spec: &Arc<PodSpec>) -> SpecId {
         let id = self.hold_spec(spec);
         let first = self.specs.get_mut(id.0).is_some_and(|row| {

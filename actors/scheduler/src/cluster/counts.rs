@@ -1,5 +1,5 @@
-//! Incremental counts: how many pods a matcher matches per topology domain, and which weights the terms of
-//! placed pods put on a domain. Placing a pod changes a handful of numbers; nothing is ever counted again.
+//! Incremental counts: the number of pods that a matcher matches per topology domain, and the weights that the terms of
+//! placed pods give a domain. Placing a pod changes a few numbers; nothing is ever counted again.
 //!
 //! Pods with the same namespace and labels form a *label set*. Whether a matcher matches is decided once per
 //! label set, so that placing a pod is a walk over the short list of matchers of its set.
@@ -27,7 +27,7 @@ pub(crate) type HolderId = u32;
 pub(crate) type EligibleId = u32;
 
 struct MatcherRow {
-    /// All must match (the terms of required affinity are one matcher).
+    /// The parts of the matcher, which must all match (the terms of required affinity are one matcher).
     parts: Box<[Matcher]>,
     counters: Vec<CounterId>,
     holders: Vec<HolderId>,
@@ -44,7 +44,7 @@ impl MatcherRow {
             })
     }
 
-    /// The namespaces the matcher is limited to, if it is.
+    /// Returns the namespaces that the matcher is limited to, if any.
     fn namespaces(&self) -> Option<&[Sym]> {
         let part = self.parts.first()?;
         (part.namespace_selector == Selector::Nothing).then_some(&*part.namespaces)
@@ -84,12 +84,12 @@ impl Counts {
         self.namespaces.get(&name).unwrap_or(&self.unlabelled)
     }
 
-    /// The namespaces whose labels are known.
+    /// Returns the namespaces whose labels are known.
     pub(crate) fn known_namespaces(&self) -> Vec<Sym> {
         self.namespaces.keys().copied().collect()
     }
 
-    /// The label set of a namespace and labels, with one more reference.
+    /// Returns the label set of a namespace and labels, with a new reference.
     pub(super) fn hold_set(&mut self, namespace: Sym, labels: &Labels, names: &Interner) -> SetId {
         let key = (namespace, labels.clone());
         if let Some(id) = self.set_ids.get(&key) {
@@ -118,7 +118,7 @@ impl Counts {
         id
     }
 
-    /// Gives one reference back.
+    /// Drops one reference.
     pub(super) fn release_set(&mut self, id: SetId) {
         let Some(set) = self.sets.get_mut(id) else { return };
         set.refs -= 1;
@@ -140,12 +140,12 @@ impl Counts {
         self.set_ids.remove(&(set.namespace, set.labels));
     }
 
-    /// The placed pods of a label set.
+    /// Returns the placed pods of a label set.
     pub(super) fn set_pods(&mut self, id: SetId) -> Option<&mut Vec<u32>> {
         self.sets.get_mut(id).map(|set| &mut set.pods)
     }
 
-    /// The matcher of these parts, with one more reference.
+    /// Returns the matcher of these parts, with a new reference.
     pub(super) fn hold_matcher(&mut self, parts: Box<[Matcher]>, names: &Interner) -> MatcherId {
         if let Some(id) = self.matcher_ids.get(&parts) {
             if let Some(row) = self.matchers.get_mut(*id) {
@@ -188,7 +188,7 @@ impl Counts {
         id
     }
 
-    /// Gives one reference back.
+    /// Drops one reference.
     pub(super) fn release_matcher(&mut self, id: MatcherId) {
         let Some(row) = self.matchers.get_mut(id) else { return };
         row.refs -= 1;
@@ -217,7 +217,7 @@ impl Counts {
         self.matcher_ids.remove(&row.parts);
     }
 
-    /// The counter of a key with one more reference, and whether it is new and wants to be filled.
+    /// Returns the counter of a key with a new reference, and whether the counter is new and must be filled.
     /// The key's matcher and eligible set stay referenced by the counter.
     pub(super) fn hold_counter(&mut self, key: CounterKey) -> (CounterId, bool) {
         if let Some(id) = self.counter_ids.get(&key).copied() {
@@ -240,7 +240,7 @@ impl Counts {
         (id, true)
     }
 
-    /// Gives one reference back.
+    /// Drops one reference.
     pub(super) fn release_counter(&mut self, id: CounterId) {
         let Some(counter) = self.counters.get_mut(id) else { return };
         counter.refs -= 1;
@@ -258,7 +258,7 @@ impl Counts {
         }
     }
 
-    /// The holder of a term with one more reference. The matcher stays referenced by the holder.
+    /// Returns the holder of a term with a new reference. The holder keeps a reference to the matcher.
     pub(super) fn hold_holder(&mut self, key: (MatcherId, TopoId, HolderKind)) -> HolderId {
         if let Some(id) = self.holder_ids.get(&key).copied() {
             if let Some(holder) = self.holders.get_mut(id) {
@@ -275,7 +275,7 @@ impl Counts {
         id
     }
 
-    /// Gives one reference back.
+    /// Drops one reference.
     pub(super) fn release_holder(&mut self, id: HolderId) {
         let Some(holder) = self.holders.get_mut(id) else { return };
         holder.refs -= 1;
@@ -290,7 +290,7 @@ impl Counts {
         self.release_matcher(holder.key.0);
     }
 
-    /// The eligible set of a key with one more reference; `fill` computes a new one.
+    /// Returns the eligible set of a key with a new reference; `fill` computes a new set.
     pub(super) fn hold_eligible(&mut self, key: EligibleKey, fill: impl FnOnce(&EligibleKey) -> BitSet) -> EligibleId {
         if let Some(id) = self.eligible_ids.get(&key) {
             if let Some(eligible) = self.eligibles.get_mut(*id) {
@@ -315,13 +315,13 @@ impl Counts {
         }
     }
 
-    /// Every placed pod (by number) that a counter's matcher matches.
+    /// Returns the numbers of the placed pods that a counter's matcher matches.
     pub(super) fn matched_pods(&self, matcher: MatcherId) -> Vec<u32> {
         let sets = self.matchers.get(matcher).map_or(&[][..], |row| &row.sets);
         sets.iter().filter_map(|id| self.sets.get(*id)).flat_map(|set| &set.pods).copied().collect()
     }
 
-    /// Counts one pod of a label set on a node, or takes it away again.
+    /// Adds one pod of a label set on a node, or subtracts it.
     pub(super) fn count_pod(
         &mut self,
         set: SetId,
@@ -348,7 +348,7 @@ impl Counts {
         }
     }
 
-    /// The terms of placed pods that speak of pods of this label set and have any weight.
+    /// Returns the terms of placed pods that match pods of this label set and have a weight other than 0.
     pub(crate) fn holders_over(&self, set: SetId, kind: HolderKind) -> impl Iterator<Item = &Holder> {
         let matchers = self.sets.get(set).map_or(&[][..], |set| &set.matchers);
         matchers
@@ -391,7 +391,7 @@ impl Counts {
         changes
     }
 
-    /// The counters and pods that a change of matching touches.
+    /// Returns the counters and pods that a change of matching affects.
     pub(super) fn affected(&self, set: SetId, matcher: MatcherId) -> (Vec<CounterId>, Vec<u32>) {
         let counters = self.matchers.get(matcher).map_or_else(Vec::new, |row| row.counters.clone());
         let pods = self.sets.get(set).map_or_else(Vec::new, |set| set.pods.clone());
@@ -414,7 +414,7 @@ impl Counts {
         }
     }
 
-    /// What a matcher looks for, for the dump that tests compare.
+    /// Returns a matcher's parts as text, for the dump that tests compare.
     #[cfg(test)]
     pub(crate) fn parts(&self, matcher: MatcherId) -> &[Matcher] {
         self.matchers.get(matcher).map_or(&[], |row| &row.parts)

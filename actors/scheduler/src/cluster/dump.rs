@@ -1,4 +1,4 @@
-//! The state of a cluster as text by name, so that two clusters with different histories can be compared.
+//! Dumps the state of a cluster as text by name, so that tests can compare clusters with different histories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::counts::{CounterKey, EligibleId};
 use super::{Cluster, TopoId};
 
 impl Cluster {
-    /// Brings every pinned spec up to date, as its class would at its next pod.
+    /// Refreshes every pinned spec, as its class would do at its next pod.
     pub(crate) fn refresh_all(&mut self) {
         let pinned: Vec<u32> = self.specs.iter().filter(|(_, row)| row.pins > 0).map(|(id, _)| id).collect();
         pinned.into_iter().for_each(|id| self.refresh(super::SpecId(id)));
     }
 
-    /// The specs that are pinned.
+    /// Returns the pinned specs.
     pub(crate) fn pinned(&self) -> Vec<Arc<PodSpec>> {
         self.specs.iter().filter(|(_, row)| row.pins > 0).map(|(_, row)| Arc::clone(&row.spec)).collect()
     }
@@ -45,7 +45,7 @@ impl Cluster {
         format!("counter {parts:?} by {topology:?} in {} skip {skip}", self.eligible_text(key.eligible))
     }
 
-    /// Everything that decisions depend on, by name.
+    /// Returns all state that decisions depend on, by name.
     pub(crate) fn dump(&self) -> BTreeMap<String, String> {
         let mut out = BTreeMap::new();
         for node in self.nodes.live.iter() {

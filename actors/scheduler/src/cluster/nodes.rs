@@ -1,4 +1,4 @@
-//! Node state in columns: what vectorised filters and scores read, changed in place by every event.
+//! Node state in columns, which vectorised filters and scores read and every event changes in place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::labels::{Op, Requirement};
 use crate::map::Map;
 use crate::model::{Effect, HostPort, NodeInfo, NodeTerm, PodSpec, Protocol, Taint};
 
-/// Beyond this many members a set of nodes is kept as bits.
+/// Number of members beyond which a set of nodes is stored as bits.
 const SPARSE_LIMIT: usize = 16;
 
 /// A set of nodes that is small for most label values (host names) and large for some (zones).
@@ -73,24 +73,24 @@ struct KeyIndex {
 pub(crate) struct TaintRow {
     /// The taint.
     pub(crate) taint: Taint,
-    /// Who carries it.
+    /// The nodes that carry the taint.
     pub(crate) nodes: BitSet,
-    /// How many carry it.
+    /// Number of nodes that carry the taint.
     pub(crate) count: usize,
 }
 
 /// An image and the nodes that have it.
 #[derive(Default)]
 pub(crate) struct ImageRow {
-    /// Bytes, as the first node reported it.
+    /// The image's size in bytes, as the first node reported it.
     pub(crate) size: i64,
-    /// Who has it.
+    /// The nodes that have the image.
     pub(crate) nodes: BitSet,
-    /// How many have it.
+    /// Number of nodes that have the image.
     pub(crate) count: i64,
 }
 
-/// All nodes.
+/// The state of all nodes.
 #[derive(Default)]
 pub(crate) struct Nodes {
     by_name: Map<Sym, NodeIx>,
@@ -98,21 +98,21 @@ pub(crate) struct Nodes {
     infos: Vec<Option<Arc<NodeInfo>>>,
     /// Slots that hold a node.
     pub(crate) live: BitSet,
-    /// How many slots hold a node.
+    /// Number of slots that hold a node.
     pub(crate) count: usize,
     /// Nodes with `spec.unschedulable`.
     pub(crate) unschedulable: BitSet,
     allocatable: Vec<Column<i64>>,
     requested: Vec<Column<i64>>,
-    /// How many pods the node admits; 0 in an empty slot.
+    /// The node's allocatable pods; 0 in an empty slot.
     pub(crate) pod_limit: Column<i64>,
-    /// How many pods the node has, assumed ones included.
+    /// Number of pods on the node, assumed ones included.
     pub(crate) pod_count: Column<i64>,
     /// Allocatable cpu and memory as floats, for divisions without conversions.
     pub(crate) capacity: [Column<f64>; 2],
     /// Requested cpu and memory as floats.
     pub(crate) used: [Column<f64>; 2],
-    /// Requested cpu and memory with the defaults for silent containers, as floats.
+    /// Requested cpu and memory with the defaults for containers without requests, as floats.
     pub(crate) nonzero: [Column<f64>; 2],
     labels: Map<Sym, KeyIndex>,
     taint_ids: Map<Taint, usize>,
@@ -123,7 +123,7 @@ pub(crate) struct Nodes {
     pub(crate) image_changes: u64,
 }
 
-/// The column of a resource. All columns are as long as there are slots, so that loops run over equal slices.
+/// Returns the column of a resource. All columns have one value per slot, so that loops run over slices of equal length.
 fn column(columns: &mut Vec<Column<i64>>, resource: Res, slots: usize) -> Option<&mut Column<i64>> {
     if columns.len() <= resource.index() {
         columns.resize_with(resource.index() + 1, || {
@@ -136,27 +136,27 @@ fn column(columns: &mut Vec<Column<i64>>, resource: Res, slots: usize) -> Option
 }
 
 impl Nodes {
-    /// The slot of a node.
+    /// Returns the slot of a node.
     pub(crate) fn find(&self, name: Sym) -> Option<NodeIx> {
         self.by_name.get(&name).copied()
     }
 
-    /// The node in a slot.
+    /// Returns the node in a slot.
     pub(crate) fn info(&self, node: NodeIx) -> Option<&Arc<NodeInfo>> {
         self.infos.get(node.at()).and_then(Option::as_ref)
     }
 
-    /// The name of the node in a slot; empty for an empty slot.
+    /// Returns the name of the node in a slot; the empty string for an empty slot.
     pub(crate) fn name(&self, node: NodeIx) -> Sym {
         self.info(node).map_or(Sym::EMPTY, |info| info.name)
     }
 
-    /// Slots in use or once used: the length of every column.
+    /// Returns the number of slots in use or once used: the length of every column.
     pub(crate) fn slots(&self) -> usize {
         self.infos.len()
     }
 
-    /// The slot for a name, new or known. The caller fills it with [`Nodes::replace`].
+    /// Returns the slot for a name, new or known. The caller fills the slot with [`Nodes::replace`].
     pub(crate) fn slot_for(&mut self, name: Sym) -> NodeIx {
         if let Some(node) = self.find(name) {
             return node;
@@ -179,7 +179,7 @@ impl Nodes {
         node
     }
 
-    /// Puts a node (or nothing) into a slot and brings every index up to date.
+    /// Puts a node (or nothing) into a slot and updates every index.
     pub(crate) fn replace(&mut self, node: NodeIx, info: Option<Arc<NodeInfo>>) {
         let old = self.infos.get_mut(node.at()).and_then(Option::take);
         if let Some(old) = &old {
@@ -304,7 +304,7 @@ impl Nodes {
         }
     }
 
-    /// Adds (`sign` 1) or takes away (`sign` -1) what a pod uses of its node.
+    /// Adds (`sign` 1) or subtracts (`sign` -1) a pod's usage of its node.
     pub(crate) fn charge(&mut self, node: NodeIx, spec: &PodSpec, sign: i64) {
         let slots = self.infos.len();
         for (resource, amount) in &spec.requests {
@@ -337,23 +337,23 @@ impl Nodes {
         }
     }
 
-    /// Allocatable amounts of a resource.
+    /// Returns the allocatable amounts of a resource.
     pub(crate) fn allocatable(&self, resource: Res) -> Option<&Column<i64>> {
         self.allocatable.get(resource.index())
     }
 
-    /// Requested amounts of a resource.
+    /// Returns the requested amounts of a resource.
     pub(crate) fn requested(&self, resource: Res) -> Option<&Column<i64>> {
         self.requested.get(resource.index())
     }
 
-    /// Allocatable minus requested on one node.
+    /// Returns the allocatable minus the requested amount on one node.
     pub(crate) fn free(&self, node: NodeIx, resource: Res) -> i64 {
         self.allocatable(resource).map_or(0, |values| values.at(node))
             - self.requested(resource).map_or(0, |values| values.at(node))
     }
 
-    /// Every distinct taint ever seen, with its present carriers.
+    /// Returns every distinct taint seen since the start, with the nodes that carry it now.
     pub(crate) fn taints(&self) -> &[TaintRow] {
         &self.taints
     }
@@ -363,12 +363,12 @@ impl Nodes {
         self.taints.iter().any(|row| row.count > 0 && row.taint.effect == effect && !tolerated(row.taint))
     }
 
-    /// The row of an image, if any node has it.
+    /// Returns the row of an image, if any node has the image.
     pub(crate) fn image(&self, image: Sym) -> Option<&ImageRow> {
         self.images.get(&image)
     }
 
-    /// Adds every node on which the port cannot be bound.
+    /// Adds every node on which the port cannot be bound to `out`.
     pub(crate) fn port_taken(&self, port: &HostPort, out: &mut BitSet) {
         let Some(users) = self.ports.get(&(port.protocol, port.port)) else { return };
         for (node, address) in users.keys() {
@@ -388,7 +388,7 @@ impl Nodes {
         })
     }
 
-    /// The nodes whose labels meet a requirement, into `out` (emptied first).
+    /// Collects the nodes whose labels meet a requirement in `out` (cleared first).
     pub(crate) fn matching(&self, requirement: &Requirement, names: &Interner, out: &mut BitSet) {
         out.clear();
         let index = self.labels.get(&requirement.key);
@@ -431,7 +431,7 @@ impl Nodes {
         }
     }
 
-    /// The nodes a selector term matches, into `out` (emptied first).
+    /// Collects the nodes that a selector term matches in `out` (cleared first).
     pub(crate) fn matching_term(&self, term: &NodeTerm, names: &Interner, out: &mut BitSet) {
         out.clear();
         if term.never {
@@ -456,7 +456,7 @@ impl Nodes {
         }
     }
 
-    /// The nodes that meet `nodeSelector` and required node affinity, into `out` (emptied first).
+    /// Collects the nodes that meet `nodeSelector` and required node affinity in `out` (cleared first).
     pub(crate) fn matching_spec(&self, spec: &PodSpec, names: &Interner, out: &mut BitSet) {
         out.copy_from(&self.live);
         let mut scratch = BitSet::default();

@@ -1,7 +1,7 @@
-//! Which pods are expected on which nodes: what the API says (`status.nominatedNodeName`), and what was decided here and is not seen from the
-//! API yet (upstream: `backend/queue/nominator.go`).
+//! Nominations of pods to nodes: those in the API (`status.nominatedNodeName`), and those that this process has decided and the API does not show
+//! yet (upstream: `backend/queue/nominator.go`).
 //!
-//! Room that victims leave belongs to who is nominated: others of its priority or below fit on the node only beside it.
+//! Room that victims free is reserved for the nominated pod: pods of the same or lower priority fit on the node only if the nominated pod fits as well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use crate::model::{PodInfo, Uid};
 
 use super::Cluster;
 
-/// Where a nomination comes from.
+/// The source of a nomination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// The API has it.
+    /// The API shows the nomination.
     Api,
-    /// It was decided here. What the API had of the pod before this revision does not speak of it; `None` while it is not written.
-    Here(Option<u64>),
+    /// This process has decided the nomination. Holds the pod's revision with the written nomination, or `None` before the write; older states of
+    /// the pod do not revoke the nomination.
+    Local(Option<u64>),
 }
 
 /// One pod's nomination.
@@ -29,7 +30,7 @@ enum Source {
 struct Nominated {
     info: Arc<PodInfo>,
     node: Sym,
-    /// Who was asked to leave for it, as far as it was decided here.
+    /// The victims, if this process has decided the nomination.
     victims: Vec<Uid>,
     source: Source,
 }
@@ -41,21 +42,21 @@ pub(crate) struct Nominations {
     on: BTreeMap<Sym, Vec<Uid>>,
 }
 
-/// Nodes with pods that are expected there and that some pod has to leave room for.
+/// Nodes with nominated pods that a certain pod must leave room for.
 pub(crate) type Reserved = Vec<(NodeIx, Vec<Arc<PodInfo>>)>;
 
 impl Nominations {
-    /// Whether nobody is expected anywhere.
+    /// Whether no pod is nominated.
     pub(crate) fn is_empty(&self) -> bool {
         self.pods.is_empty()
     }
 
-    /// Every pod that is expected somewhere.
+    /// Returns the uid of every nominated pod.
     pub(crate) fn uids(&self) -> impl Iterator<Item = &Uid> {
         self.pods.keys()
     }
 
-    /// Takes in what the API has of a pod without a node. Returns the pod as it was nominated before, if that is over.
+    /// Applies the API's state of a pod without a node. Returns the pod's former state if its former nomination has ended.
     pub(crate) fn see(&mut self, info: &Arc<PodInfo>) -> Option<Arc<PodInfo>> {
         let Some(known) = self.pods.get_mut(&info.uid) else {
             if let Some(node) = info.nominated {
@@ -65,7 +66,7 @@ impl Nominations {
         };
         let older = match known.source {
             Source::Api => false,
-            Source::Here(written) => written.is_none_or(|written| info.version < written),
+            Source::Local(written) => written.is_none_or(|written| info.version < written),
         };
         if older || info.nominated == Some(known.node) {
             known.info = Arc::clone(info);
@@ -81,36 +82,36 @@ impl Nominations {
         over
     }
 
-    /// Expects a pod on a node, for which `victims` are asked to leave.
+    /// Nominates a pod to a node from which `victims` are evicted.
     pub(crate) fn decide(&mut self, info: &Arc<PodInfo>, node: Sym, victims: Vec<Uid>) {
         self.remove(&info.uid);
-        self.insert(info, node, victims, Source::Here(None));
+        self.insert(info, node, victims, Source::Local(None));
     }
 
-    /// What was decided here is written, at this revision of the pod.
+    /// Records that a nomination of this process is written, with the pod's revision.
     pub(crate) fn written(&mut self, uid: &str, revision: u64) {
         if let Some(known) = self.pods.get_mut(uid)
-            && known.source == Source::Here(None)
+            && known.source == Source::Local(None)
         {
-            known.source = Source::Here(Some(revision));
+            known.source = Source::Local(Some(revision));
         }
     }
 
-    /// Nobody was asked to leave for a pod, as far as is certain: it may have others leave anew.
+    /// Forgets a pod's victims because their eviction is not certain: the pod may preempt again.
     pub(crate) fn waits_for_nobody(&mut self, uid: &str) {
         if let Some(known) = self.pods.get_mut(uid) {
             known.victims.clear();
         }
     }
 
-    /// What was decided here is not written, or perhaps not: from now on the API has the word.
+    /// Removes a nomination of this process that is not certainly written; from then on the API's state counts.
     pub(crate) fn withdraw(&mut self, uid: &str) {
-        if self.pods.get(uid).is_some_and(|known| known.source == Source::Here(None)) {
+        if self.pods.get(uid).is_some_and(|known| known.source == Source::Local(None)) {
             self.remove(uid);
         }
     }
 
-    /// Expects a pod nowhere any more.
+    /// Removes a pod's nomination. Returns the pod's last state.
     pub(crate) fn remove(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
         let known = self.pods.remove(uid)?;
         if let Some(uids) = self.on.get_mut(&known.node) {
@@ -127,24 +128,24 @@ impl Nominations {
         self.pods.insert(Arc::clone(&info.uid), Nominated { info: Arc::clone(info), node, victims, source });
     }
 
-    /// Where a pod is expected.
+    /// Returns the node that a pod is nominated to.
     pub(crate) fn node_of(&self, uid: &str) -> Option<Sym> {
         self.pods.get(uid).map(|known| known.node)
     }
 
-    /// Who was asked to leave for a pod, as far as it was decided here.
+    /// Returns a pod's victims, if this process has decided its nomination.
     pub(crate) fn victims_of(&self, uid: &str) -> &[Uid] {
         self.pods.get(uid).map_or(&[], |known| &known.victims)
     }
 
-    /// The pods that are expected on a node.
+    /// Returns the pods that are nominated to a node.
     pub(crate) fn on(&self, node: Sym) -> impl Iterator<Item = &Arc<PodInfo>> {
         self.on.get(&node).into_iter().flatten().filter_map(|uid| self.pods.get(uid)).map(|known| &known.info)
     }
 }
 
 impl Cluster {
-    /// The pods expected on a node that a pod has to leave room for: others, of its priority at least, without a node
+    /// Returns the pods nominated to a node that `pod` must leave room for: other unplaced pods of the same or higher priority
     /// (upstream: `addGENominatedPods`).
     pub(crate) fn expected(&self, pod: &PodInfo, node: Sym) -> Vec<Arc<PodInfo>> {
         if self.nominations.is_empty() || seeded_bug!("nomination_ignored") {
@@ -156,7 +157,7 @@ impl Cluster {
         self.nominations.on(node).filter(comes_first).cloned().collect()
     }
 
-    /// The same of all nodes that there are.
+    /// Returns [`Cluster::expected`] for every node with such nominated pods.
     pub(crate) fn reserved(&self, pod: &PodInfo) -> Reserved {
         if self.nominations.is_empty() {
             return Reserved::new();
@@ -166,14 +167,14 @@ impl Cluster {
         each.filter(|(_, expected)| !expected.is_empty()).collect()
     }
 
-    /// Whether somebody still has to leave the node that a pod is nominated to: who was asked to has not begun, or is on its way
-    /// (upstream: `PodEligibleToPreemptOthers`, and the gate of asynchronous preemption).
+    /// Whether a pod still waits for victims: one of its victims is not terminating yet, or a preempted pod of lower priority is still terminating on
+    /// its nominated node (upstream: `PodEligibleToPreemptOthers`, and the gate of asynchronous preemption).
     pub(crate) fn waits_for_victims(&self, pod: &PodInfo) -> bool {
         let Some(node) = self.nominations.node_of(&pod.uid).and_then(|name| self.nodes.find(name)) else {
             return false;
         };
-        let asked = self.nominations.victims_of(&pod.uid).iter().filter_map(|uid| self.placed(uid));
-        asked.into_iter().any(|victim| !victim.info.terminating)
+        let victims = self.nominations.victims_of(&pod.uid).iter().filter_map(|uid| self.placed(uid));
+        victims.into_iter().any(|victim| !victim.info.terminating)
             || self
                 .pods_on(node)
                 .any(|other| other.info.priority < pod.priority && other.info.terminating && other.info.preempted)

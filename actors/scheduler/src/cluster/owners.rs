@@ -1,4 +1,4 @@
-//! Services and controlling owners: what upstream derives a pod's default spread selector from
+//! Selectors of services and controlling owners, from which upstream derives a pod's default spread selector
 //! (`DefaultSelector` in `plugins/helper/spread.go`).
 
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use crate::model::{OwnerKind, PodSpec};
 pub(crate) struct Owners {
     services: Map<Sym, BTreeMap<Sym, Labels>>,
     owners: Map<(Sym, OwnerKind, Sym), Selector>,
-    /// Counts changes, so that a class knows when to look again.
+    /// Number of changes, so that a class can detect a change of its default selector.
     pub(crate) changes: u64,
 }
 
 impl Owners {
-    /// Sets or forgets a service's selector. A service without a selector matches no pod.
+    /// Sets or removes a service's selector. A service without a selector matches no pod.
     pub(crate) fn set_service(&mut self, namespace: Sym, name: Sym, selector: Option<Labels>) {
         let services = self.services.entry(namespace).or_default();
         let changed = match selector {
@@ -28,7 +28,7 @@ impl Owners {
         self.changes += u64::from(changed);
     }
 
-    /// Sets or forgets an owner's selector.
+    /// Sets or removes an owner's selector.
     pub(crate) fn set_owner(&mut self, namespace: Sym, kind: OwnerKind, name: Sym, selector: Option<Selector>) {
         let key = (namespace, kind, name);
         let changed = match selector {
@@ -38,7 +38,7 @@ impl Owners {
         self.changes += u64::from(changed);
     }
 
-    /// Namespaces and names of the services that select.
+    /// Returns namespaces and names of the services with selectors.
     pub(crate) fn known_services(&self) -> Vec<(Sym, Sym)> {
         let named = |(namespace, services): (&Sym, &BTreeMap<Sym, Labels>)| {
             services.keys().map(|name| (*namespace, *name)).collect::<Vec<_>>()
@@ -46,12 +46,12 @@ impl Owners {
         self.services.iter().flat_map(named).collect()
     }
 
-    /// Namespaces and names of the owners of a kind.
+    /// Returns namespaces and names of the owners of a kind.
     pub(crate) fn known_owners(&self, kind: OwnerKind) -> Vec<(Sym, Sym)> {
         self.owners.keys().filter(|key| key.1 == kind).map(|key| (key.0, key.2)).collect()
     }
 
-    /// The selector that the pod's services and owner share, if there is one.
+    /// Returns the combined selector of the pod's services and owner, if any.
     pub(crate) fn default_selector(&self, spec: &PodSpec, names: &Interner) -> Option<Selector> {
         let mut merged: BTreeMap<Sym, Sym> = BTreeMap::new();
         for selector in self.services.get(&spec.namespace).into_iter().flat_map(BTreeMap::values) {

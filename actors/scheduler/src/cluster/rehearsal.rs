@@ -1,4 +1,4 @@
-//! What would be if pods came to a node or left it.
+//! Tentative additions and removals of pods on one node.
 
 use std::sync::Arc;
 
@@ -8,66 +8,67 @@ use crate::model::{PodInfo, Uid};
 
 use super::Cluster;
 
-/// Pods come to one node and leave it without anybody noticing: what classes know stays right, because all is as before when this is dropped.
+/// Tentative changes of the pods on one node. Dropping the rehearsal undoes the changes, and the log does not record them, so cached results of classes stay
+/// valid.
 pub(crate) struct Rehearsal<'a> {
     cluster: &'a mut Cluster,
     node: NodeIx,
-    away: Vec<Uid>,
-    come: Vec<Uid>,
+    removed: Vec<Uid>,
+    added: Vec<Uid>,
 }
 
 impl Cluster {
     /// Begins a rehearsal on a node.
     pub(crate) fn rehearse(&mut self, node: NodeIx) -> Rehearsal<'_> {
         self.rehearsing = true;
-        Rehearsal { cluster: self, node, away: Vec::new(), come: Vec::new() }
+        Rehearsal { cluster: self, node, removed: Vec::new(), added: Vec::new() }
     }
 }
 
 impl Rehearsal<'_> {
-    /// The cluster as it would be. What a class learns from it would be wrong afterwards.
+    /// Returns the cluster with the tentative changes. Classes must not cache results from this state.
     pub(crate) fn cluster(&mut self) -> &mut Cluster {
         self.cluster
     }
 
-    /// Takes a pod off the node.
-    pub(crate) fn take(&mut self, uid: &Uid) {
+    /// Removes a pod from the node.
+    pub(crate) fn remove(&mut self, uid: &Uid) {
         let here = self.cluster.placed(uid).is_some_and(|pod| pod.slot == Some(self.node));
         if let Some(id) = self.cluster.by_uid.get(uid).copied().filter(|_| here) {
             self.cluster.detach(id);
-            self.away.push(Arc::clone(uid));
+            self.removed.push(Arc::clone(uid));
         }
     }
 
-    /// Puts a pod back that was taken off.
+    /// Restores a removed pod.
     pub(crate) fn put_back(&mut self, uid: &Uid) {
-        let Some(at) = self.away.iter().position(|away| away == uid) else { return };
-        self.away.swap_remove(at);
+        let Some(at) = self.removed.iter().position(|removed| removed == uid) else { return };
+        self.removed.swap_remove(at);
         if let Some(id) = self.cluster.by_uid.get(uid).copied() {
             self.cluster.attach(id, self.node);
         }
     }
 
-    /// Lets a pod come that has no node.
-    pub(crate) fn come(&mut self, pod: &Arc<PodInfo>) {
+    /// Adds an unplaced pod to the node.
+    pub(crate) fn add(&mut self, pod: &Arc<PodInfo>) {
         if self.cluster.assume(pod, self.node) {
-            self.come.push(Arc::clone(&pod.uid));
+            self.added.push(Arc::clone(&pod.uid));
         }
     }
 
-    /// Lets all go that came.
-    pub(crate) fn go(&mut self) {
-        for uid in std::mem::take(&mut self.come) {
+    /// Removes every added pod.
+    pub(crate) fn remove_added(&mut self) {
+        for uid in std::mem::take(&mut self.added) {
             self.cluster.forget(&uid);
         }
     }
 
-    /// Whether a pod of these filters fits: beside those that are expected, and without them (upstream: `RunFilterPluginsWithNominatedPods`).
+    /// Whether a pod with these filters fits both with and without the nominated pods in `expected` (upstream: `RunFilterPluginsWithNominatedPods`).
     pub(crate) fn fits(&mut self, filters: &Filters, expected: &[Arc<PodInfo>]) -> bool {
         if !expected.is_empty() {
-            expected.iter().for_each(|pod| self.come(pod));
+            expected.iter().for_each(|pod| self.add(pod));
             let fits = filters.pass(self.cluster, self.node);
-            self.go();
+            self.remove_added();
             if !fits {
                 return false;
             }
@@ -78,8 +79,8 @@ impl Rehearsal<'_> {
 
 impl Drop for Rehearsal<'_> {
     fn drop(&mut self) {
-        self.go();
-        for uid in std::mem::take(&mut self.away).iter().rev() {
+        self.remove_added();
+        for uid in std::mem::take(&mut self.removed).iter().rev() {
             if let Some(id) = self.cluster.by_uid.get(uid).copied() {
                 self.cluster.attach(id, self.node);
             }

@@ -1,20 +1,20 @@
-//! Topologies: which domain (zone, host, rack) each node is in, per label key that some term asks for.
+//! Topologies: the domain (zone, host, rack) of each node, per label key that some term uses.
 
 use crate::column::{Column, NodeIx};
 use crate::intern::Sym;
 use crate::labels::Labels;
 use crate::map::Map;
 
-/// A topology in use.
+/// Number of a topology in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TopoId(usize);
 
 impl TopoId {
-    /// The topology in which every node is a domain of its own, whatever its labels say.
+    /// The topology in which every node is a domain of its own, regardless of its labels.
     pub(crate) const NODE: Self = Self(0);
 }
 
-/// A domain of a topology. 0 stands for "the node lacks the label".
+/// Number of a domain of a topology; 0 if the node lacks the label.
 pub(crate) type Domain = u32;
 
 /// The domain of nodes that lack the label.
@@ -91,7 +91,7 @@ impl Default for Topologies {
 }
 
 impl Topologies {
-    /// The topology of a label key; `nodes` is read when the key is new.
+    /// Returns the topology of a label key; `nodes` is read when the key is new.
     pub(crate) fn open<'a>(&mut self, key: Sym, nodes: impl Iterator<Item = (NodeIx, &'a Labels)>) -> TopoId {
         if let Some(at) = self.keys.iter().skip(1).position(|known| *known == key) {
             return TopoId(at + 1);
@@ -105,14 +105,14 @@ impl Topologies {
         TopoId(self.rows.len() - 1)
     }
 
-    /// Moves a node to the domains its labels name; without labels it leaves all domains.
+    /// Moves a node to the domains that its labels name; `None` removes the node from all domains.
     pub(crate) fn place(&mut self, node: NodeIx, labels: Option<&Labels>) {
         for (key, topology) in self.keys.iter().zip(&mut self.rows).skip(1) {
             topology.enter(node, labels.and_then(|labels| labels.get(*key)));
         }
     }
 
-    /// The domain of a node.
+    /// Returns the domain of a node.
     pub(crate) fn domain(&self, topology: TopoId, node: NodeIx) -> Domain {
         if topology == TopoId::NODE {
             return node.0 + 1;
@@ -120,23 +120,23 @@ impl Topologies {
         self.rows.get(topology.0).map_or(NOWHERE, |row| row.of_node.at(node))
     }
 
-    /// The domains of all nodes in slot order. Empty for [`TopoId::NODE`], whose domain is the slot plus 1.
+    /// Returns the domains of all nodes in slot order. Empty for [`TopoId::NODE`], where a node's domain is its slot plus 1.
     pub(crate) fn column(&self, topology: TopoId) -> &[Domain] {
         self.rows.get(topology.0).map_or(&[], |row| row.of_node.values())
     }
 
-    /// How many domain numbers a topology has handed out, 0 included: the length of a table by domain.
+    /// Returns how many domain numbers a topology has assigned, 0 included: the length of a table by domain.
     pub(crate) fn size(&self, topology: TopoId) -> usize {
         self.rows.get(topology.0).map_or(0, |row| row.values.len())
     }
 
-    /// The label key of a topology.
+    /// Returns the label key of a topology.
     #[cfg(test)]
     pub(crate) fn key(&self, topology: TopoId) -> Sym {
         self.keys.get(topology.0).copied().unwrap_or_default()
     }
 
-    /// The label value of a domain.
+    /// Returns the label value of a domain.
     #[cfg(test)]
     pub(crate) fn value(&self, topology: TopoId, domain: Domain) -> Sym {
         self.rows.get(topology.0).and_then(|row| row.values.get(domain as usize)).copied().unwrap_or_default()

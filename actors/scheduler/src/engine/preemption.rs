@@ -1,4 +1,4 @@
-//! Preemption: what becomes of a pod that fits nowhere, and who is expected where from then on.
+//! Preemption in the engine: decides about a pod that fits on no node, and tracks its nomination.
 
 use std::sync::Arc;
 
@@ -13,22 +13,22 @@ use crate::model::{PodInfo, Uid};
 use crate::preempt::Preemption;
 use crate::queue::{Popped, Stamp};
 
-use super::{Decision, Denied, Engine, Seat};
+use super::{Authority, Decision, Engine, ProposalError};
 
-/// Why a pod fits nowhere, for users and for the queue.
+/// Why a pod fits on no node, for the message to users and for the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unfit {
     /// The text for the event and the condition.
     pub(crate) message: String,
-    /// Which plugins had a part in it.
+    /// The plugins that rejected a node or the pod.
     pub(crate) rejectors: u32,
 }
 
 impl Engine {
-    /// What is done about a pod that fits nowhere.
-    pub(super) fn strand(
+    /// Decides about a pod that fits on no node.
+    pub(super) fn decide_unfit(
         &mut self,
-        seat: Seat,
+        authority: Authority,
         popped: Popped,
         diagnosis: &Diagnosis,
         (message, nominating): (String, Nominating),
@@ -36,7 +36,7 @@ impl Engine {
     ) -> Decision {
         let unfit = Unfit { message, rejectors: diagnosis.rejectors };
         match nominating {
-            Nominating::Preempt(preemption) => self.preempt(seat, popped, unfit, preemption, now),
+            Nominating::Preempt(preemption) => self.preempt(authority, popped, unfit, preemption, now),
             Nominating::AsBefore => self.wait(popped, unfit, false, now),
             Nominating::Nowhere => {
                 let over = self.cluster.nominations.remove(&popped.pod.uid);
@@ -53,10 +53,10 @@ impl Engine {
         Decision::Unschedulable { popped, message: unfit.message, denominated }
     }
 
-    /// The pod stays in flight until [`Engine::preempted`], or [`Engine::withdraw`] and what follows from that.
+    /// Decides about a preemption. The pod stays in flight until [`Engine::preempted`], or until [`Engine::withdraw`] and the queueing that follows.
     fn preempt(
         &mut self,
-        seat: Seat,
+        authority: Authority,
         popped: Popped,
         unfit: Unfit,
         Preemption { node: slot, victims }: Preemption,
@@ -65,7 +65,7 @@ impl Engine {
         let name = self.cluster.nodes.name(slot);
         let node = self.cluster.names.text(name);
         let victims: Vec<Uid> = victims.iter().map(|victim| Arc::clone(&victim.uid)).collect();
-        if seat == Seat::Shard {
+        if authority == Authority::Remote {
             self.cluster.nominations.decide(&popped.pod, name, victims.clone());
             return Decision::ProposePreemption { popped, node, unfit, victims };
         }
@@ -80,25 +80,25 @@ impl Engine {
         }
     }
 
-    /// Decides about another shard's proposal to preempt, on what is known here. If it is allowed, the pod is expected on the node at once; the
-    /// outcome of the writes is told by [`Engine::nominated`] or [`Engine::withdraw`].
+    /// Decides about another shard's proposal to preempt, from this engine's state. If it is allowed, the pod is nominated to the node at once; the caller
+    /// reports the outcome of the writes by [`Engine::nominated`] or [`Engine::withdraw`].
     pub(crate) fn judge_preemption(
         &mut self,
         pod: &Arc<PodInfo>,
         node: &str,
         victims: &[Uid],
-    ) -> Result<Vec<Call>, Denied> {
+    ) -> Result<Vec<Call>, ProposalError> {
         let seen = self.cluster.sequence();
-        let refuse = |constraint| Denied::Refused(Refusal { constraint, seen, proposed: seen });
+        let refuse = |constraint| ProposalError::Refused(Refusal { constraint, seen, proposed: seen });
         if pod.node.is_some() {
             return Err(refuse(Constraint::Unplaced));
         }
         let Some(slot) = self.slot(node) else { return Err(refuse(Constraint::Node)) };
-        self.allow(pod, slot, victims).map_err(Denied::Refused)
+        self.allow(pod, slot, victims).map_err(ProposalError::Refused)
     }
 
-    /// Asks the arbiter, and expects the pod on the node if it allows it. The writes are in an order that can stop after each: everybody knows for whom
-    /// a victim leaves before it does.
+    /// Asks the arbiter, and nominates the pod if the preemption is allowed. The writes may stop after any of them: the nomination is written before a victim
+    /// is evicted, so that every scheduler knows for which pod the room is freed.
     fn allow(&mut self, pod: &Arc<PodInfo>, slot: NodeIx, victims: &[Uid]) -> Result<Vec<Call>, Refusal> {
         let name = self.cluster.nodes.name(slot);
         let found = self.arbiter.allow(&mut self.cluster, pod, slot, victims)?;
@@ -116,18 +116,18 @@ impl Engine {
         Ok(calls)
     }
 
-    /// Pods of lower priority that are expected on a node: there may be no room for them any more (upstream: `getLowerPriorityNominatedPods`).
+    /// Returns the pods of lower priority that are nominated to a node: the node may have no room for them any more (upstream: `getLowerPriorityNominatedPods`).
     fn lower_nominated(&self, pod: &PodInfo, node: Sym) -> Vec<Arc<PodInfo>> {
         let nominated = self.cluster.nominations.on(node);
         nominated.filter(|other| other.priority < pod.priority && other.uid != pod.uid).cloned().collect()
     }
 
-    /// A pod's nomination is written, at this revision of it, and its victims are on their way.
+    /// Records that a pod's nomination is written, with the pod's revision, and that its victims are being evicted.
     pub(crate) fn nominated(&mut self, uid: &str, revision: u64) {
         self.cluster.nominations.written(uid, revision);
     }
 
-    /// A pod's nomination is written, at this revision of it, and not every victim is on its way. What follows is as after [`Engine::withdraw`].
+    /// Records that a pod's nomination is written, with the pod's revision, but not every victim was evicted. The caller continues with [`Engine::withdraw`].
     pub(crate) fn stopped_half_way(&mut self, uid: &str, revision: u64) {
         if seeded_bug!("nomination_forgotten_half_way") {
             return;
@@ -136,12 +136,12 @@ impl Engine {
         self.nominated(uid, revision);
     }
 
-    /// The same of a pod of our own, which now waits for its victims to be gone.
+    /// Records the nomination of a pod of this process's own queue; the pod then waits for its victims' deletion.
     pub(crate) fn preempted(&mut self, uid: &Uid, rejectors: u32, revision: u64, now: Stamp) {
         self.nominated(uid, revision);
         self.queue.rejected(uid, rejectors, now);
         let victims = self.cluster.nominations.victims_of(uid);
-        // Their going may have been told while the pod was in flight.
+        // The victims may have been deleted while the pod was in flight.
         if !victims.iter().any(|victim| self.cluster.placed(victim).is_some()) {
             self.queue.wake(uid, now);
         }

@@ -6,23 +6,23 @@
 
 use crate::framework::MAX_SCORE;
 
-/// Adding this to a float of small magnitude rounds it to an integer that stands in the low bits.
+/// Addend that rounds a float of small magnitude to an integer in the low bits of the mantissa.
 const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
 
-/// The largest integer not above a non-negative `value` of small magnitude, without a conversion.
+/// Returns the largest integer not above a non-negative `value` of small magnitude, without a conversion.
 #[inline(always)]
 pub(crate) fn floor(value: f64) -> f64 {
     let rounded = (value + SHIFT) - SHIFT;
     if rounded > value { rounded - 1.0 } else { rounded }
 }
 
-/// A small whole float as an integer.
+/// Returns a small whole float as an integer.
 #[inline(always)]
 pub(crate) fn whole(value: f64) -> i32 {
     (value + SHIFT).to_bits() as i32
 }
 
-/// How much of a capacity stays unused, 0..=100 (upstream: `leastRequestedScore`). 0 without capacity.
+/// Returns the unused part of a capacity as a score of 0..=100 (upstream: `leastRequestedScore`); 0 without capacity.
 #[inline(always)]
 pub(crate) fn unused(capacity: f64, wanted: f64) -> f64 {
     let rest = capacity - wanted;
@@ -30,7 +30,7 @@ pub(crate) fn unused(capacity: f64, wanted: f64) -> f64 {
     if (capacity > 0.0) & (rest >= 0.0) { score } else { 0.0 }
 }
 
-/// The part of a capacity that is used, at most 1.
+/// Returns the used part of a capacity, at most 1.
 #[inline(always)]
 pub(crate) fn fraction(capacity: f64, used: f64) -> f64 {
     let part = used / capacity;

@@ -11,39 +11,39 @@ use crate::framework::{Filter, Limit, Reason, Scope, Tally};
 use crate::intern::Interner;
 use crate::model::{ClaimKind, NodeInfo, PodInfo, PodSpec};
 
-/// Which claims the filter looks at, and how it judges them.
+/// The claims that the filter checks, and the functions that check them.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct ClaimCheck {
     /// Selects the claims by their kind.
     pub(super) is: fn(ClaimKind) -> bool,
-    /// Why the pod can run nowhere.
+    /// Returns why the claims reject all nodes, if so.
     pub(super) refuse: fn(&Claims, &PodSpec, &Interner) -> Option<String>,
-    /// Why it cannot run on a node.
+    /// Returns why the claims reject one node, if so.
     pub(super) elsewhere: fn(&Claims, &PodSpec, &NodeInfo, &Interner) -> Option<&'static str>,
 }
 
-/// The events that [`hint`] is asked about.
+/// The kinds of events for which [`hint`] runs.
 pub(super) const EVENTS: u8 = kind::CLAIM | kind::NODE_ADDED | kind::NODE_CHANGED | kind::ITSELF;
 
 struct Claimed {
     spec: Arc<PodSpec>,
-    asked: Asked,
+    check: ClaimCheck,
 }
 
-/// The filter of a pod that has such claims.
-pub(super) fn compile(spec: &Arc<PodSpec>, asked: Asked) -> Option<Box<dyn Filter>> {
-    claimed(spec, asked.is).next()?;
-    Some(Box::new(Claimed { spec: Arc::clone(spec), asked }))
+/// Returns the filter, if the pod has claims that `check` selects.
+pub(super) fn compile(spec: &Arc<PodSpec>, check: ClaimCheck) -> Option<Box<dyn Filter>> {
+    claimed(spec, check.is).next()?;
+    Some(Box::new(Claimed { spec: Arc::clone(spec), check }))
 }
 
 impl Claimed {
     fn refused(&self, cluster: &Cluster) -> Option<String> {
-        (self.asked.refuse)(&cluster.claims, &self.spec, &cluster.names)
+        (self.check.refuse)(&cluster.claims, &self.spec, &cluster.names)
     }
 
     fn reason(&self, cluster: &Cluster, node: NodeIx) -> Option<&'static str> {
         let info = cluster.nodes.info(node)?;
-        (self.asked.elsewhere)(&cluster.claims, &self.spec, info, &cluster.names)
+        (self.check.elsewhere)(&cluster.claims, &self.spec, info, &cluster.names)
     }
 }
 

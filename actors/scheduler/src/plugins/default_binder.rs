@@ -1,4 +1,4 @@
-//! DefaultBinder: binds by the pod's `binding` subresource.
+//! DefaultBinder: binds a pod through its `binding` subresource.
 
 use crate::framework::{Call, Plugin};
 

@@ -1,6 +1,6 @@
-//! DefaultPreemption: a pod that fits nowhere may have pods of lower priority leave a node (the search is in [`crate::preempt`]).
+//! DefaultPreemption: a pod that fits on no node may preempt pods of lower priority (the search is in [`crate::preempt`]).
 
-use crate::framework::{Nominating, Plugin, PostFiltered, Stranded};
+use crate::framework::{Nominating, Plugin, PostFilterContext, PostFiltered};
 use crate::message;
 use crate::preempt;
 
@@ -10,18 +10,18 @@ pub(crate) const ROW: Plugin = Plugin { name: "DefaultPreemption", post_filter: 
 const NEVER: &str = "preemption: not eligible due to preemptionPolicy=Never.";
 const WAITS: &str = "preemption: not eligible due to a terminating pod on the nominated node.";
 
-fn post_filter(stranded: &mut Stranded<'_>) -> PostFiltered {
+fn post_filter(context: &mut PostFilterContext<'_>) -> PostFiltered {
     let says = |message: &str| PostFiltered { message: message.to_owned(), ..PostFiltered::default() };
-    if stranded.pod.never_preempts {
+    if context.pod.never_preempts {
         return says(NEVER);
     }
-    if preempt::has_to_wait(stranded.cluster, stranded.pod, stranded.diagnosis) {
+    if preempt::has_to_wait(context.cluster, context.pod, context.diagnosis) {
         return says(WAITS);
     }
-    match preempt::find(stranded) {
+    match preempt::find(context) {
         Ok(preemption) => PostFiltered { nominating: Nominating::Preempt(preemption), ..PostFiltered::default() },
         Err(tally) => {
-            let text = message::unavailable(stranded.diagnosis.nodes, &tally.text(&stranded.cluster.names));
+            let text = message::unavailable(context.diagnosis.nodes, &tally.text(&context.cluster.names));
             PostFiltered { nominating: Nominating::Nowhere, ..says(&format!("preemption: {text}")) }
         }
     }

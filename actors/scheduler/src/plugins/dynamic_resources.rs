@@ -1,20 +1,20 @@
 //! DynamicResources: a pod waits until its ResourceClaims are allocated, and goes to a node from which the devices can be reached. Oarlock does not allocate
 //! devices yet.
 //!
-//! Upstream's PostFilter chain runs it before preemption. For a pod without resource claims it has nothing to
-//! deallocate; when an earlier PreFilter turned the pod down it finds no state of its own, says so and ends the chain.
+//! Upstream runs this plugin's PostFilter before preemption. For a pod without resource claims the PostFilter has nothing to
+//! deallocate; if an earlier PreFilter rejected the pod, the PostFilter finds no state of its own, reports that and ends the chain.
 
 use crate::cluster::{Claims, claimed, device};
-use crate::framework::{Plugin, PostFiltered, Stranded};
+use crate::framework::{Plugin, PostFilterContext, PostFiltered};
 use crate::table::members;
 
-use super::claimed::{self, Asked, EVENTS};
+use super::claimed::{self, ClaimCheck, EVENTS};
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin {
     name: NAME,
     weight: 2,
-    filter: Some(|cluster, spec| claimed::compile(&cluster.spec(spec)?.spec, ASKED)),
+    filter: Some(|cluster, spec| claimed::compile(&cluster.spec(spec)?.spec, CHECK)),
     post_filter: Some(post_filter),
     events: EVENTS,
     hint: Some(|_, pod, event| claimed::hint(pod, event, device)),
@@ -22,16 +22,17 @@ pub(crate) const ROW: Plugin = Plugin {
 };
 
 const NAME: &str = "DynamicResources";
-const ASKED: Asked = Asked { is: device, refuse: Claims::devices_refuse, elsewhere: Claims::devices_elsewhere };
+const CHECK: ClaimCheck =
+    ClaimCheck { is: device, refuse: Claims::devices_refuse, elsewhere: Claims::devices_elsewhere };
 
-fn post_filter(stranded: &mut Stranded<'_>) -> PostFiltered {
+fn post_filter(context: &mut PostFilterContext<'_>) -> PostFiltered {
     let says = |message: &str, stop| PostFiltered { message: message.to_owned(), stop, ..PostFiltered::default() };
-    let diagnosis = stranded.diagnosis;
+    let diagnosis = context.diagnosis;
     let itself = || members(diagnosis.rejectors).any(|plugin| plugin.name == NAME);
     match &diagnosis.rejected {
         Some(_) if !itself() => says("not found", true),
-        // Its own PreFilter has not come to know the claims either.
-        None if claimed(&stranded.pod.spec, device).next().is_some() => says("still not schedulable", false),
+        None if claimed(&context.pod.spec, device).next().is_some() => says("still not schedulable", false),
+        // A pod without claims, or one that the plugin's own PreFilter rejected before it recorded the claims in its state.
         _ => says("no new claims to deallocate", false),
     }
 }

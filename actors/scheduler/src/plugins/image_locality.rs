@@ -14,10 +14,10 @@ use crate::model::PodSpec;
 pub(crate) const ROW: Plugin = Plugin { name: "ImageLocality", weight: 1, score: Some(compile), ..Plugin::NONE };
 
 const MEBIBYTE: i64 = 1024 * 1024;
-/// Images below this sum count as nothing.
-const LEAST: i64 = 23 * MEBIBYTE;
-/// Per container, images above this count no further.
-const MOST: i64 = 1000 * MEBIBYTE;
+/// Sum of image sizes below which the score is 0 (upstream: `minThreshold`).
+const MIN_SIZE: i64 = 23 * MEBIBYTE;
+/// Image size per container above which the score does not rise (upstream: `maxContainerThreshold`).
+const MAX_SIZE: i64 = 1000 * MEBIBYTE;
 
 struct ImageLocality(Arc<PodSpec>);
 
@@ -26,14 +26,14 @@ fn compile(cluster: &Cluster, spec: SpecId) -> Option<Box<dyn Score>> {
     (!spec.images.is_empty()).then(|| Box::new(ImageLocality(Arc::clone(spec))) as Box<dyn Score>)
 }
 
-/// An image's size, scaled down the fewer nodes have it, so that pods do not pile up on the first ones.
+/// Returns an image's size times the fraction of nodes that have the image, so that pods do not all go to the first nodes with a new image.
 fn scaled(size: i64, holders: i64, nodes: usize) -> i64 {
     (size as f64 * (holders as f64 / nodes as f64)) as i64
 }
 
 fn priority(sum: i64, containers: usize) -> i32 {
-    let most = MOST * containers as i64;
-    let score = i64::from(MAX_SCORE) * (sum.clamp(LEAST, most.max(LEAST)) - LEAST) / (most - LEAST);
+    let most = MAX_SIZE * containers as i64;
+    let score = i64::from(MAX_SCORE) * (sum.clamp(MIN_SIZE, most.max(MIN_SIZE)) - MIN_SIZE) / (most - MIN_SIZE);
     score as i32
 }
 

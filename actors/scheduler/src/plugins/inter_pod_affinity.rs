@@ -1,6 +1,6 @@
-//! InterPodAffinity: required affinity and anti-affinity, both ways, and preferred terms, both ways.
+//! InterPodAffinity: required affinity and anti-affinity, and preferred terms, of the pod and of placed pods.
 //!
-//! Nothing is counted here: [`crate::cluster::Counts`] keeps, per domain, how many placed pods each of the
+//! The plugin counts nothing itself: [`crate::cluster::Counts`] keeps, per domain, how many placed pods each of the
 //! class's terms matches, and which terms of placed pods match the class.
 
 use crate::bits::BitSet;
@@ -81,7 +81,7 @@ impl InterPodAffinity {
     }
 }
 
-/// Adds every node whose domain passes `test`; nodes without the label have domain 0.
+/// Adds every node whose domain passes `test` to `out`; nodes without the label have domain 0.
 fn by_domain(cluster: &Cluster, counter: &Counter, out: &mut BitSet, test: impl Fn(u32, u32) -> bool) {
     let counts = counter.counts();
     let domains = cluster.topologies.column(counter.key.topology);
@@ -198,7 +198,7 @@ fn hint(cluster: &Cluster, pod: &PodInfo, event: &Event<'_>) -> bool {
             let (hated, hates) = (all_match(cluster, anti, old), all_match(cluster, anti, new));
             (!was && is) || (hated && !hates) || old.spec.labels != new.spec.labels
         }
-        // The gone pod may itself have kept this one away, which upstream's hint overlooks.
+        // The deleted pod's own anti-affinity may have rejected this pod, which upstream's hint overlooks.
         Event::PodGone(gone) => all_match(cluster, anti, gone) || !gone.spec.anti_affinity.is_empty(),
         Event::NodeAdded(node) => {
             !anti.is_empty() || affinity.iter().any(|term| node.labels.get(term.topology).is_some())

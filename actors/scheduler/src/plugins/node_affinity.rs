@@ -38,7 +38,7 @@ fn compile_score(cluster: &Cluster, spec: SpecId) -> Option<Box<dyn Score>> {
     (!spec.node_preferred.is_empty()).then(|| Box::new(NodeAffinity(Arc::clone(spec))) as Box<dyn Score>)
 }
 
-/// The names a term is limited to by `metadata.name In`; `None` if it is not limited by name.
+/// Returns the node names that a term is limited to by `metadata.name In`; `None` if the term is not limited by name.
 fn named(term: &NodeTerm) -> Option<Vec<Sym>> {
     let mut wanted = term.fields.iter().filter(|field| field.wanted).map(|field| field.name);
     let first = wanted.next()?;

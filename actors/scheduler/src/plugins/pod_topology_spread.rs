@@ -1,4 +1,4 @@
-//! PodTopologySpread: constraints on how unevenly matching pods may lie over domains, hard ones as a filter,
+//! PodTopologySpread: constraints on how unevenly matching pods may be spread over domains, hard ones as a filter,
 //! soft ones (the pod's or the cluster's default) as a score.
 
 use crate::bits::BitSet;
@@ -37,7 +37,7 @@ fn compile_score(cluster: &Cluster, spec: SpecId) -> Option<Box<dyn Score>> {
     soft.then(|| Box::new(PodTopologySpread(spec)) as Box<dyn Score>)
 }
 
-/// The highest count a domain may have before the pod comes.
+/// Returns the highest count with which a domain still admits the pod.
 fn allowance(cluster: &Cluster, rule: &SpreadRule) -> i64 {
     let Some(counter) = cluster.counter(rule.counter) else { return i64::MAX };
     let least = if counter.domains < rule.min_domains { Some(0) } else { counter.minimum() };
@@ -93,7 +93,7 @@ impl Filter for PodTopologySpread {
     }
 }
 
-/// How many domains the scored nodes are in; nodes without the label count as one domain more.
+/// Returns the number of domains of the scored nodes; nodes without the label count as one more domain.
 fn domains_among(cluster: &Cluster, topology: TopoId, scored: &BitSet) -> usize {
     let column = cluster.topologies.column(topology);
     let mut seen = vec![false; cluster.topologies.size(topology).max(1)];
@@ -112,14 +112,14 @@ fn domains_among(cluster: &Cluster, topology: TopoId, scored: &BitSet) -> usize 
     count
 }
 
-/// To the nearest integer, halves up (upstream: `math.Round` of a number that is not negative).
+/// Rounds to the nearest integer, halves up (upstream: `math.Round` of a non-negative number).
 #[inline(always)]
 fn round(value: f64) -> f64 {
     let below = floor(value);
     if value - below >= 0.5 { below + 1.0 } else { below }
 }
 
-/// The smallest and the largest of the members' values.
+/// Returns the smallest and the largest value of the members.
 fn range(values: &[f64], members: &BitSet) -> (f64, f64) {
     let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
     for (word, chunk) in members.words().iter().zip(values.chunks(64)) {
@@ -212,7 +212,7 @@ fn hint(cluster: &Cluster, pod: &PodInfo, event: &Event<'_>) -> bool {
     match event {
         Event::PodAssigned(other) | Event::PodGone(other) => here(other) && matches_any(cluster, pod, other),
         Event::PodChanged { old, new } => {
-            // A pod that begins to terminate counts no more.
+            // A terminating pod is no longer counted.
             let ends = !old.terminating && new.terminating && matches_any(cluster, pod, new);
             here(new) && (ends || matches_any(cluster, pod, old) != matches_any(cluster, pod, new))
         }

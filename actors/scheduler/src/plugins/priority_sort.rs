@@ -8,7 +8,7 @@ use crate::model::PodInfo;
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin { name: "PrioritySort", queue_sort: Some(key), ..Plugin::NONE };
 
-/// The place of a pod in the active queue.
+/// Returns the sort key of a pod in the active queue.
 fn key(pod: &PodInfo, queued: u64) -> SortKey {
     (Reverse(pod.priority), queued)
 }

@@ -1,4 +1,4 @@
-//! SchedulingGates: a pod with gates is not queued until the last one is gone.
+//! SchedulingGates: a pod with gates is not queued until the last gate is removed.
 
 use crate::cluster::Cluster;
 use crate::event::{Event, kind};

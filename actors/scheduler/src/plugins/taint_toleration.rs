@@ -1,5 +1,5 @@
-//! TaintToleration: untolerated NoSchedule and NoExecute taints keep a pod away, PreferNoSchedule ones make a
-//! node worth less.
+//! TaintToleration: untolerated NoSchedule and NoExecute taints reject a node, untolerated PreferNoSchedule taints
+//! lower its score.
 
 use std::sync::Arc;
 

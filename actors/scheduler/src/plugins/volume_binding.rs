@@ -4,15 +4,16 @@
 use crate::cluster::{Claims, volume};
 use crate::framework::Plugin;
 
-use super::claimed::{self, Asked, EVENTS};
+use super::claimed::{self, ClaimCheck, EVENTS};
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin {
     name: "VolumeBinding",
-    filter: Some(|cluster, spec| claimed::compile(&cluster.spec(spec)?.spec, ASKED)),
+    filter: Some(|cluster, spec| claimed::compile(&cluster.spec(spec)?.spec, CHECK)),
     events: EVENTS,
     hint: Some(|_, pod, event| claimed::hint(pod, event, volume)),
     ..Plugin::NONE
 };
 
-const ASKED: Asked = Asked { is: volume, refuse: Claims::volumes_refuse, elsewhere: Claims::volumes_elsewhere };
+const CHECK: ClaimCheck =
+    ClaimCheck { is: volume, refuse: Claims::volumes_refuse, elsewhere: Claims::volumes_elsewhere };

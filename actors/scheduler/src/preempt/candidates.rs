@@ -1,38 +1,38 @@
-//! Which nodes are tried out, and how many (upstream: `DryRunPreemption`).
+//! Selects the nodes on which preemption is tried (upstream: `DryRunPreemption`).
 
 use crate::bits::BitSet;
 use crate::column::NodeIx;
-use crate::framework::{Reason, Stranded, Tally};
+use crate::framework::{PostFilterContext, Reason, Tally};
 
 use super::choice::Candidate;
 use super::victims::{self, Tried};
 
-/// Of a node where it does not matter who leaves.
+/// Reason of a node on which evicting pods does not help.
 pub(super) const UNHELPFUL: Reason = Reason::Text("Preemption is not helpful for scheduling");
 const NO_VICTIMS: Reason = Reason::Text("No preemption victims found for incoming pod");
 
-/// So many in a hundred of the nodes that may do are enough (upstream: `minCandidateNodesPercentage`).
+/// Percentage of the potential nodes that is enough candidates (upstream: `minCandidateNodesPercentage`).
 const PERCENTAGE: usize = 10;
-/// But not fewer than this (upstream: `minCandidateNodesAbsolute`).
+/// Least number of candidates (upstream: `minCandidateNodesAbsolute`).
 const ABSOLUTE: usize = 100;
 
-/// How many candidates are enough among so many nodes.
+/// Returns the number of candidates that is enough for a number of nodes.
 pub(super) fn enough(nodes: usize) -> usize {
     (nodes * PERCENTAGE / 100).max(ABSOLUTE).min(nodes)
 }
 
-/// Tries the nodes in `potential` out, from any of them on, until there are enough candidates and one of them violates no budget; those without
-/// violations come first. Of the nodes that will not do the tally says why.
-pub(super) fn of(stranded: &mut Stranded<'_>, potential: &BitSet, tally: &mut Tally) -> Vec<Candidate> {
+/// Tries preemption on the nodes in `potential`, starting at a random one, until there are enough candidates and one of them violates no budget. Candidates
+/// without violations come first. The tally counts the reasons of the other nodes.
+pub(super) fn of(context: &mut PostFilterContext<'_>, potential: &BitSet, tally: &mut Tally) -> Vec<Candidate> {
     let count = potential.len();
     if count == 0 {
         return Vec::new();
     }
-    let offset = (stranded.choose)(u32::try_from(count).unwrap_or(u32::MAX)) as usize;
+    let offset = (context.choose)(u32::try_from(count).unwrap_or(u32::MAX)) as usize;
     let start = potential.iter().nth(offset).unwrap_or_default();
-    let reserved = stranded.cluster.reserved(stranded.pod);
-    // Nodes without pods of lower priority are told apart by a column, however many there are.
-    let (cluster, priority) = (&*stranded.cluster, stranded.pod.priority);
+    let reserved = context.cluster.reserved(context.pod);
+    // A column gives the nodes without pods of lower priority, so they cost no trial.
+    let (cluster, priority) = (&*context.cluster, context.pod.priority);
     let mut loaded = BitSet::default();
     loaded.fill((0..cluster.nodes.slots()).map(|slot| cluster.lowest_priority(NodeIx(slot as u32)) < priority));
     loaded.intersect_with(potential);
@@ -43,7 +43,7 @@ pub(super) fn of(stranded: &mut Stranded<'_>, potential: &BitSet, tally: &mut Ta
     let around = loaded.iter().filter(|node| *node >= start).chain(loaded.iter().filter(|node| *node < start));
     for node in around {
         let expected = reserved.iter().find(|(there, _)| *there == node).map_or(&[][..], |(_, expected)| expected);
-        match victims::on(stranded, node, expected, tally) {
+        match victims::on(context, node, expected, tally) {
             Tried::Fits(candidate) if candidate.violations == 0 => clean.push(candidate),
             Tried::Fits(candidate) => violating.push(candidate),
             Tried::NoVictims => tally.add(NO_VICTIMS, node, true),

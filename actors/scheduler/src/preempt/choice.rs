@@ -1,4 +1,4 @@
-//! The choice among nodes that could be made to fit.
+//! Chooses the best node among the candidates of a preemption.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use crate::column::NodeIx;
 use crate::model::PodInfo;
 
-/// A node, and who would have to leave it.
+/// A candidate of a preemption: a node and the pods to evict.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Candidate {
     /// The node.
     pub(crate) node: NodeIx,
-    /// Who would have to leave, the most important first; never empty.
+    /// The pods to evict, the most important first; never empty.
     pub(crate) victims: Vec<Arc<PodInfo>>,
-    /// How many of them a PodDisruptionBudget does not let go.
+    /// Number of victims whose eviction violates a PodDisruptionBudget.
     pub(crate) violations: usize,
 }
 
 impl Candidate {
-    /// What it would cost, in the order in which it counts (upstream: `pickOneNodeForPreemption`): violated budgets; the highest priority; the sum of
+    /// Returns the candidate's cost, most significant part first (upstream: `pickOneNodeForPreemption`): violated budgets; the highest priority; the sum of
     /// the priorities, each raised above 0 so that many low ones are not cheaper than few; their number; and how long the first of the highest has run.
     fn cost(&self) -> (usize, i32, i64, usize, Reverse<i64>) {
         const RAISE: i64 = 1 << 31;
@@ -29,7 +29,7 @@ impl Candidate {
     }
 }
 
-/// The cheapest candidate; of several the first.
+/// Returns the cheapest candidate; among equals the first.
 pub(crate) fn best(candidates: Vec<Candidate>) -> Option<Candidate> {
     candidates.into_iter().min_by_key(Candidate::cost)
 }

@@ -1,10 +1,10 @@
-//! The choice, case by case; who is spared; and budgets.
+//! Tests of preemption: the choice of the node, the spared pods, and budgets.
 
 use std::sync::Arc;
 
 use crate::cluster::Budget;
 use crate::column::NodeIx;
-use crate::engine::{Decision, Seat};
+use crate::engine::{Authority, Decision};
 use crate::framework::Call;
 use crate::intern::Interner;
 use crate::model::PodInfo;
@@ -13,7 +13,7 @@ use crate::testing::{World, pod, selector};
 use super::candidates::enough;
 use super::choice::{Candidate, best};
 
-/// A candidate whose victims are `priority/started`, the most important first.
+/// Builds a candidate with victims given as `priority/started`, the most important first.
 fn candidate(node: u32, violations: usize, victims: &str) -> Candidate {
     let mut names = Interner::default();
     let victim = |(at, text): (usize, &str)| {
@@ -24,7 +24,7 @@ fn candidate(node: u32, violations: usize, victims: &str) -> Candidate {
     Candidate { node: NodeIx(node), victims, violations }
 }
 
-/// Violations and victims per node; the number of the one that is chosen; why.
+/// Violations and victims per node; the index of the chosen node; the reason.
 type Case = (&'static [(usize, &'static str)], u32, &'static str);
 
 #[test]
@@ -53,7 +53,7 @@ fn a_tenth_of_the_nodes_is_enough_but_a_hundred_at_least() {
     assert_eq!([1, 99, 100, 500, 1_000, 1_009, 5_000].map(enough), [1, 99, 100, 100, 100, 100, 500]);
 }
 
-/// Who would be preempted where for a pod: `node: victim victim`; or what is said of it.
+/// Checks the result for a pod: `node: victim victim`, or the message.
 #[track_caller]
 fn preempts(world: &mut World, text: &str, wanted: &str) {
     let name = format!("incoming-{}", world.seed);
@@ -74,7 +74,7 @@ fn preempts(world: &mut World, text: &str, wanted: &str) {
     world.engine.on_pod_gone(&format!("uid-{name}"), world.now);
 }
 
-/// Nodes of four cores.
+/// Returns a world with nodes of four cores.
 fn world(nodes: usize, pods: &[(&str, &str)]) -> World {
     let mut world = World::new(&[]);
     for number in 1..=nodes {
@@ -101,13 +101,13 @@ fn as_many_as_will_do_are_spared_the_most_important_first() {
     preempts(&mut one, "cpu=2 priority=100", "n1: younger unstarted");
     preempts(&mut one, "cpu=3 priority=100", "n1: older younger unstarted");
     preempts(&mut one, "cpu=4 priority=100", "n1: high older younger unstarted");
-    // Only those of lower priority may be made to leave.
+    // Only pods of lower priority may be evicted.
     preempts(&mut one, "cpu=3 priority=50", "n1: older younger unstarted");
     preempts(&mut one, "cpu=4 priority=50", "0/1 nodes are available: 1 Insufficient cpu.");
     preempts(&mut one, "cpu=1 priority=10", "0/1 nodes are available: 1 No preemption victims found for incoming pod.");
     preempts(&mut one, "cpu=5 priority=100", "0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     preempts(&mut one, "cpu=1 priority=100 never", "not eligible due to preemptionPolicy=Never.");
-    // A small one stays where the large one has to go, however the order.
+    // The small pod is spared where evicting the large one suffices, in either order.
     let mut sizes = world(1, &[("large", "cpu=3 priority=2 node=n1"), ("small", "cpu=1 priority=1 node=n1")]);
     preempts(&mut sizes, "cpu=3 priority=5", "n1: large");
 }
@@ -164,18 +164,18 @@ fn whom_a_budget_protects_is_spared_before_the_more_important() {
     preempts(&mut one, "cpu=2 priority=9", "n1: kept");
     budget(&mut one, "b", "app=kept", 0, &[]);
     preempts(&mut one, "cpu=2 priority=9", "n1: free");
-    // Best effort: where nobody else will do, it goes all the same.
+    // Budgets are best effort: without another victim the protected pod is evicted.
     preempts(&mut one, "cpu=4 priority=9", "n1: free kept");
     budget(&mut one, "b", "app=kept", 1, &[]);
     preempts(&mut one, "cpu=2 priority=9", "n1: kept");
     budget(&mut one, "b", "app=kept", 0, &["kept"]);
     preempts(&mut one, "cpu=2 priority=9", "n1: kept");
-    // Neither an empty nor an absent selector selects anybody.
+    // Neither an empty nor an absent selector selects a pod.
     for nothing in ["*", "-"] {
         budget(&mut one, "b", nothing, 0, &[]);
         preempts(&mut one, "cpu=2 priority=9", "n1: kept");
     }
-    // Nor does any select a pod without labels, or one of another namespace.
+    // No selector selects a pod without labels, or one of another namespace.
     let mut bare = world(1, &[("bare", "cpu=2 priority=1 node=n1"), ("free", "cpu=2 priority=7 node=n1")]);
     budget(&mut bare, "b", "!app", 0, &[]);
     preempts(&mut bare, "cpu=2 priority=9", "n1: bare");
@@ -192,16 +192,16 @@ fn a_budget_is_spent_by_each_pod_in_turn_and_counts_between_nodes() {
     let pods = [app("a1", "n1", 3), app("a2", "n1", 2), app("b1", "n2", 5), app("b2", "n2", 4)];
     let mut two = world(2, &[]);
     pods.iter().for_each(|(name, text)| drop(two.pod(name, text)));
-    // One may go: the most important spends it, so the other is protected.
+    // One disruption is allowed: the most important pod uses it, so the other pod is protected.
     budget(&mut two, "b", "app=a", 1, &[]);
     preempts(&mut two, "cpu=2 priority=9", "n1: a1");
-    // Both of a node are one violation more than the budget has, on either node.
+    // On either node evicting both pods exceeds the budget by one.
     preempts(&mut two, "cpu=4 priority=9", "n1: a1 a2");
     // A node that violates nothing is better than one of lower priorities.
     two.pod("c", "cpu=4 priority=8 node=n3");
     two.node("n3", "cpu=4 memory=8Gi pods=10");
     preempts(&mut two, "cpu=4 priority=9", "n3: c");
-    // Who is matched by two budgets spends both.
+    // A pod that two budgets match uses a disruption of both.
     let names = &two.engine.cluster.names.clone();
     budget(&mut two, "all", "app", 0, &[]);
     let info = |name: &str| Arc::clone(&two.engine.cluster.placed(&format!("uid-{name}")).unwrap().info);
@@ -214,7 +214,7 @@ fn a_budget_is_spent_by_each_pod_in_turn_and_counts_between_nodes() {
 fn so_many_candidates_are_looked_for_as_upstream_does_and_from_any_node_on() {
     let mut large = world(300, &[]);
     for number in 1..=300 {
-        // The later the cheaper.
+        // Later nodes are cheaper.
         large.pod(&format!("p{number}"), &format!("cpu=4 priority={} node=n{number}", 1_000 - number));
     }
     let mut chosen = std::collections::BTreeSet::new();
@@ -226,7 +226,7 @@ fn so_many_candidates_are_looked_for_as_upstream_does_and_from_any_node_on() {
         large.engine.withdraw(&popped.pod.uid, large.now);
         large.engine.on_pod_gone("uid-incoming", large.now);
     }
-    // Of all three hundred the last would always be chosen; of a hundred in a row it depends on the first.
+    // Among all three hundred nodes the last would always be chosen; among a hundred consecutive nodes the choice depends on the random start.
     assert!(chosen.len() > 5, "{chosen:?}");
 }
 
@@ -244,7 +244,7 @@ fn nothing_is_left_of_a_search() {
     let before = (two.engine.cluster.dump(), two.engine.cluster.sequence());
     for text in ["cpu=4 priority=9", "cpu=9 priority=9", "port:80 cpu=4 label:app=y priority=9"] {
         let pod = two.pod("incoming", text);
-        let decision = two.engine.next(Seat::Arbiter, two.now, &mut |_| 0);
+        let decision = two.engine.next(Authority::Local, two.now, &mut |_| 0);
         assert!(!matches!(decision, None | Some(Decision::Bind { .. })), "{decision:?}");
         two.engine.withdraw(&pod.uid, two.now);
         two.engine.on_pod_gone(&pod.uid, two.now);

@@ -1,26 +1,31 @@
-//! Who has to leave one node: as few as will do, and the least important (upstream: `SelectVictimsOnNode`).
+//! Selects the victims on one node: as few pods as suffice, and the least important ones (upstream: `SelectVictimsOnNode`).
 
 use std::sync::Arc;
 
 use crate::column::NodeIx;
-use crate::framework::{Stranded, Tally};
+use crate::framework::{PostFilterContext, Tally};
 use crate::model::PodInfo;
 
 use super::choice::Candidate;
 
-/// What came of trying a node out.
+/// The result of trying preemption on one node.
 pub(super) enum Tried {
-    /// The pod fits once these are gone.
+    /// The pod fits once the candidate's victims are deleted.
     Fits(Candidate),
-    /// Nobody there could leave, or nobody has to.
+    /// No pod on the node may be evicted, or none needs to be.
     NoVictims,
-    /// It would not fit without all of lower priority either; why is in the tally.
+    /// The pod does not fit even without all pods of lower priority; the tally counts why.
     Unfit,
 }
 
-/// Tries a node out for a pod that has to leave room for those that are `expected` there.
-pub(super) fn on(stranded: &mut Stranded<'_>, node: NodeIx, expected: &[Arc<PodInfo>], tally: &mut Tally) -> Tried {
-    let Stranded { cluster, pod, filters, .. } = stranded;
+/// Tries preemption on a node for a pod that must leave room for the nominated pods in `expected`.
+pub(super) fn on(
+    context: &mut PostFilterContext<'_>,
+    node: NodeIx,
+    expected: &[Arc<PodInfo>],
+    tally: &mut Tally,
+) -> Tried {
+    let PostFilterContext { cluster, pod, filters, .. } = context;
     let here = cluster.pods_on(node).map(|other| &other.info);
     let mut lower: Vec<Arc<PodInfo>> = here.filter(|other| other.priority < pod.priority).cloned().collect();
     if lower.is_empty() {
@@ -29,17 +34,17 @@ pub(super) fn on(stranded: &mut Stranded<'_>, node: NodeIx, expected: &[Arc<PodI
     lower.sort_by(|one, other| one.importance().cmp(&other.importance()));
     let (protected, others) = cluster.budgets.part(lower.clone(), &cluster.names);
     let mut rehearsal = cluster.rehearse(node);
-    lower.iter().for_each(|victim| rehearsal.take(&victim.uid));
+    lower.iter().for_each(|victim| rehearsal.remove(&victim.uid));
     if filters.explain_beside(&mut rehearsal, node, expected, tally).is_some() {
         return Tried::Unfit;
     }
-    // Those whom a budget protects are spared first, and of all the most important.
+    // Pods that a budget protects are spared first, and within each group the most important ones.
     let mut spare = |pods: Vec<Arc<PodInfo>>| {
         let leaves = |victim: &Arc<PodInfo>| {
             rehearsal.put_back(&victim.uid);
             let stays = rehearsal.fits(filters, expected);
             if !stays {
-                rehearsal.take(&victim.uid);
+                rehearsal.remove(&victim.uid);
             }
             !stays
         };

@@ -1,4 +1,4 @@
-//! A PodDisruptionBudget.
+//! Projection of a PodDisruptionBudget.
 
 use oarlock_informer::{Project, ResourceName};
 use oarlock_schema::Obj;
@@ -9,7 +9,7 @@ use crate::intern::Interner;
 
 use super::terms;
 
-/// What preemption reads of a budget.
+/// The fields of a PodDisruptionBudget that preemption reads.
 #[derive(Debug, PartialEq)]
 pub(crate) struct BudgetView(pub(crate) Budget);
 

@@ -1,4 +1,4 @@
-//! What pods claim, and claims, volumes and classes themselves.
+//! Projections of the claims in pods, and of claims, volumes and classes.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use super::terms;
 
 /// Annotation: the binding to `spec.volumeName` is complete.
 const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// Annotation: the storage class, as it was said once.
+/// Annotation: the storage class, in its deprecated form.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The claims that a pod names, in its order: of volumes, then of devices.
+/// Returns the claims that a pod names, in the pod's order: volume claims, then device claims.
 pub(super) fn claimed(pod: Pod<'_>, names: &Interner) -> Option<Arc<[Claimed]>> {
     let (meta, spec) = (pod.metadata(), pod.spec());
     let this = || Some((names.intern(meta.name()), Uid::from(meta.uid())));
@@ -64,7 +64,7 @@ fn symbol(text: &str, names: &Interner) -> Option<Sym> {
     (!text.is_empty()).then(|| names.intern(text))
 }
 
-/// A PersistentVolumeClaim.
+/// Projection of a PersistentVolumeClaim.
 #[derive(Debug, PartialEq)]
 pub(crate) struct VolumeClaimView(pub(crate) VolumeClaim);
 
@@ -93,7 +93,7 @@ impl Project for VolumeClaimView {
     }
 }
 
-/// A PersistentVolume: the nodes from which it can be reached.
+/// Projection of a PersistentVolume: the terms of the nodes that can reach the volume.
 #[derive(Debug, PartialEq)]
 pub(crate) struct VolumeView(pub(crate) NodeTerms);
 
@@ -111,7 +111,7 @@ impl Project for VolumeView {
     }
 }
 
-/// A storage class: whether its claims wait for the first consumer.
+/// Projection of a storage class: whether its claims wait for the first consumer.
 #[derive(Debug, PartialEq)]
 pub(crate) struct StorageClassView(pub(crate) bool);
 
@@ -128,7 +128,7 @@ impl Project for StorageClassView {
     }
 }
 
-/// A ResourceClaim.
+/// Projection of a ResourceClaim.
 #[derive(Debug, PartialEq)]
 pub(crate) struct DeviceClaimView(pub(crate) DeviceClaim);
 
@@ -163,7 +163,7 @@ impl Project for DeviceClaimView {
     }
 }
 
-/// A device class: that it is there.
+/// Projection of a device class, of which only the existence counts.
 #[derive(Debug, PartialEq)]
 pub(crate) struct DeviceClassView;
 

@@ -1,4 +1,4 @@
-//! A node, and a namespace's labels.
+//! Projections of nodes and namespaces.
 
 use oarlock_informer::{Project, ResourceName};
 use oarlock_schema::Obj;
@@ -10,7 +10,7 @@ use crate::model::{NodeInfo, Taint};
 
 use super::{requests, terms};
 
-/// What the scheduler reads of a node. Heartbeats and addresses are no part of it, so they wake nobody.
+/// The fields of a node that the scheduler reads. Heartbeats and addresses are left out, so their changes wake no subscriber.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NodeView(pub(crate) NodeInfo);
 
@@ -44,7 +44,7 @@ impl Project for NodeView {
     }
 }
 
-/// A namespace's labels.
+/// The labels of a namespace.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NamespaceView(pub(crate) Labels);
 

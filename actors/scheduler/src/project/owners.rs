@@ -1,4 +1,4 @@
-//! The selectors of services and of the owners of pods.
+//! Projections of services and of the owners of pods to their selectors.
 
 use oarlock_informer::{Project, ResourceName};
 use oarlock_schema::Obj;
@@ -11,7 +11,7 @@ use crate::model::OwnerKind;
 
 use super::terms;
 
-/// A service's selector; `None` if it selects nothing.
+/// The selector of a service; `None` if the service selects nothing.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ServiceView(pub(crate) Option<Labels>);
 
@@ -29,12 +29,12 @@ impl Project for ServiceView {
     }
 }
 
-/// A projection that is an owner's selector.
+/// A projection of an owner kind to its selector.
 pub(crate) trait SelectorOf: Project {
-    /// Which kind of owner.
+    /// The kind of owner.
     const KIND: OwnerKind;
 
-    /// The selector.
+    /// Returns the owner's selector.
     fn selector(&self) -> &Selector;
 }
 
@@ -69,21 +69,21 @@ macro_rules! owner {
 }
 
 owner!(
-    /// A ReplicaSet's selector.
+    /// The selector of a ReplicaSet.
     ReplicaSetView,
     ReplicaSet,
     ResourceName::new("apps", "v1", "replicasets"),
     |object, names| terms::selector(object.spec().selector(), names)
 );
 owner!(
-    /// A StatefulSet's selector.
+    /// The selector of a StatefulSet.
     StatefulSetView,
     StatefulSet,
     ResourceName::new("apps", "v1", "statefulsets"),
     |object, names| terms::selector(object.spec().selector(), names)
 );
 owner!(
-    /// A ReplicationController's selector.
+    /// The selector of a ReplicationController.
     ReplicationControllerView,
     ReplicationController,
     ResourceName::core("replicationcontrollers"),

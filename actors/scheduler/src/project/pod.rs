@@ -1,4 +1,4 @@
-//! A pod.
+//! Projection of a pod.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::model::{HostPort, Owner, OwnerKind, PodInfo, PodSpec, Protocol, Toler
 
 use super::{alike, claims, requests, terms};
 
-/// The condition of a pod that somebody makes leave.
+/// Type of the condition of a pod that is being evicted.
 pub(crate) const DISRUPTION_TARGET: &str = "DisruptionTarget";
-/// Its reason where that is the scheduler.
+/// Reason of that condition when the scheduler preempts the pod.
 pub(crate) const PREEMPTED: &str = "PreemptionByScheduler";
 
-/// What a pending pod's `PodScheduled` condition says.
+/// The `PodScheduled` condition of a pending pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ScheduledCondition {
     /// `status`.
     pub(crate) status: String,
     /// `reason`.
@@ -35,18 +35,18 @@ pub(crate) struct Told {
     pub(crate) generation: i64,
 }
 
-/// What the scheduler reads of a pod.
+/// The parts of a pod that the scheduler reads.
 #[derive(Debug)]
 pub(crate) struct PodView {
     /// The pod.
     pub(crate) info: Arc<PodInfo>,
-    /// It has ended and uses nothing any more.
+    /// Whether the pod has ended and uses no resources any more.
     pub(crate) ended: bool,
-    /// What users were told, while it has no node.
-    pub(crate) told: Option<Box<Told>>,
+    /// The `PodScheduled` condition, while the pod has no node.
+    pub(crate) scheduled_condition: Option<Box<ScheduledCondition>>,
 }
 
-/// What makes up most of a pod, and does not matter for where it runs: what its containers do, and are told.
+/// Fields that are not decoded: they make up most of a pod's size and do not affect placement.
 const UNREAD: &[&[&str]] = &[
     MANAGED,
     &["metadata", "annotations"],
@@ -81,25 +81,27 @@ const UNREAD: &[&[&str]] = &[
 
 impl Project for PodView {
     const RESOURCE: ResourceName = ResourceName::core("pods");
-    // Every process follows every pod: what it takes to read one counts.
+    // Every process reads every pod, so the cost of decoding a pod matters.
     const FIELDS: Fields = Fields::But(UNREAD);
 
     fn project(obj: &Obj) -> Self {
         let names = Interner::process();
         let pod: Pod<'_> = obj.view().unwrap_or_else(|| Pod::from_option(None));
         let ended = termination::has_ended(pod.status());
-        let told = if pod.spec().node_name().is_empty() { told(pod) } else { None };
-        Self { info: Arc::new(info(pod, &names)), ended, told }
+        let scheduled_condition = if pod.spec().node_name().is_empty() { scheduled_condition(pod) } else { None };
+        Self { info: Arc::new(info(pod, &names)), ended, scheduled_condition }
     }
 
     fn same(&self, next: &Self) -> bool {
-        alike::same(&self.info, &next.info) && self.ended == next.ended && self.told == next.told
+        alike::same(&self.info, &next.info)
+            && self.ended == next.ended
+            && self.scheduled_condition == next.scheduled_condition
     }
 }
 
-fn told(pod: Pod<'_>) -> Option<Box<Told>> {
+fn scheduled_condition(pod: Pod<'_>) -> Option<Box<ScheduledCondition>> {
     let condition = conditions::find(pod.status(), "PodScheduled")?;
-    Some(Box::new(Told {
+    Some(Box::new(ScheduledCondition {
         status: condition.status().to_owned(),
         reason: condition.reason().to_owned(),
         message: condition.message().to_owned(),
@@ -129,7 +131,7 @@ fn info(pod: Pod<'_>, names: &Interner) -> PodInfo {
     }
 }
 
-/// Whether the scheduler preempts it (upstream `podTerminatingByPreemption`).
+/// Whether the pod is being preempted by the scheduler (upstream `podTerminatingByPreemption`).
 fn preempted(pod: Pod<'_>) -> bool {
     let target = conditions::find(pod.status(), DISRUPTION_TARGET);
     target.is_some_and(|condition| condition.status() == "True" && condition.reason() == PREEMPTED)
@@ -206,7 +208,7 @@ fn ports(pod: Pod<'_>, names: &Interner) -> Box<[HostPort]> {
     ports.into()
 }
 
-/// An image name with its tag (upstream: `normalizedImageName`).
+/// Returns a container's image name with its tag (upstream: `normalizedImageName`).
 fn image(container: Container<'_>, names: &Interner) -> Sym {
     let image = container.image();
     let tagged = image.rfind(':').is_some_and(|colon| image.rfind('/').is_none_or(|slash| slash < colon));
@@ -229,16 +231,16 @@ fn owner(meta: ObjectMeta<'_>, names: &Interner) -> Option<Owner> {
     Some(Owner { kind, name: names.intern(owner.name()) })
 }
 
-const RECENT: usize = 1024;
+const RECENT_SPECS_CAPACITY: usize = 1024;
 static RECENT_SPECS: Mutex<Vec<Option<Arc<PodSpec>>>> = Mutex::new(Vec::new());
 
-/// The same spec as a pod projected recently, if there was one: the pods of a burst share theirs.
+/// Returns the spec of a recently projected pod if it is equal, so that the pods of a burst share one spec.
 fn shared(spec: PodSpec) -> Arc<PodSpec> {
     use std::hash::BuildHasher;
-    let at = foldhash::fast::FixedState::default().hash_one(&spec) as usize % RECENT;
+    let at = foldhash::fast::FixedState::default().hash_one(&spec) as usize % RECENT_SPECS_CAPACITY;
     let mut recent = RECENT_SPECS.lock();
     if recent.is_empty() {
-        recent.resize(RECENT, None);
+        recent.resize(RECENT_SPECS_CAPACITY, None);
     }
     let Some(slot) = recent.get_mut(at) else { return Arc::new(spec) };
     match slot {

@@ -1,4 +1,4 @@
-//! What a pod requests, in the units of the scheduler's columns. The rule of the sum is [`oarlock_pods::requests`].
+//! Computes a pod's requests in the units of the scheduler's columns, by the rule of [`oarlock_pods::requests`].
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use crate::model::{Requests, UNSET_CPU, UNSET_MEMORY};
 
 type Amounts = BTreeMap<Res, i64>;
 
-/// A quantity in the unit of its resource's column: milli-cores, else whole units rounded up.
+/// Returns a quantity in the unit of its resource's column: milli-cores for cpu, else whole units rounded up.
 fn amount(resource: Res, text: &str) -> i64 {
-    // The API has validated quantities; one it would not let pass counts as nothing.
+    // The API validates quantities; an invalid one counts as 0.
     let Ok(quantity) = Quantity::parse(text) else { return 0 };
     if resource == Res::CPU { quantity.milli_value() } else { quantity.value() }
 }
 
-/// Quantities by resource, columns of `pods` excluded.
+/// Returns the amounts by resource, without `pods`.
 pub(super) fn amounts<'a>(map: Map<'a, &'a str>, names: &Interner) -> Amounts {
     Columns(names).read(map.iter())
 }
 
-/// Amounts as a sorted list without zeros.
+/// Returns the amounts as a sorted list without zeros.
 pub(super) fn listed(amounts: &Amounts) -> Requests {
     amounts.iter().filter(|(_, amount)| **amount != 0).map(|(resource, amount)| (*resource, *amount)).collect()
 }
 
-/// Sums of every resource by its symbol.
+/// Rule of summation for every resource.
 struct Columns<'n>(&'n Interner);
 
 impl Accounting for Columns<'_> {
@@ -44,10 +44,10 @@ impl Accounting for Columns<'_> {
     }
 }
 
-/// Sums of cpu and memory with the defaults for containers that request none.
+/// Rule of summation for cpu and memory, with the defaults for containers without requests.
 struct NonZero;
 
-/// Milli-cores and bytes; `None` where nothing is said.
+/// Milli-cores and bytes; `None` for an unset request.
 #[derive(Default)]
 struct Compute([Option<i64>; 2]);
 
@@ -101,7 +101,7 @@ impl Accounting for NonZero {
     }
 }
 
-/// What the pod requests, and cpu and memory with the defaults for containers that request none.
+/// Returns the pod's requests, and its cpu and memory with the defaults for containers without requests.
 pub(super) fn of(pod: Pod<'_>, names: &Interner) -> (Requests, [i64; 2]) {
     let sum = Sum::new(pod.spec(), Side::Requests).with_status(pod.status());
     let nonzero = sum.total(&NonZero).0.map(Option::unwrap_or_default);

@@ -1,4 +1,4 @@
-//! Selectors, affinity terms and spread constraints as the scheduler reads them.
+//! Projections of selectors, affinity terms and spread constraints.
 
 use oarlock_pods::node_affinity::{self, Field};
 use oarlock_schema::views::core_v1::{
@@ -11,12 +11,12 @@ use crate::intern::{Interner, Sym};
 use crate::labels::{Labels, Op, Requirement, Selector};
 use crate::model::{Matcher, NameField, NodeTerm, PodTerm, Spread};
 
-/// Labels of a map.
+/// Returns a map as labels.
 pub(super) fn labels<'a>(map: Map<'a, &'a str>, names: &Interner) -> Labels {
     Labels::new(map.iter().map(|(key, value)| (names.intern(key), names.intern(value))).collect())
 }
 
-/// A map of labels as requirements of equality.
+/// Returns a map of labels as requirements of equality.
 pub(super) fn equalities<'a>(map: Map<'a, &'a str>, names: &Interner) -> Vec<Requirement> {
     map.iter().map(|(key, value)| Requirement::equals(names.intern(key), names.intern(value))).collect()
 }
@@ -28,7 +28,7 @@ fn values<'a>(list: List<'a, &'a str>, names: &Interner) -> Box<[Sym]> {
     values.into()
 }
 
-/// A label selector; an absent one matches nothing, one that upstream cannot parse neither.
+/// Returns a label selector. An absent selector, or one that upstream cannot parse, matches nothing.
 pub(super) fn selector(selector: Option<LabelSelector<'_>>, names: &Interner) -> Selector {
     let Some(selector) = selector else { return Selector::Nothing };
     let mut requirements = equalities(selector.match_labels(), names);
@@ -45,14 +45,14 @@ pub(super) fn selector(selector: Option<LabelSelector<'_>>, names: &Interner) ->
     Selector::All(requirements.into())
 }
 
-/// Adds what a spread constraint's `matchLabelKeys` mean for a pod with these labels (KEP-3243).
+/// Adds the requirements of a spread constraint's `matchLabelKeys` for a pod with the labels `own` (KEP-3243).
 fn merged<'a>(selector: Selector, keys: List<'a, &'a str>, own: &Labels, names: &Interner) -> Selector {
     let Selector::All(requirements) = selector else { return selector };
     let mut requirements = requirements.into_vec();
     for key in keys.iter().map(|key| names.intern(key)) {
         let Some(value) = own.get(key) else { continue };
         let requirement = Requirement { key, op: Op::In(Box::new([value])) };
-        // The API server merged them into the selector when it created the pod; labels may have changed since.
+        // The API server merged the keys into the selector when the pod was created; the pod's labels may have changed since.
         if !requirements.contains(&requirement) {
             requirements.push(requirement);
         }
@@ -60,7 +60,8 @@ fn merged<'a>(selector: Selector, keys: List<'a, &'a str>, own: &Labels, names: 
     Selector::All(requirements.into())
 }
 
-/// One term of pod affinity. Its `matchLabelKeys` and `mismatchLabelKeys` are in its selector, with the labels that the pod was created with (KEP-3633).
+/// Returns one term of pod affinity. The API server has merged `matchLabelKeys` and `mismatchLabelKeys` into the selector, with the pod's labels at creation
+/// (KEP-3633).
 pub(super) fn pod_term(term: PodAffinityTerm<'_>, namespace: Sym, names: &Interner) -> PodTerm {
     let chosen = selector(term.label_selector(), names);
     let silent = term.namespaces().is_empty() && term.namespace_selector().is_none();
@@ -75,7 +76,7 @@ fn node_requirement(expression: NodeSelectorRequirement<'_>, names: &Interner) -
     Some(Requirement { key: names.intern(expression.key()), op })
 }
 
-/// One term of a node selector. A term without any requirement matches no node, one that cannot be parsed neither.
+/// Returns one term of a node selector. A term without requirements, or one that cannot be parsed, matches no node.
 pub(super) fn node_term(term: NodeSelectorTerm<'_>, names: &Interner) -> NodeTerm {
     let never = NodeTerm { never: true, ..NodeTerm::default() };
     if node_affinity::is_empty(term) {
@@ -94,7 +95,7 @@ pub(super) fn node_term(term: NodeSelectorTerm<'_>, names: &Interner) -> NodeTer
     labels.map_or(never, |labels| NodeTerm { labels: labels.into(), fields: fields.into(), never: false })
 }
 
-/// One topology spread constraint.
+/// Returns one topology spread constraint.
 pub(super) fn spread(rule: TopologySpreadConstraint<'_>, own: &Labels, names: &Interner) -> Spread {
     let chosen = selector(rule.label_selector(), names);
     Spread {

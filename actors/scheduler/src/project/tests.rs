@@ -1,4 +1,4 @@
-//! Projections compared with pods and nodes built by the tests' own short texts.
+//! Tests of the projections, compared with pods and nodes built from the tests' short texts.
 
 use oarlock_client::{decode, decode_wanted};
 use oarlock_informer::Project;
@@ -17,13 +17,16 @@ fn object(group: &str, plural: &str, value: &Value) -> Obj {
     decode(ty, &serde_json::to_vec(value).unwrap()).unwrap()
 }
 
-/// A pod's projection, which is the same when only those fields are decoded that are said to be read.
+/// Returns a pod's projection, and checks that decoding only the declared fields gives the same projection.
 fn pod_view(pod: &Value) -> PodView {
     let ty = resource("", "v1", "pods").unwrap().ty;
     let bytes = serde_json::to_vec(pod).unwrap();
     let some = PodView::project(&decode_wanted(ty, &bytes, &PodView::FIELDS.wanted()).unwrap());
     let whole = PodView::project(&decode(ty, &bytes).unwrap());
-    assert_eq!((&whole.info, whole.ended, &whole.told), (&some.info, some.ended, &some.told));
+    assert_eq!(
+        (&whole.info, whole.ended, &whole.scheduled_condition),
+        (&some.info, some.ended, &some.scheduled_condition)
+    );
     some
 }
 
@@ -55,7 +58,7 @@ const BASE: &str = "label:app=x image:img:1";
 fn requests_are_summed_over_containers() {
     let spec = json!({"containers": [container(json!({"cpu": "500m", "memory": "1Gi"})), container(json!({"cpu": "0.25", "example.com/gpu": "2"}))]});
     reads(spec.clone(), &format!("{BASE} image:img:1 cpu=750m memory=1Gi example.com/gpu=2"));
-    // The second container's memory counts as 200Mi where silence counts.
+    // The second container has no memory request, which counts as 200Mi in `nonzero`.
     assert_eq!(projected(spec, json!({})).info.spec.nonzero, [750, (1 << 30) + 200 * 1024 * 1024]);
 }
 
@@ -197,7 +200,7 @@ fn spread_constraints_take_match_label_keys_in() {
 
 #[test]
 fn label_keys_of_affinity_mean_the_labels_that_the_pod_was_created_with() {
-    // The API server merged them when the label was `old`; it has changed since.
+    // The API server merged the keys when the label was `old`; the label has changed since.
     let created = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["old"]}]});
     let term = json!({"topologyKey": "zone", "matchLabelKeys": ["app"], "mismatchLabelKeys": ["app"], "labelSelector": created});
     let spec = json!({
@@ -218,7 +221,7 @@ fn pods_that_ended_and_what_waiting_ones_say_are_seen() {
     };
     let pending = pod_view(&value("Pending"));
     assert!(!pending.ended && pending.info.terminating);
-    assert_eq!(pending.told.map(|told| told.message), Some("m".to_owned()));
+    assert_eq!(pending.scheduled_condition.map(|told| told.message), Some("m".to_owned()));
     for phase in ["Succeeded", "Failed"] {
         assert!(pod_view(&value(phase)).ended);
     }

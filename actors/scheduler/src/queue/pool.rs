@@ -1,28 +1,28 @@
-//! The pool of pods that wait for an event, and which plugins they wait for: an event that none of those plugins
-//! cares about costs nothing, however many pods wait.
+//! The pool of unschedulable pods, with the plugins that rejected them: an event that none of these plugins
+//! registered costs nothing, however many pods wait.
 
 use std::collections::BTreeMap;
 
 use crate::model::Uid;
 use crate::table::PLUGINS;
 
-/// Unschedulable and gated pods by their number, so that events meet them in a fixed order.
+/// Unschedulable and gated pods by their number, so that events are applied to pods in a fixed order.
 #[derive(Default)]
 pub(super) struct Pool {
     pods: BTreeMap<u64, (Uid, u32)>,
-    /// Per plugin, how many of the pods it turned down.
+    /// Number of pods that each plugin rejected.
     turned_down: [usize; 32],
 }
 
 impl Pool {
-    /// Takes a pod in that these plugins turned down.
+    /// Adds a pod that the plugins in `rejectors` rejected.
     pub(super) fn insert(&mut self, number: u64, uid: Uid, rejectors: u32) {
         self.remove(number);
         self.pods.insert(number, (uid, rejectors));
         self.count(rejectors, 1);
     }
 
-    /// Lets a pod go.
+    /// Removes a pod.
     pub(super) fn remove(&mut self, number: u64) {
         if let Some((_, rejectors)) = self.pods.remove(&number) {
             self.count(rejectors, -1);
@@ -37,27 +37,27 @@ impl Pool {
         }
     }
 
-    /// How many pods wait.
+    /// Returns the number of pods in the pool.
     pub(super) fn len(&self) -> usize {
         self.pods.len()
     }
 
-    /// Whether none waits.
+    /// Whether the pool is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.pods.is_empty()
     }
 
-    /// The waiting pods in order.
+    /// Returns the pods' uids in order.
     pub(super) fn uids(&self) -> impl Iterator<Item = &Uid> {
         self.pods.values().map(|(uid, _)| uid)
     }
 
-    /// The pods that at least one plugin of a set turned down, in order.
+    /// Returns the pods that at least one plugin of a set rejected, in order.
     pub(super) fn turned_down_by(&self, plugins: u32) -> impl Iterator<Item = &Uid> {
         self.pods.values().filter(move |(_, rejectors)| rejectors & plugins != 0).map(|(uid, _)| uid)
     }
 
-    /// The plugins that care about a kind of event and have turned a waiting pod down.
+    /// Returns the plugins that have registered a kind of event and have rejected a pod in the pool.
     pub(super) fn interested(&self, kind: u8) -> u32 {
         let plugins = PLUGINS.iter().zip(&self.turned_down).enumerate();
         plugins

@@ -1,4 +1,4 @@
-//! The queue in virtual time.
+//! Tests of the queue in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ struct Bench {
     now: Stamp,
 }
 
-/// Rejected by NodeResourcesFit (row 7), which cares about nodes that grow and pods that go.
+/// The set of NodeResourcesFit (row 7), whose events are growing nodes and deleted pods.
 const FIT: u32 = 1 << 7;
 
 impl Bench {

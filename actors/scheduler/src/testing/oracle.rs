@@ -1,5 +1,5 @@
-//! A brute-force scheduler: the rules written down once more, over plain lists of objects, with no column, no
-//! count and no cache. Slow, and hard to get wrong in the same way.
+//! A brute-force scheduler: a second implementation of the rules over plain lists of objects, without columns, counts
+//! or caches. The code is slow, and unlikely to share a fault with the engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::intern::{Interner, Res, Sym};
 use crate::labels::{Labels, Selector};
 use crate::model::{Effect, Matcher, NodeInfo, PodInfo, PodSpec, PodTerm, Spread, Taint, Toleration};
 
-/// Everything there is.
+/// A cluster as plain lists of objects.
 pub(crate) struct Oracle<'a> {
     pub(crate) names: &'a Interner,
     pub(crate) nodes: Vec<Arc<NodeInfo>>,
@@ -65,7 +65,7 @@ impl<'a> Oracle<'a> {
         selected && required
     }
 
-    /// Placed pods with a node that is in the same domain as `node`.
+    /// Returns the pods placed on nodes in the same domain as `node`.
     fn together(&self, node: &NodeInfo, topology: Sym) -> Vec<&PodInfo> {
         let Some(value) = node.labels.get(topology) else { return Vec::new() };
         let same = |name: Sym| self.node(name).is_some_and(|other| other.labels.get(topology) == Some(value));
@@ -97,7 +97,7 @@ impl<'a> Oracle<'a> {
         self.pods.iter().filter(counts).count() as i64
     }
 
-    /// The hard constraint that keeps the pod off the node, if any.
+    /// Returns the hard constraint that the pod would violate on the node, if any.
     pub(crate) fn violation(&self, pod: &PodSpec, node: &NodeInfo) -> Option<&'static str> {
         if pod.node_name.is_some_and(|name| name != node.name) {
             return Some("node name");
@@ -179,7 +179,7 @@ impl<'a> Oracle<'a> {
         None
     }
 
-    /// Total scores of the given nodes by upstream's formulas and default weights, in integers where upstream
+    /// Returns the total scores of the given nodes by upstream's formulas and default weights, in integers where upstream
     /// computes in integers.
     pub(crate) fn totals(&self, pod: &PodSpec, nodes: &[&NodeInfo], default_spread: Option<&Selector>) -> Vec<i64> {
         let mut totals = vec![0; nodes.len()];

@@ -1,5 +1,5 @@
-//! Random histories: whatever happens in whatever order, the state equals the one built from scratch, every
-//! placement passes the oracle, and every refusal to place is one the oracle shares.
+//! Tests with random sequences of events: the state always equals the one built from scratch, the oracle accepts every
+//! placement, and the oracle agrees with every refusal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl Story {
         match self.roll(14) {
             0 | 1 => self.node_event(),
             7 => {
-                // A pod is nominated somewhere and waits, or does not wait any more.
+                // A waiting nominated pod appears or disappears.
                 if self.nominated.len() > 3 {
                     let at = self.roll(self.nominated.len() as u32) as usize;
                     let uid = self.nominated.swap_remove(at).uid.clone();
@@ -136,7 +136,7 @@ impl Story {
                 self.world.engine.queue.remove(&format!("uid-{name}"));
             }
             2 => {
-                // Somebody else binds a pod, to a node that may not be there.
+                // Another scheduler binds a pod, to a node that may not exist.
                 self.next += 1;
                 let (name, node) = (format!("f{}", self.next), self.roll(8));
                 let text = self.pod_text();
@@ -160,7 +160,7 @@ impl Story {
                 self.world.cluster().set_namespace(symbol, Some(labels));
             }
             5 => {
-                // A bound pod begins to terminate, or changes its labels.
+                // A bound pod starts terminating, or its labels change.
                 if !self.bound.is_empty() {
                     let at = self.roll(self.bound.len() as u32) as usize;
                     let uid = self.bound[at].clone();
@@ -199,7 +199,7 @@ impl Story {
         }
     }
 
-    /// What a pod would break on a node, as the oracle sees it: beside the others of its priority or above that are nominated there, or without.
+    /// Returns the constraint that a pod would violate by the oracle's rules, with the nominated pods of the same or higher priority on the node or without them.
     fn violation(&mut self, pod: &PodInfo, node: NodeIx) -> Option<String> {
         let name = self.world.cluster().nodes.name(node);
         let (cluster, namespaces) = (&mut self.world.engine.cluster, &self.namespaces);
@@ -217,7 +217,7 @@ impl Story {
         crowded.or_else(|| violates(cluster))
     }
 
-    /// The pod would fit once its victims are gone, and every one of them is of lower priority.
+    /// Checks that the pod fits once its victims are deleted, and that every victim has a lower priority.
     fn preempted(&mut self, pod: &Arc<PodInfo>, node: &str, calls: &[Call]) {
         let name = self.world.cluster().names.intern(node);
         let node = self.world.cluster().nodes.find(name).unwrap();
@@ -285,7 +285,7 @@ impl Story {
         }
     }
 
-    /// The binding fails, or is written and then confirmed by the API.
+    /// Lets the binding fail, or succeed with the API's confirmation.
     fn settle(&mut self, pod: &Arc<PodInfo>, node: Sym) {
         let now = self.world.now;
         let name = self.world.cluster().names.text(node).to_string();
@@ -352,7 +352,7 @@ fn incremental_state_equals_the_state_built_from_scratch() {
     assert!(preemptions > 100, "{preemptions} preemptions");
 }
 
-/// A shard gone mad proposes any node: what the arbiter accepts, and only that, passes the oracle.
+/// A faulty shard proposes arbitrary nodes: the arbiter accepts exactly the proposals that the oracle allows.
 #[test]
 fn the_arbiter_accepts_exactly_what_the_oracle_allows() {
     let (mut accepted, mut refused) = (0, 0);

@@ -1,13 +1,13 @@
-//! Who is expected where, and what that means to others.
+//! Tests of nominations, and of the room that they reserve.
 
 use std::sync::Arc;
 
-use crate::engine::{Decision, Denied};
+use crate::engine::{Decision, ProposalError};
 use crate::framework::Call;
 use crate::model::{PodInfo, Uid};
 use crate::testing::{World, pod};
 
-/// One node of two cores, filled by two pods of priority 1.
+/// Returns a world with one node of two cores, filled by two pods of priority 1.
 fn full() -> World {
     let mut world = World::new(&[("n1", "cpu=2 memory=4Gi")]);
     world.pod("v1", "cpu=1 priority=1 node=n1");
@@ -19,7 +19,7 @@ fn info(world: &mut World, name: &str, text: &str) -> Arc<PodInfo> {
     Arc::new(pod(&mut world.engine.cluster.names, name, text))
 }
 
-/// Creates a pod that preempts, and has its writes done.
+/// Creates a pod that preempts, and reports its writes as done.
 fn preempt(world: &mut World, name: &str, text: &str) -> Vec<Call> {
     world.pod(name, text);
     match world.step() {
@@ -35,9 +35,9 @@ fn gone(world: &mut World, name: &str) {
     world.engine.on_pod_gone(&format!("uid-{name}"), world.now);
 }
 
-fn refusal<T: std::fmt::Debug>(denied: Result<T, Denied>) -> String {
+fn refusal<T: std::fmt::Debug>(denied: Result<T, ProposalError>) -> String {
     match denied {
-        Err(Denied::Refused(refusal)) => format!("{:?}", refusal.constraint),
+        Err(ProposalError::Refused(refusal)) => format!("{:?}", refusal.constraint),
         other => format!("{other:?}"),
     }
 }
@@ -53,7 +53,7 @@ fn room_that_victims_leave_is_kept_for_who_was_nominated() {
     world.engine.queue.remove("uid-high");
     for (name, priority) in [("lower", 1), ("equal", 9)] {
         assert_eq!(world.try_pod(name, &format!("cpu=1 priority={priority}")), NO_ROOM);
-        // Nor does the arbiter believe a shard that does not know.
+        // The arbiter also refuses the proposal of a shard that does not know the nomination.
         let ignorant = info(&mut world, &format!("{name}-2"), &format!("cpu=1 priority={priority}"));
         assert_eq!(refusal(world.engine.judge(&ignorant, "n1", world.now)), "Nominated");
     }
@@ -81,7 +81,7 @@ fn who_is_expected_is_no_company_yet() {
             .try_pod("p", "cpu=1 near:host/app=a")
             .starts_with("0/2 nodes are available: 2 node(s) didn't match pod affinity rules.")
     );
-    // But a foe all the same.
+    // Anti-affinity with the nominated pod still applies.
     assert_eq!(world.try_pod("q", "cpu=1 apart:host/app=a"), "n2");
     let foe = info(&mut world, "r", "cpu=1 apart:host/app=a");
     assert_eq!(refusal(world.engine.judge(&foe, "n1", world.now)), "Nominated");
@@ -108,24 +108,24 @@ fn who_has_victims_on_their_way_waits_for_them() {
             other => panic!("{other:?}"),
         }
     };
-    // Told to leave, and not seen to begin.
+    // The victims are evicted, but not seen terminating yet.
     assert_eq!(retry(&mut world), waits);
     world.pod("v1", "cpu=1 priority=1 node=n1 terminating preempted");
     gone(&mut world, "v2");
     assert_eq!(retry(&mut world), waits);
-    // A later process knows it from the condition alone.
+    // A restarted process detects the victims by their condition alone.
     let mut later = full();
     later.pod("v1", "cpu=1 priority=1 node=n1 terminating preempted");
     assert!(
         later.try_pod("high", "cpu=2 priority=9 nominated=n1").ends_with("a terminating pod on the nominated node.")
     );
-    // Who leaves for another reason is waited for by nobody.
+    // A pod that terminates for another reason is not waited for.
     let mut other = full();
     other.pod("v1", "cpu=1 priority=1 node=n1 terminating");
     let calls = preempt(&mut other, "high", "cpu=2 priority=9 nominated=n1");
     let [Call::Nominate, Call::Evict(victims)] = calls.as_slice() else { panic!("{calls:?}") };
     assert_eq!(victims.iter().map(|victim| &*victim.name).collect::<Vec<_>>(), ["v2"], "v1 is leaving already");
-    // And a node that can never do is not waited for.
+    // Victims on a node that no longer admits the pod are not waited for.
     let mut cordoned = full();
     cordoned.pod("v1", "cpu=1 priority=1 node=n1 terminating preempted");
     cordoned.node("n1", "cpu=2 memory=4Gi cordoned");
@@ -143,7 +143,7 @@ fn the_pod_is_tried_again_when_its_victims_are_gone() {
     gone(&mut world, "v1");
     gone(&mut world, "v2");
     assert!(matches!(world.step(), Some(Decision::Bind { .. })));
-    // They may be gone before the writes are known to be done.
+    // The victims may be deleted before the outcome of the writes is known.
     let mut fast = full();
     fast.pod("high", "cpu=2 priority=9");
     let Some(Decision::Preempt { popped, unfit, .. }) = fast.step() else { panic!("no preemption") };
@@ -163,7 +163,7 @@ fn lower_nominations_on_the_node_are_cleared_and_equal_ones_stay() {
     let calls = preempt(&mut world, "high", "cpu=1 priority=9");
     let [Call::Nominate, Call::Denominate(lower), Call::Evict(victims)] = calls.as_slice() else { panic!("{calls:?}") };
     assert_eq!(lower.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["low"]);
-    // Room for the equal one is left too.
+    // Room is also left for the nominated pod of equal priority.
     assert_eq!(victims.len(), 2);
 }
 
@@ -176,7 +176,7 @@ fn a_nomination_that_cannot_help_any_more_is_cleared() {
     let decision = world.step();
     assert!(matches!(decision, Some(Decision::Unschedulable { denominated: true, .. })), "{decision:?}");
     assert!(world.engine.cluster.nominations.is_empty());
-    // To others the room is free again.
+    // Other pods may use the room again.
     let mut freed = World::new(&[("n1", "cpu=2")]);
     freed.pod("nominated", "cpu=2 priority=9 nominated=n1 gate:g");
     assert_eq!(freed.try_pod("lower", "cpu=1"), NO_ROOM);
@@ -207,11 +207,11 @@ fn the_arbiter_looks_at_victims_again() {
     assert_eq!(judged(&small, &["v1"]), "Preemptor(\"fits without\")");
     assert_eq!(judged(&never, &["v1", "v2"]), "Preemptor(\"never preempts\")");
     assert!(judged(&high, &["v1", "v2"]).starts_with("Ok"));
-    // Once it is allowed it is not asked for twice, nor is the room given to another.
+    // An allowed preemption is neither repeated, nor is its room given to another pod.
     assert_eq!(judged(&high, &["v1", "v2"]), "Preemptor(\"others leave for it already\")");
     let peer = info(&mut world, "second", "cpu=2 priority=9");
     assert_eq!(refusal(world.engine.judge_preemption(&peer, "n1", &uids(&["v1", "v2"]))), "Nominated");
-    // It comes to nothing: all is as before.
+    // The preemption is withdrawn: the former state returns.
     world.engine.withdraw("uid-high", world.now);
     assert!(refusal(world.engine.judge_preemption(&peer, "n1", &uids(&["v1", "v2"]))).starts_with("Ok"));
 }
@@ -227,7 +227,7 @@ fn what_was_decided_here_stands_until_the_api_has_come_that_far() {
     let p = info(&mut world, "p", "cpu=1 priority=5 gate:g");
     let [n1, n2] = ["n1", "n2"].map(|name| world.engine.cluster.names.intern(name));
     world.engine.cluster.nominations.decide(&p, n1, Vec::new());
-    // While it is not written the API does not know of it.
+    // Before the write the API does not show the nomination.
     world.pod("p", "cpu=1 priority=5 gate:g version=20");
     assert_eq!(at(&world), "n1");
     world.engine.nominated("uid-p", 30);
@@ -237,7 +237,7 @@ fn what_was_decided_here_stands_until_the_api_has_come_that_far() {
     assert_eq!(at(&world), "n2", "somebody else has nominated it since");
     world.pod("p", "cpu=1 priority=5 gate:g version=32");
     assert_eq!(at(&world), "");
-    // One that is never written is forgotten; what the API says stays.
+    // A nomination that is never written is removed; one that the API shows stays.
     world.engine.cluster.nominations.decide(&p, n2, Vec::new());
     world.engine.withdraw("uid-p", world.now);
     assert_eq!(at(&world), "");
@@ -253,7 +253,7 @@ fn a_preemption_that_stops_half_way_keeps_the_room_that_its_victims_leave() {
     let mut world = full();
     world.pod("high", "cpu=2 priority=9");
     let Some(Decision::Preempt { popped, .. }) = world.step() else { panic!("it has to preempt") };
-    // Its nomination is written, one victim is gone, and nobody knows about the other.
+    // The nomination is written, one victim is deleted, and the other victim's eviction is uncertain.
     gone(&mut world, "v1");
     world.engine.stopped_half_way(&popped.pod.uid, 50);
     world.engine.withdraw(&popped.pod.uid, world.now);

@@ -1,5 +1,5 @@
-//! One table per plugin: which nodes fit, and what they score. Expected scores are worked out by hand from
-//! upstream's formulas; totals are sums over the default weights, constant parts left out.
+//! Tests of the plugins, one table each: the nodes that fit, and their scores. Expected scores are computed by hand from
+//! upstream's formulas; totals are sums over the default weights, without constant parts.
 
 use crate::testing::World;
 
@@ -223,7 +223,7 @@ fn hard_spread_keeps_the_skew() {
     fits(&mut world, pod, "a b");
     fits(&mut world, "label:app=x spread:zone/2/app=x", "a b c");
     fits(&mut world, "label:app=x spread:zone/1/app=x spread:host/1/app=x", "b");
-    // Terminating pods count no more.
+    // Terminating pods are not counted.
     world.pod("x3", "label:app=x node=c terminating version=2");
     fits(&mut world, pod, "a b c");
     // With fewer domains than wanted the least is 0, so a zone with one pod takes no second one.

@@ -1,7 +1,7 @@
 //! Throughput: `cargo test --release -p oarlock-scheduler throughput -- --ignored --nocapture`.
 //!
-//! One machine-readable line per case. It measures whole decisions: pop, propose, recheck by the arbiter,
-//! assume. Times are core time of the one thread that decides; nothing is asserted about them.
+//! The benchmark prints one machine-readable line per case. A decision is measured as a whole: pop, propose, recheck by the
+//! arbiter, assume. Times are CPU times of the one deciding thread; nothing is asserted about them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::testing::World;
 
 const NODES: usize = 5_000;
 
-/// Time this thread has been running on a core, which other work on the machine does not lengthen by waiting.
+/// Returns the CPU time of this thread, which does not grow while other work occupies the machine.
 fn on_core() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0))

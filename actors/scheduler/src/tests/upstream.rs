@@ -1,5 +1,5 @@
-//! Decisions of a live kube-scheduler 1.35, recorded by `tests/upstream/record.py`: for every pod the node it chose
-//! must be among those that score highest here, and every refusal must have the same words.
+//! Compares decisions with those of a live kube-scheduler 1.35, recorded by `tests/upstream/record.py`: the node that
+//! kube-scheduler chose must be among the engine's highest scores, and every refusal must have the same text.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use oarlock_informer::Project;
 use oarlock_schema::{Obj, resource};
 use serde_json::Value;
 
-use crate::engine::{Decision, Engine, Seat};
+use crate::engine::{Authority, Decision, Engine};
 use crate::intern::Interner;
 use crate::model::PodInfo;
 use crate::project::{BudgetView, NamespaceView, NodeView, PodView, ServiceView};
@@ -57,7 +57,7 @@ impl Replay {
             return;
         }
         self.engine.on_pod(Arc::clone(&info), true, Stamp(0));
-        let decision = self.engine.next(Seat::Arbiter, Stamp(0), &mut |_| 0);
+        let decision = self.engine.next(Authority::Local, Stamp(0), &mut |_| 0);
         if let Some(nominated) = line["nominated"].as_str() {
             let Some(Decision::Preempt { node, unfit, .. }) = decision else {
                 panic!("{name}: {decision:?}, upstream: {line}")

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::listener::connection;
 
-/// An API server that knows one token, and lets one user see one path.
+/// An API server that accepts one token, and allows one user one path.
 #[derive(Default)]
 struct Reviewer {
     asked: Mutex<Vec<String>>,
@@ -76,7 +76,7 @@ impl Scene {
         Self::new(Access::new(None), Vec::new()).await
     }
 
-    /// The code and the body of the answer to a request with this first line and these headers.
+    /// Sends a request with this first line and these headers; returns the answer's code and body.
     async fn send(&self, chain: &Chain, head: &str) -> (u16, String) {
         let (mut near, far) = tokio::io::duplex(64 << 10);
         let served = connection(self.server.clone(), CancellationToken::new(), far, chain.clone());

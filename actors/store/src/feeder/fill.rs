@@ -1,4 +1,4 @@
-//! The first load: an empty View is filled with everything the log has.
+//! The initial load: an empty View is filled with the whole log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,64 +6,64 @@ use std::sync::mpsc::sync_channel;
 
 use oarlock_storage::{Error, Key, Loaded, Log, Piece};
 
-use super::{CHUNK, change, settle};
+use super::{RECORDS_PER_CHUNK, change, settle};
 use crate::entry::{Entry, Indexer};
 use crate::error::Hole;
 use crate::offload::offload;
 use crate::view::{Change, View};
 
-/// Pieces handed from thread to thread at a time, and their bytes.
-const HANDFUL: (usize, usize) = (256, 1 << 20);
-/// Handfuls that are read before somebody looks at them.
-const AHEAD: usize = 2;
+/// The bounds of one batch between the reading and the applying thread: records and bytes.
+const BATCH_BOUNDS: (usize, usize) = (256, 1 << 20);
+/// How many batches the reading thread may be ahead.
+const BATCHES_AHEAD: usize = 2;
 
-/// Fills an empty View with everything the log has: the state at its floor, then its history as a warm watch window.
+/// Fills an empty View with the whole log: the state at its floor, then its history as the watch window.
 ///
 /// # Errors
-/// The log's; or [`Error::Corrupt`] when its records do not follow from one another.
+/// Errors of the log; [`Error::Corrupt`] when its records do not follow from one another.
 pub(crate) async fn load(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Indexer>) -> Result<Loaded, Error> {
-    let mut filling = Filling::new(view.clone(), Arc::clone(indexer));
+    let mut filling = InitialLoad::new(view.clone(), Arc::clone(indexer));
     if !log.blocks() {
         let loaded = log.load(&mut |piece| filling.take(piece)).await?;
         return filling.finish(loaded);
     }
-    // One thread reads, while another one understands what was read.
-    let (sender, receiver) = sync_channel::<Vec<Piece>>(AHEAD);
+    // One thread reads while another one decodes and applies.
+    let (sender, receiver) = sync_channel::<Vec<Piece>>(BATCHES_AHEAD);
     let filled = tokio::task::spawn_blocking(move || {
         receiver.into_iter().flatten().for_each(|piece| filling.take(piece));
         filling
     });
     let loaded = offload(log, move |log| async move {
-        let (mut handful, mut bytes) = (Vec::new(), 0);
+        let (mut batch, mut bytes) = (Vec::new(), 0);
         let mut each = |piece: Piece| {
             bytes += piece.bytes();
-            handful.push(piece);
-            if handful.len() >= HANDFUL.0 || bytes >= HANDFUL.1 {
+            batch.push(piece);
+            if batch.len() >= BATCH_BOUNDS.0 || bytes >= BATCH_BOUNDS.1 {
                 bytes = 0;
-                // Nobody takes it when the other thread has panicked, which is told below.
-                let _gone = sender.send(std::mem::take(&mut handful));
+                // The receiver is dropped when the other thread has panicked, which is reported below.
+                let _closed = sender.send(std::mem::take(&mut batch));
             }
         };
         let loaded = log.load(&mut each).await;
-        let _gone = sender.send(handful);
+        let _closed = sender.send(batch);
         loaded
     });
     let loaded = loaded.await??;
     filled.await.map_err(|_| Error::Dead)?.finish(loaded)
 }
 
-/// A View that is being filled.
-struct Filling {
+/// A View during its initial load.
+struct InitialLoad {
     view: View,
     indexer: Arc<dyn Indexer>,
-    /// The state at the floor, which has not come to its end yet while `floored` is false.
+    /// The state at the floor; incomplete while `floored` is false.
     base: BTreeMap<Key, Arc<Entry>>,
     floored: bool,
     chunk: Vec<Change>,
     hole: Option<Hole>,
 }
 
-impl Filling {
+impl InitialLoad {
     fn new(view: View, indexer: Arc<dyn Indexer>) -> Self {
         Self { view, indexer, base: BTreeMap::new(), floored: false, chunk: Vec::new(), hole: None }
     }
@@ -76,9 +76,9 @@ impl Filling {
                 self.view.reset(std::mem::take(&mut self.base).into_values(), at);
             }
             Piece::History(record) => {
-                // Writes of one revision stay together.
+                // Writes of one revision stay in one chunk.
                 let whole = self.chunk.last().is_some_and(|last| last.revision < record.revision);
-                if whole && self.chunk.len() >= CHUNK {
+                if whole && self.chunk.len() >= RECORDS_PER_CHUNK {
                     self.apply();
                 }
                 self.chunk.push(change(record, &*self.indexer));

@@ -1,5 +1,5 @@
-//! Watch cursors: a position in a resource's shared ring. A slow one costs nothing and loses nothing until the ring's
-//! tail passes an event it has not seen.
+//! Watch cursors: a watcher's position in its resource's shared ring. A slow watcher costs nothing and misses nothing until the ring's tail passes an
+//! event it has not received.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use oarlock_runtime::clock::{self, Instant};
 use oarlock_seeded_bug::seeded_bug;
 use tokio::sync::Notify;
 
-use super::interest::{Interest, Standing};
+use super::interest::{CursorPosition, Interest};
 use super::resource::Resource;
 use super::{Applied, View};
 use crate::error::Gone;
 use crate::event::Event;
 
-/// A watcher's own test, run outside every lock, after its [`Interest`] let the event through.
+/// A watcher's own filter, run outside every lock on the events that its [`Interest`] lets through.
 pub type Filter = Box<dyn Fn(&Event) -> bool + Send + Sync>;
 
-/// Events looked at under one read lock.
-const CHUNK: usize = 256;
+/// How many events are examined under one read lock.
+const EVENTS_PER_LOCK: usize = 256;
 
-/// What a watcher gets at a time.
+/// The events that one call delivers to a watcher.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Events in order; empty when the deadline passed first.
     pub events: Vec<Arc<Event>>,
-    /// Everything up to here that matters to this watcher has been delivered: fit for a bookmark.
+    /// The watcher has received all its events up to this revision, which is fit for a bookmark.
     pub progress: Revision,
 }
 
-/// A watcher's position.
+/// A watcher's position in the ring of a resource.
 pub struct WatchCursor {
     resource: Arc<Resource>,
     applied: Applied,
@@ -39,7 +39,7 @@ pub struct WatchCursor {
     after: Revision,
     progress: Revision,
     next: u64,
-    /// The resource's history that it follows.
+    /// The number of the resource's history that the cursor follows.
     history: u64,
 }
 
@@ -65,16 +65,16 @@ impl WatchCursor {
         Ok(Self { resource, applied, interest, filter, notify, after, progress: after, next, history })
     }
 
-    /// The next events, at most `max` (at least 1), or none when `deadline` passes first. Cancel safe.
+    /// Returns the next events, at most `max` (at least 1), or none when `deadline` passes first. Cancel safe.
     ///
     /// # Errors
-    /// [`Gone`] when the watch window moved past this watcher: it must list again. Every later call says so too.
+    /// [`Gone`] when the watch window has moved past this watcher, which must list again. Every later call fails, too.
     pub async fn next_batch(&mut self, max: usize, deadline: Instant) -> Result<Batch, Gone> {
         let notify = Arc::clone(&self.notify);
         loop {
             let wake = notify.notified();
             tokio::pin!(wake);
-            // Registered before looking, so that nothing that comes after the look is missed.
+            // Registered before the check, so that no event after the check is missed.
             wake.as_mut().enable();
             let batch = self.take(max.max(1))?;
             if !batch.events.is_empty() {
@@ -86,22 +86,22 @@ impl WatchCursor {
         }
     }
 
-    /// Everything up to here that matters to this watcher has been taken.
+    /// Returns the revision up to which this watcher has received all its events.
     #[must_use]
     pub fn progress(&self) -> Revision {
         self.progress
     }
 
-    /// What there is right now, at most `max` events, without waiting.
+    /// Returns the events available now, at most `max`, without waiting.
     ///
     /// # Errors
     /// As [`WatchCursor::next_batch`].
     pub fn take(&mut self, max: usize) -> Result<Batch, Gone> {
         let mut events = Vec::new();
         loop {
-            // Read before the ring: whatever is applied by now is in the ring we look at.
+            // Read before the ring, so that all changes up to this revision are in the ring.
             let applied = self.applied.get();
-            let (found, resume, end) = self.look(CHUNK.min(max - events.len()))?;
+            let (found, resume, end) = self.look(EVENTS_PER_LOCK.min(max - events.len()))?;
             self.next = resume;
             let wanted = |event: &Arc<Event>| {
                 event.revision > self.after && self.filter.as_ref().is_none_or(|filter| filter(event))
@@ -118,21 +118,21 @@ impl WatchCursor {
         }
     }
 
-    /// The next events this watcher's interest lets through, where to go on, and where the ring ends.
+    /// Returns the next events of this watcher's interest, the position after them, and the ring's end.
     fn look(&self, max: usize) -> Result<(Vec<Arc<Event>>, u64, u64), Gone> {
         let state = self.resource.state.read();
         let floor = state.ring.floor();
-        let standing = match state.groups.standing(&self.interest, self.next, &state.ring, max) {
-            // What left the ring, it knows.
-            Standing::Lost
+        let cursor_position = match state.groups.cursor_position(&self.interest, self.next, &state.ring, max) {
+            // Nothing is lost for a watcher that has received all events that left the ring.
+            CursorPosition::Lost
                 if self.progress >= floor && self.history == state.history || seeded_bug!("watch_outlives_hole") =>
             {
                 let next = state.ring.first_after(self.progress);
-                state.groups.standing(&self.interest, next, &state.ring, max)
+                state.groups.cursor_position(&self.interest, next, &state.ring, max)
             }
-            standing => standing,
+            cursor_position => cursor_position,
         };
-        let Standing::At(posts, resume) = standing else { return Err(Gone { floor }) };
+        let CursorPosition::At(posts, resume) = cursor_position else { return Err(Gone { floor }) };
         let skip = seeded_bug!("watch_skips_event") && resume < state.ring.end();
         let resume = if skip { resume + 1 } else { resume };
         let found = posts.iter().filter_map(|post| state.ring.get(*post)).cloned().collect();

@@ -1,8 +1,8 @@
-//! Interests: which events a watcher can care about, told cheaply, before any work is done for it.
+//! Interests: a cheap test of which watchers an event can concern, before any work per watcher.
 //!
-//! A thousand kubelets each watch the pods of one node. If every pod event woke all of them, fan-out would cost a
-//! thousand wake-ups per write. So watchers with an equal interest form a group with a list of the ring positions
-//! that touch it; an event is posted to the few groups it touches, and only those wake.
+//! A thousand kubelets each watch the pods of one node. If every pod event woke all of them, fan-out would cost a thousand wake-ups per write. So
+//! watchers with an equal interest form a group with a list of the ring positions that touch it; an event is posted to the few groups it touches, and
+//! only their watchers wake.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::ring::Ring;
 use crate::entry::Entry;
 use crate::event::Event;
 
-/// What a watcher wants to hear of.
+/// The set of objects that a watcher wants events of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Interest {
     /// Every object of the resource.
@@ -25,22 +25,22 @@ pub enum Interest {
     Namespace(CompactString),
     /// One object.
     Object {
-        /// Its namespace; empty for a cluster-scoped object.
+        /// The object's namespace; empty for a cluster-scoped object.
         namespace: CompactString,
-        /// Its name.
+        /// The object's name.
         name: CompactString,
     },
     /// The objects with this value in a selectable field, before or after a write.
     Field {
-        /// The field, such as `spec.nodeName`.
+        /// The name of the field, such as `spec.nodeName`.
         field: CompactString,
-        /// The value.
+        /// The field's value.
         value: CompactString,
     },
 }
 
 impl Interest {
-    /// Whether an event may matter to this watcher.
+    /// Whether an event may concern this watcher.
     #[must_use]
     pub fn touches(&self, event: &Event) -> bool {
         let key = &event.entry.key;
@@ -61,20 +61,20 @@ impl Interest {
 pub(super) struct Group {
     notify: Arc<Notify>,
     members: usize,
-    /// Positions at or above `from`; those below the ring's base go lazily.
+    /// Positions at or above `from`; those below the ring's base are removed lazily.
     posts: VecDeque<u64>,
     from: u64,
-    /// The highest position that was posted here and has left the ring.
+    /// The highest posted position that has left the ring.
     lost: Option<u64>,
-    /// The round that last woke this group.
+    /// The number of the round that last woke this group.
     woken: u64,
 }
 
-/// Where a cursor stands in its group.
-pub(super) enum Standing {
-    /// The ring's tail passed an event this watcher had not seen.
+/// A cursor's position relative to its group's posts.
+pub(super) enum CursorPosition {
+    /// The ring's tail has passed an event that this watcher had not received.
     Lost,
-    /// The next positions to look at, and the position to go on from after them.
+    /// The next positions to read, and the position to continue from.
     At(Vec<u64>, u64),
 }
 
@@ -90,17 +90,17 @@ impl Group {
         }
     }
 
-    /// Up to `max` posted positions at or above `next`.
-    pub(super) fn standing(&self, next: u64, ring: &Ring, max: usize) -> Standing {
+    /// Returns up to `max` posted positions at or above `next`.
+    pub(super) fn cursor_position(&self, next: u64, ring: &Ring, max: usize) -> CursorPosition {
         let at = self.posts.partition_point(|post| *post < next);
         let first = self.posts.get(at).copied();
         if self.lost.is_some_and(|lost| lost >= next) || first.is_some_and(|first| first < ring.base()) {
-            return Standing::Lost;
+            return CursorPosition::Lost;
         }
         let posts: Vec<u64> = self.posts.range(at..).take(max).copied().collect();
         let more = self.posts.len() - at > posts.len();
         let resume = if more { posts.last().map_or(next, |last| last + 1) } else { ring.end() };
-        Standing::At(posts, resume)
+        CursorPosition::At(posts, resume)
     }
 }
 
@@ -108,16 +108,16 @@ impl Group {
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: HashMap<Interest, Group, foldhash::fast::FixedState>,
-    /// How many groups there are by namespace, by object and by field, so that an event asks only where some are.
+    /// The number of groups by namespace, by object and by field, so that lookups of unused types are skipped.
     namespaces: usize,
     objects: usize,
     fields: Vec<CompactString>,
-    /// Counts rounds of posting, so that a group is woken once a round.
+    /// Counts rounds of posting, so that a group is woken at most once per round.
     round: u64,
 }
 
 impl Groups {
-    /// Adds a watcher that starts at `next`; returns what wakes it.
+    /// Adds a watcher that starts at `next`; returns the notifier that wakes it.
     pub(super) fn join(&mut self, interest: &Interest, next: u64, ring: &Ring) -> Arc<Notify> {
         if !self.groups.contains_key(interest) {
             match interest {
@@ -141,7 +141,7 @@ impl Groups {
         Arc::clone(&group.notify)
     }
 
-    /// Takes a watcher away.
+    /// Removes a watcher.
     pub(super) fn leave(&mut self, interest: &Interest) {
         let Some(group) = self.groups.get_mut(interest) else { return };
         group.members -= 1;
@@ -162,24 +162,24 @@ impl Groups {
         }
     }
 
-    /// Where a watcher of this interest stands; [`Interest::All`] needs no posts.
-    pub(super) fn standing(&self, interest: &Interest, next: u64, ring: &Ring, max: usize) -> Standing {
+    /// Returns the position of a watcher of this interest; [`Interest::All`] needs no posts.
+    pub(super) fn cursor_position(&self, interest: &Interest, next: u64, ring: &Ring, max: usize) -> CursorPosition {
         if *interest == Interest::All {
             if next < ring.base() {
-                return Standing::Lost;
+                return CursorPosition::Lost;
             }
             let resume = ring.end().min(next + max as u64);
-            return Standing::At((next..resume).collect(), resume.max(next));
+            return CursorPosition::At((next..resume).collect(), resume.max(next));
         }
-        self.groups.get(interest).map_or(Standing::Lost, |group| group.standing(next, ring, max))
+        self.groups.get(interest).map_or(CursorPosition::Lost, |group| group.cursor_position(next, ring, max))
     }
 
-    /// Begins a round: a group woken by several events of one round is woken once.
+    /// Begins a round: a group touched by several events of one round is woken once.
     pub(super) fn begin_round(&mut self) {
         self.round += 1;
     }
 
-    /// Posts an event to the groups it touches and collects who to wake.
+    /// Posts an event to the groups it touches and collects the notifiers to wake.
     pub(super) fn post(&mut self, number: u64, event: &Event, base: u64, wake: &mut Vec<Arc<Notify>>) {
         if self.groups.is_empty() {
             return;
@@ -218,12 +218,12 @@ impl Groups {
         }
     }
 
-    /// Everybody, for a reset.
+    /// Returns the notifiers of all groups, for a reset.
     pub(super) fn everybody(&self) -> Vec<Arc<Notify>> {
         self.groups.values().map(|group| Arc::clone(&group.notify)).collect()
     }
 
-    /// Declares everything below `base` lost, also to those whom it would not have touched: a reset leaves a hole.
+    /// Marks everything below `base` as lost for all groups, because a reset leaves a hole in the history.
     pub(super) fn reset(&mut self, base: u64) {
         for group in self.groups.values_mut() {
             group.shed(base);

@@ -1,4 +1,4 @@
-//! One resource of the View: its current objects, its ring, its watchers.
+//! One resource of the View: its current objects, its ring and its watchers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::entry::Entry;
 use crate::error::{Hole, ReadError};
 use crate::event::{Event, EventKind};
 
-/// Old snapshots kept for pages of a list; each keeps the versions it holds alive.
-const KEPT: usize = 4;
-/// Bodies taken under one lock.
-const RESTED_AT_ONCE: usize = 256;
+/// How many old snapshots are cached for pages of a list; each keeps its versions alive.
+const SNAPSHOTS_CACHED: usize = 4;
+/// How many bodies become cold under one lock.
+const COLD_PER_LOCK: usize = 256;
 
-/// One committed write, as the View takes it.
+/// One committed write, as the View applies it.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The key written.
+    /// The written key.
     pub key: Key,
-    /// Its place in the total order.
+    /// The write's position in the total order.
     pub revision: Revision,
-    /// The revision it replaced; must be the one the View has.
+    /// The revision that the write replaced; must be the View's.
     pub prev: Option<Revision>,
     /// The new entry; `None` for a delete.
     pub entry: Option<Arc<Entry>>,
@@ -39,23 +39,23 @@ pub struct Change {
 pub(super) struct Resource {
     pub(super) prefix: Arc<str>,
     pub(super) state: RwLock<State>,
-    /// Bytes the ring's events hold.
+    /// The bytes that the ring's events hold.
     held: Arc<AtomicUsize>,
-    /// Where its bodies go when no window needs them; `None` keeps them.
+    /// The cache for bodies outside every window; `None` keeps them in memory.
     bodies: Option<Arc<Bodies>>,
 }
 
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) map: Map,
-    /// The last revision that touched this resource.
+    /// The revision of the last change to this resource.
     pub(super) revision: Revision,
     pub(super) ring: Ring,
     pub(super) groups: Groups,
     kept: VecDeque<(Revision, Map)>,
-    /// Some objects have not been in a window since they were loaded.
+    /// Whether loaded objects remain that have never been in a window.
     loaded: bool,
-    /// How often what was before came to count for nothing.
+    /// The number of resets to another history.
     pub(super) history: u64,
 }
 
@@ -67,12 +67,12 @@ impl Resource {
         Self { prefix, state: RwLock::new(state), held: Arc::default(), bodies }
     }
 
-    /// Bytes the watch window of this resource holds.
+    /// Returns the bytes that the watch window of this resource holds.
     pub(super) fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Applies changes of this resource in order; returns their entries and the watchers to wake.
+    /// Applies changes of this resource in order; returns their entries and collects the watchers to wake.
     pub(super) fn apply(&self, changes: &[Change], wake: &mut Vec<Arc<Notify>>) -> Result<Vec<Arc<Entry>>, Hole> {
         let mut entries = Vec::with_capacity(changes.len());
         {
@@ -82,18 +82,18 @@ impl Resource {
                 entries.push(state.apply(change, &self.held, wake)?);
             }
         }
-        if let Some(bodies) = self.bodies.as_ref().filter(|bodies| bodies.at_once()) {
-            self.rest(bodies, &entries);
+        if let Some(bodies) = self.bodies.as_ref().filter(|bodies| bodies.cold_at_once()) {
+            self.make_cold(bodies, &entries);
         }
         Ok(entries)
     }
 
-    /// Replaces everything; every watcher that has a hole in its history must start again: all of them when the history is `another`.
+    /// Replaces the whole state. Watchers with a hole in their history must start again; all of them when the history is `another`.
     pub(super) fn reset(&self, map: Map, revision: Revision, another: bool) -> Vec<Arc<Notify>> {
         let mut state = self.state.write();
         let state = &mut *state;
         state.history += u64::from(another);
-        // Dropped after the lock is released would be nicer, but a reset is rare and already slow.
+        // The old map is dropped under the lock; a reset is rare and slow anyway.
         state.ring.reset(revision);
         state.groups.reset(state.ring.base());
         state.kept.clear();
@@ -103,14 +103,14 @@ impl Resource {
         state.groups.everybody()
     }
 
-    /// The current state; `applied` was read before the call, so everything up to it is in there.
+    /// Returns the current state; `applied` was read before the call, so the state includes all changes up to it.
     pub(super) fn snapshot(&self, applied: Revision) -> Snapshot {
         let state = self.state.read();
         let (revision, map) = (applied.max(state.revision), state.map.clone());
         Snapshot { prefix: Arc::clone(&self.prefix), revision, map }
     }
 
-    /// The state at exactly `revision`.
+    /// Returns the state at exactly `revision`.
     pub(super) fn at(&self, revision: Revision, applied: Revision) -> Result<Snapshot, ReadError> {
         let (mut map, undo) = {
             let state = self.state.read();
@@ -139,36 +139,36 @@ impl Resource {
         Ok(snapshot)
     }
 
-    /// Keeps a snapshot at hand for the next pages of its list; the oldest of a few goes.
+    /// Caches a snapshot for the next pages of its list; the oldest one is dropped.
     pub(super) fn keep(&self, snapshot: &Snapshot) {
         let mut state = self.state.write();
         if snapshot.revision < state.ring.floor() || state.kept.iter().any(|(at, _)| *at == snapshot.revision) {
             return;
         }
-        if state.kept.len() >= KEPT {
+        if state.kept.len() >= SNAPSHOTS_CACHED {
             state.kept.pop_front();
         }
         state.kept.push_back((snapshot.revision, snapshot.map.clone()));
     }
 
-    /// Puts another body into the place of an entry, if that is still there.
+    /// Replaces an entry by one with another body, if the entry is still current.
     pub(super) fn replace(&self, entry: &Arc<Entry>) {
         self.state.write().replace(entry);
     }
 
-    /// Lets go of the oldest events until at most `target` bytes are held, and of those at or below `revision`. What no window needs any more
-    /// may rest.
+    /// Evicts the oldest events until at most `target` bytes are held, and those at or below `revision`. Bodies outside every window may then become
+    /// cold.
     pub(super) fn evict(&self, target: usize, revision: Revision) {
-        let (mut gone, mut old) = (Vec::new(), Vec::new());
+        let (mut evicted, mut old) = (Vec::new(), Vec::new());
         {
             let mut state = self.state.write();
             let state = &mut *state;
-            // What the evicted events hold is given back when they are dropped, after the lock.
+            // The evicted events release their bytes when they are dropped, after the lock.
             let mut held = self.held();
             while state.ring.oldest().is_some_and(|oldest| held > target || oldest <= revision) {
                 let Some(event) = state.ring.evict() else { break };
                 held = held.saturating_sub(event.cost());
-                gone.push(event);
+                evicted.push(event);
             }
             let floor = state.ring.floor();
             state.kept.retain(|(at, _)| *at >= floor);
@@ -177,16 +177,16 @@ impl Resource {
             }
         }
         if let Some(bodies) = &self.bodies {
-            self.rest(bodies, &old);
-            let gone: Vec<_> = gone.iter().map(|event| Arc::clone(&event.entry)).collect();
-            self.rest(bodies, &gone);
+            self.make_cold(bodies, &old);
+            let evicted: Vec<_> = evicted.iter().map(|event| Arc::clone(&event.entry)).collect();
+            self.make_cold(bodies, &evicted);
         }
-        drop(gone);
+        drop(evicted);
     }
 
-    /// Takes the bodies of those entries that are current. What is being deleted keeps its own: it is asked for often, and soon gone.
-    fn rest(&self, bodies: &Bodies, entries: &[Arc<Entry>]) {
-        for some in entries.chunks(RESTED_AT_ONCE) {
+    /// Makes the bodies of those entries cold that are current. An object being deleted keeps its body, because it is read often and soon removed.
+    fn make_cold(&self, bodies: &Bodies, entries: &[Arc<Entry>]) {
+        for some in entries.chunks(COLD_PER_LOCK) {
             let cold = some.iter().filter(|entry| !entry.deletion).filter_map(|entry| entry.chilled());
             let mut cold: Vec<_> = cold.map(|(entry, value)| (Arc::new(entry), value)).collect();
             {
@@ -201,7 +201,7 @@ impl Resource {
 }
 
 impl State {
-    /// Puts an entry into the place of the one with its revision; says whether that was still there.
+    /// Replaces the entry of the same revision; returns whether that entry was still current.
     fn replace(&mut self, entry: &Arc<Entry>) -> bool {
         let current = self.map.get(&entry.key).is_some_and(|current| current.revision == entry.revision);
         if current {

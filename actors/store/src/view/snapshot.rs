@@ -1,4 +1,4 @@
-//! Snapshots: the state of one resource at one revision, cheap to take and to keep for a while.
+//! Snapshots: the state of one resource at one revision, cheap to take and to keep.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::entry::Entry;
 
 pub(super) type Map = OrdMap<Key, Arc<Entry>>;
 
-/// Every object of a resource at one revision, ordered by key.
+/// All objects of a resource at one revision, ordered by key.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(super) prefix: Arc<str>,
@@ -20,42 +20,42 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The revision this is the state of: a list's `resourceVersion`.
+    /// Returns the snapshot's revision: a list's `resourceVersion`.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// How many objects there are, in all namespaces.
+    /// Returns the number of objects in all namespaces.
     #[must_use]
     pub fn len(&self) -> usize {
         self.map.len()
     }
 
-    /// Whether there are none.
+    /// Whether the snapshot has no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 
-    /// One object.
+    /// Returns one object.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<&Arc<Entry>> {
         self.map.get(key)
     }
 
-    /// Every object, by key.
+    /// Iterates over all objects by key.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.map.values()
     }
 
-    /// Every object, by key, taken out.
+    /// Consumes the snapshot and iterates over all objects by key.
     pub(crate) fn into_entries(self) -> impl Iterator<Item = Arc<Entry>> + Send {
         self.map.into_iter().map(|(_, entry)| entry)
     }
 
-    /// The objects of one namespace (`None`: of all), by key, beginning at `start`, inclusive: a position after the
-    /// resource prefix such as `default/web-1`, or empty for the beginning.
+    /// Iterates over the objects of one namespace (`None`: of all), by key, from `start`, inclusive: a position after the resource prefix such as
+    /// `default/web-1`, or empty for the beginning.
     pub fn range(&self, namespace: Option<&str>, start: &str) -> impl Iterator<Item = &Arc<Entry>> {
         let scope = match namespace {
             None => self.prefix.to_string(),
@@ -75,7 +75,7 @@ impl Snapshot {
         self.map.range::<_, str>(bounds).map(|(_, entry)| entry)
     }
 
-    /// How many objects a namespace has from `start` on; as [`Snapshot::range`].
+    /// Returns the number of objects of a namespace from `start` on; arguments as for [`Snapshot::range`].
     #[must_use]
     pub fn count(&self, namespace: Option<&str>, start: &str) -> usize {
         if namespace.is_none() && start.is_empty() { self.len() } else { self.range(namespace, start).count() }

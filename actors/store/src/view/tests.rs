@@ -88,7 +88,7 @@ fn old_states_are_read_exactly_within_the_window() {
         (8, &[("a/y", 6)]),
         (9, &[("a/x", 9), ("a/y", 6)]),
     ];
-    // Twice, and backwards: the second time some come from kept snapshots.
+    // Twice, and backwards: the second time some come from cached snapshots.
     for (revision, state) in wanted.iter().chain(wanted.iter().rev()) {
         let list = view.list_at(PODS, Revision(*revision)).unwrap();
         let got: Vec<(&str, u64)> = list.iter().map(|entry| (entry.key.rest(), entry.revision.get())).collect();
@@ -171,7 +171,7 @@ fn a_skip_ends_the_watches_that_missed_something_and_no_other() {
     let watch = |after, interest: &Interest| view.watch(PODS, Revision(after), interest.clone(), None).unwrap();
     for interest in [Interest::All, object] {
         let mut behind = watch(1, &interest);
-        // Another server told them more than this one knew.
+        // Another server has delivered more to these watchers than this View has applied.
         let [mut level, mut ahead] = [9, 10].map(|after| watch(after, &interest));
         view.skip_to([entry(&x, 7, "", 1)], Revision(9));
         view.apply(&[put(&x, 10, 7), put(&x, 11, 10)]).unwrap();

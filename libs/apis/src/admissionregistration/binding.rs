@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicyBindings (upstream `validateValidatingAdmissionPolicyBindingSpec`).
+//! Validates ValidatingAdmissionPolicyBindings (upstream `validateValidatingAdmissionPolicyBindingSpec`).
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::rules::{each, formats, one_of, show, subdomain};
 
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 
-/// Which policy is bound.
+/// Validates the name of the bound policy.
 pub fn validate_policy_name(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let (name, at) = (v1::ValidatingAdmissionPolicyBindingSpec::new(node).policy_name(), path.child("policyName"));
     if name.is_empty() {
@@ -22,7 +22,7 @@ pub fn validate_policy_name(node: &Struct, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-/// What happens to what the policy does not allow.
+/// Validates the actions for requests that the policy does not allow.
 pub fn validate_actions(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let actions = v1::ValidatingAdmissionPolicyBindingSpec::new(node).validation_actions();
     let at = path.child("validationActions");
@@ -43,7 +43,7 @@ pub fn validate_actions(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// The name of a parameter.
+/// Validates the name of a parameter object.
 pub fn validate_param_name(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let param = v1::ParamRef::new(node);
     if !param.name().is_empty() {
@@ -54,7 +54,7 @@ pub fn validate_param_name(node: &Struct, path: &Path<'_>, errors: &mut ErrorLis
     }
 }
 
-/// The rest of a reference to parameters, after its selector.
+/// Validates a reference to parameters, except its selector.
 pub fn validate_param_ref(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let param = v1::ParamRef::new(node);
     match (param.name().is_empty(), param.selector().is_some()) {

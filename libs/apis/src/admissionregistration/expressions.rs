@@ -1,24 +1,24 @@
-//! What the expressions of admission policies may name, and what they have to give (upstream `plugin/cel/compile.go`).
+//! Compiles the expressions of admission policies: their variables and required result types (upstream `plugin/cel/compile.go`).
 
 use std::sync::LazyLock;
 
 use oarlock_cel::{Env, Program, Type};
 
-/// What an expression has to give.
+/// The result type that an expression must have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gives {
-    /// Yes or no: validations and match conditions.
+    /// A boolean: validations and match conditions.
     Bool,
-    /// A text: messages.
+    /// A string: messages.
     Text,
-    /// A text or nothing: audit annotations.
+    /// A string or null: audit annotations.
     TextOrNull,
-    /// Anything: variables.
+    /// Any type: variables.
     Anything,
 }
 
-/// The variables of a policy's expressions: `object`, `oldObject`, `request`, `namespaceObject`; `params` where the policy names a kind of them;
-/// `authorizer` everywhere but in messages.
+/// Returns the variables of a policy's expressions: `object`, `oldObject`, `request`, `namespaceObject`; `params` if the policy names a parameter kind;
+/// `authorizer` everywhere except in messages.
 #[must_use]
 pub fn environment(params: bool, authorizer: bool) -> Env {
     let mut env = BASE.clone();
@@ -32,13 +32,13 @@ pub fn environment(params: bool, authorizer: bool) -> Env {
     env
 }
 
-/// Lets the expressions of a policy name its variables; none are declared yet.
+/// Adds the parent of a policy's own variables; none of these variables is declared yet.
 #[must_use]
 pub fn with_variables(env: Env) -> Env {
     env.with("variables", Type::object("kubernetes.variables", []))
 }
 
-/// The name under which expressions see a variable of the policy.
+/// Returns the name of a policy's own variable in expressions.
 #[must_use]
 pub fn variable(name: &str) -> String {
     format!("variables.{name}")
@@ -47,7 +47,7 @@ pub fn variable(name: &str) -> String {
 /// Compiles an expression.
 ///
 /// # Errors
-/// What upstream says about an expression that it does not accept.
+/// Upstream's message about a refused expression.
 pub fn compile(text: &str, env: &Env, gives: Gives) -> Result<Program, String> {
     let program = Program::compile(text, env).map_err(|error| format!("compilation failed: {error}"))?;
     let have = program.result();
@@ -120,7 +120,7 @@ fn namespace() -> Type {
             ("namespace", text.clone()),
             ("labels", labels.clone()),
             ("annotations", labels),
-            // Upstream writes this one so, and it is never there.
+            // Upstream declares the field with this spelling, and no request has the field.
             ("UID", text.clone()),
             ("creationTimestamp", Type::Timestamp),
             ("deletionGracePeriodSeconds", Type::Int),

@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicies: what they say has to compile (upstream `validateValidatingAdmissionPolicySpec`).
+//! Validates ValidatingAdmissionPolicies, whose expressions must compile (upstream `validateValidatingAdmissionPolicySpec`).
 
 use std::collections::HashSet;
 
@@ -11,16 +11,16 @@ use oarlock_schema::views::admissionregistration_v1 as v1;
 use super::expressions::{self, Gives};
 use crate::rules::{each, formats, one_of, qualified, required};
 
-/// Most match conditions of a policy.
-const MATCH_CONDITIONS: usize = 64;
-/// Most audit annotations of a policy.
-const AUDIT_ANNOTATIONS: usize = 20;
-/// Bytes of the expression of an audit annotation.
-const VALUE_EXPRESSION: usize = 5 * 1024;
-/// Why a policy may say that it refuses.
+/// The most match conditions of a policy.
+const MAX_MATCH_CONDITIONS: usize = 64;
+/// The most audit annotations of a policy.
+const MAX_AUDIT_ANNOTATIONS: usize = 20;
+/// The longest expression of an audit annotation, in bytes.
+const MAX_VALUE_EXPRESSION_BYTES: usize = 5 * 1024;
+/// The reasons that a policy may give for a refusal.
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
-/// Everything but what the parts of the policy say for themselves.
+/// Validates a policy, except for parts that have rules of their own.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let policy = v1::ValidatingAdmissionPolicy::new(node);
     let (spec, here) = (policy.spec(), path.child("spec"));
@@ -58,11 +58,11 @@ fn expression(text: &str, env: &Env, gives: Gives, path: &Path<'_>, errors: &mut
     }
 }
 
-/// Match conditions cannot name variables where they are written, though they could where they are used.
+/// Validates the match conditions. Their expressions are checked without the policy's variables, although evaluation offers the variables.
 fn conditions(spec: v1::ValidatingAdmissionPolicySpec<'_>, params: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let conditions = spec.match_conditions();
-    if conditions.len() > MATCH_CONDITIONS {
-        errors.push(FieldError::too_many(path, conditions.len(), MATCH_CONDITIONS));
+    if conditions.len() > MAX_MATCH_CONDITIONS {
+        errors.push(FieldError::too_many(path, conditions.len(), MAX_MATCH_CONDITIONS));
     }
     let env = expressions::environment(params, true);
     let mut seen = HashSet::new();
@@ -84,7 +84,7 @@ fn conditions(spec: v1::ValidatingAdmissionPolicySpec<'_>, params: bool, path: &
     }
 }
 
-/// A variable; what comes after it may name it.
+/// Validates a variable and declares it for the expressions after it.
 fn declare(variable: v1::Variable<'_>, envs: [&mut Env; 2], path: &Path<'_>, errors: &mut ErrorList) {
     let (name, text) = (variable.name(), variable.expression());
     if name.trim().is_empty() {
@@ -139,9 +139,9 @@ fn annotations(
     errors: &mut ErrorList,
 ) {
     let all = spec.audit_annotations();
-    if all.len() > AUDIT_ANNOTATIONS {
+    if all.len() > MAX_AUDIT_ANNOTATIONS {
         let shown = oarlock_meta::field::Raw(crate::rules::show::items(all.values()));
-        let why = format!("must not have more than {AUDIT_ANNOTATIONS} auditAnnotations");
+        let why = format!("must not have more than {MAX_AUDIT_ANNOTATIONS} auditAnnotations");
         errors.push(FieldError::invalid(path, shown, why));
     }
     let mut seen = HashSet::new();
@@ -157,8 +157,8 @@ fn annotations(
         let text = annotation.value_expression().trim();
         if text.is_empty() {
             errors.push(FieldError::required(&value, "valueExpression is not specified"));
-        } else if text.len() > VALUE_EXPRESSION {
-            let why = format!("must not exceed {VALUE_EXPRESSION} bytes in length");
+        } else if text.len() > MAX_VALUE_EXPRESSION_BYTES {
+            let why = format!("must not exceed {MAX_VALUE_EXPRESSION_BYTES} bytes in length");
             errors.push(FieldError::required(&value, why));
         } else {
             expression(text, env, Gives::TextOrNull, &value, errors);
@@ -169,7 +169,7 @@ fn annotations(
     }
 }
 
-/// The kind of a policy's parameters.
+/// Validates the kind of a policy's parameters.
 pub fn validate_param_kind(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let kind = v1::ParamKind::new(node);
     let (text, at) = (kind.api_version(), path.child("apiVersion"));
@@ -203,7 +203,7 @@ fn joined(wrong: Vec<String>, value: &str, before: &str, path: &Path<'_>, errors
     }
 }
 
-/// A rule that may be about some names only.
+/// Validates a rule that can be limited to some object names.
 pub fn validate_named_rule(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = HashSet::new();
     for (i, name) in v1::NamedRuleWithOperations::new(node).resource_names().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Webhooks and the rules that lead to them.
+//! Validates webhooks and the rules that select their requests.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -10,7 +10,7 @@ use crate::rules::{no_backsteps, one_of, required, show, subdomain};
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
-/// Upstream `validateValidatingWebhook`, `validateMutatingWebhook`: the two types have the same fields here.
+/// Validates like upstream's `validateValidatingWebhook`, `validateMutatingWebhook`: both types have the same fields here.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let text = |field: &str| node.get(field).and_then(Value::as_str);
     let at = path.child("name");
@@ -43,7 +43,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Where a webhook is: at a URL or behind a Service.
+/// Validates the address of a webhook: a URL or a Service.
 pub fn validate_client(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let config = WebhookClientConfig::new(node);
     match (config.url(), config.service()) {
@@ -99,7 +99,7 @@ fn address(url: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `validateRuleWithOperations`.
+/// Validates like upstream's `validateRuleWithOperations`.
 pub fn validate_rule(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["operations", "apiGroups", "apiVersions", "resources"] {
         let at = path.child(field);
@@ -120,7 +120,7 @@ pub fn validate_rule(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         for (i, item) in items.iter().enumerate() {
             match field {
                 "operations" => one_of(item, OPERATIONS, &at.index(i), errors),
-                // The core group has no name.
+                // The core group's name is empty.
                 "apiGroups" => {}
                 _ => required(item, &at.index(i), errors),
             }

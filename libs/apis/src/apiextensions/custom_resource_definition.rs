@@ -1,4 +1,4 @@
-//! CustomResourceDefinition.
+//! Defaults and validation of CustomResourceDefinition.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -11,7 +11,7 @@ use oarlock_schema::{Struct, Value};
 use crate::rules::object_meta::composed_name;
 use crate::rules::{self, Seen, formats, show};
 
-/// Names follow from the kind; objects have been stored in the storage version (upstream `SetDefaults_CustomResourceDefinition`).
+/// Sets defaults: names derived from the kind, and the storage version as a stored version (upstream `SetDefaults_CustomResourceDefinition`).
 pub fn default(node: &mut Struct) {
     let mut crd = CustomResourceDefinitionMut::new(node);
     let kind = crd.read().spec().names().kind().to_owned();
@@ -32,7 +32,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Upstream `ValidateCustomResourceDefinition`, as far as names, versions and conversion go.
+/// Validates like upstream's `ValidateCustomResourceDefinition`, as far as names, versions and conversion go.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let crd = CustomResourceDefinition::new(node);
     let spec = crd.spec();
@@ -63,7 +63,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     conversion(spec, &at.child("conversion"), errors);
 }
 
-/// Names that were accepted are names (upstream `ValidateCustomResourceDefinitionStatus`).
+/// Validates the accepted names in the status (upstream `ValidateCustomResourceDefinitionStatus`).
 pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let path = Path::new("status");
     forms(CustomResourceDefinition::new(new).status().accepted_names(), &path.child("acceptedNames"), errors);
@@ -85,7 +85,7 @@ fn four(names: CustomResourceDefinitionNames<'_>) -> [(&'static str, &str); 4] {
     ]
 }
 
-/// The form of the names that are there (upstream `ValidateCustomResourceDefinitionNames`).
+/// Validates the form of the names that are set (upstream `ValidateCustomResourceDefinitionNames`).
 fn forms(names: CustomResourceDefinitionNames<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     for (field, value) in four(names).into_iter().filter(|(_, value)| !value.is_empty()) {
         let at = path.child(field);
@@ -121,7 +121,7 @@ fn versions(crd: CustomResourceDefinition<'_>, path: &Path<'_>, errors: &mut Err
         let name = version.name();
         rules::each(formats::dns1035_label(name), name, &here.child("name"), errors);
         if i == 0 {
-            // The old single version mirrors the first one.
+            // The deprecated single version mirrors the first one.
             rules::each(formats::dns1035_label(name), name, &at.child("version"), errors);
         }
         repeated |= seen.contains(&name);
@@ -154,7 +154,7 @@ fn versions(crd: CustomResourceDefinition<'_>, path: &Path<'_>, errors: &mut Err
     let known = crd.status().stored_versions();
     let here = status.child("storedVersions");
     if known.is_empty() && stored.is_empty() {
-        // With a storage version, the server itself notes it as stored.
+        // With a storage version, the server itself adds the version to the stored ones.
         errors.push(FieldError::invalid(&here, show::value(None), "must have at least one stored version"));
     } else if let Some(last) = stored.last().filter(|s| !known.is_empty() && !known.iter().any(|k| k == **s)) {
         let shown = Raw(show::items(known.values()));
@@ -162,7 +162,7 @@ fn versions(crd: CustomResourceDefinition<'_>, path: &Path<'_>, errors: &mut Err
     }
 }
 
-/// Upstream's internal form keeps beside the versions what is the same in all of them.
+/// Formats the versions like upstream's internal form, which keeps the parts that are equal in all versions beside the versions.
 fn internal(versions: &[Value]) -> String {
     let shared: Vec<&str> = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! DaemonSet.
+//! Defaults and validation of DaemonSet.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -11,10 +11,10 @@ use oarlock_schema::views::apps_v1::{
 use super::workload::{count_or_share, endless, is_nothing, matching, shown};
 use crate::rules::{selector, show};
 
-/// apps/v1 shows the number of templates so far, a field of the old extensions API, as an annotation; the server counts.
+/// The annotation with the number of templates so far, a field of the old extensions API. The server increments the number.
 pub const TEMPLATE_COUNT: &str = "deprecated.daemonset.template.generation";
 
-/// Whoever writes a DaemonSet writes that annotation, too.
+/// Sets the annotation [`TEMPLATE_COUNT`] to zero if absent.
 pub fn default(node: &mut Struct) {
     let mut set = DaemonSetMut::new(node);
     if set.read().metadata().annotations().get(TEMPLATE_COUNT).is_none() {
@@ -22,7 +22,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// A rolling update takes one node at a time (upstream `SetDefaults_DaemonSet`).
+/// Sets the defaults of a rolling update: one node at a time (upstream `SetDefaults_DaemonSet`).
 pub fn default_strategy(node: &mut Struct) {
     let mut strategy = DaemonSetUpdateStrategyMut::new(node);
     if strategy.read().type_() != "RollingUpdate" {
@@ -37,7 +37,7 @@ pub fn default_strategy(node: &mut Struct) {
     }
 }
 
-/// Upstream `ValidateDaemonSetSpec`, which says nothing of a missing selector but that it matches nothing.
+/// Validates like upstream's `ValidateDaemonSetSpec`, which reports a missing selector only as one that matches nothing.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = DaemonSetSpec::new(node);
     if let Some(chosen) = spec.selector().filter(|s| selector::is_empty(*s)) {
@@ -47,12 +47,12 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     matching(spec.selector(), spec.template(), path, errors);
 }
 
-/// What upstream looks at after the template.
+/// Validates the fields that upstream checks after the template.
 pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     endless(DaemonSetSpec::new(node).template(), "DaemonSet", path, errors);
 }
 
-/// How pods are replaced: either one goes first or the new one comes first.
+/// Validates the update strategy: either old pods are deleted first or new pods start first.
 pub fn validate_strategy(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let strategy = DaemonSetUpdateStrategy::new(node);
     let at = path.child("rollingUpdate");

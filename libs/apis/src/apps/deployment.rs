@@ -1,4 +1,4 @@
-//! Deployment and ReplicaSet.
+//! Defaults and validation of Deployment and ReplicaSet.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -9,7 +9,7 @@ use oarlock_schema::views::apps_v1::{DeploymentSpec, DeploymentStrategy, Deploym
 use super::workload::{count_or_share, endless, is_nothing, selection, shown};
 use crate::rules::show;
 
-/// A rolling update replaces a quarter of the pods at a time (upstream `SetDefaults_Deployment`).
+/// Sets the defaults of a rolling update: a quarter of the pods at a time (upstream `SetDefaults_Deployment`).
 pub fn default_strategy(node: &mut Struct) {
     let mut strategy = DeploymentStrategyMut::new(node);
     if strategy.read().type_() != "RollingUpdate" {
@@ -24,13 +24,13 @@ pub fn default_strategy(node: &mut Struct) {
     }
 }
 
-/// Upstream `ValidateDeploymentSpec`; its numbers are checked by the row.
+/// Validates like upstream's `ValidateDeploymentSpec`; the table's row checks the numbers.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = DeploymentSpec::new(node);
     selection(spec.selector(), spec.template(), "deployment", path, errors);
 }
 
-/// What upstream looks at after the template.
+/// Validates the fields that upstream checks after the template.
 pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = DeploymentSpec::new(node);
     endless(spec.template(), "ReplicaSet", path, errors);
@@ -40,7 +40,7 @@ pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// How pods are replaced.
+/// Validates the strategy for replacing pods.
 pub fn validate_strategy(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let strategy = DeploymentStrategy::new(node);
     let at = path.child("rollingUpdate");
@@ -63,13 +63,13 @@ pub fn validate_strategy(node: &Struct, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// Upstream `ValidateReplicaSetSpec`; its numbers are checked by the row.
+/// Validates like upstream's `ValidateReplicaSetSpec`; the table's row checks the numbers.
 pub fn validate_replica_set(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = ReplicaSetSpec::new(node);
     selection(spec.selector(), spec.template(), "deployment", path, errors);
 }
 
-/// What upstream looks at after the template.
+/// Validates the fields that upstream checks after the template.
 pub fn after_replica_set(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     endless(ReplicaSetSpec::new(node).template(), "ReplicaSet", path, errors);
 }

@@ -1,4 +1,4 @@
-//! StatefulSet.
+//! Defaults and validation of StatefulSet.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -12,8 +12,8 @@ use oarlock_schema::{Struct, Value};
 use super::workload::{count_or_share, endless, is_nothing, selection, shown};
 use crate::rules::{Seen, show};
 
-/// A strategy that nobody named is a rolling update with parameters; one that is named keeps its parameters out (upstream
-/// `SetDefaults_StatefulSet`). Claim templates say what they are.
+/// Sets defaults: an absent strategy becomes a rolling update with parameters, a stated one gets no parameters (upstream
+/// `SetDefaults_StatefulSet`), and claim templates get their kind and version.
 pub fn default(node: &mut Struct) {
     let mut spec = StatefulSetSpecMut::new(node);
     if spec.read().update_strategy().type_().is_empty() {
@@ -26,7 +26,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Parameters of a rolling update.
+/// Sets the default parameters of a rolling update.
 pub fn default_strategy(node: &mut Struct) {
     let mut strategy = StatefulSetUpdateStrategyMut::new(node);
     if strategy.read().type_() != "RollingUpdate" || strategy.read().rolling_update().is_none() {
@@ -41,7 +41,7 @@ pub fn default_strategy(node: &mut Struct) {
     }
 }
 
-/// The controller gives each pod its claims as volumes, in place of volumes of the same name, and sets its names.
+/// Returns the spec as the controller uses it: each pod gets its claims as volumes, in place of volumes of the same name, and its host name.
 pub fn with_claims(node: &Struct) -> Option<Struct> {
     let spec = StatefulSetSpec::new(node);
     let pod = spec.template().spec();
@@ -67,7 +67,7 @@ pub fn with_claims(node: &Struct) -> Option<Struct> {
     Some(seen)
 }
 
-/// The name of the service is part of the pods' names; wrong ones of old are let be.
+/// Validates the service name, which is part of the pods' host names. Only new objects are checked; old ones may have invalid names.
 pub fn create(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let name = StatefulSetSpec::new(node).service_name();
     if !name.is_empty() {
@@ -75,7 +75,7 @@ pub fn create(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `ValidateStatefulSetSpec`; its numbers are checked by the row.
+/// Validates like upstream's `ValidateStatefulSetSpec`; the table's row checks the numbers.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = StatefulSetSpec::new(node);
     selection(spec.selector(), spec.template(), "statefulset", path, errors);
@@ -85,12 +85,12 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What upstream looks at after the template.
+/// Validates the fields that upstream checks after the template.
 pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     endless(StatefulSetSpec::new(node).template(), "StatefulSet", path, errors);
 }
 
-/// How pods are replaced.
+/// Validates the strategy for replacing pods.
 pub fn validate_strategy(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let strategy = StatefulSetUpdateStrategy::new(node);
     let at = path.child("rollingUpdate");
@@ -117,7 +117,7 @@ pub fn validate_strategy(node: &Struct, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// What happens to claims of pods that go.
+/// Validates the retention policy for the claims of deleted pods.
 pub fn validate_retention(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["whenDeleted", "whenScaled"] {
         let value = node.get(field).and_then(Value::as_str).unwrap_or("");
@@ -125,7 +125,7 @@ pub fn validate_retention(node: &Struct, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-/// Fields of the spec that may change.
+/// The mutable fields of the spec.
 const MUTABLE: &[&str] = &[
     "replicas",
     "ordinals",
@@ -136,7 +136,7 @@ const MUTABLE: &[&str] = &[
     "minReadySeconds",
 ];
 
-/// Upstream `ValidateStatefulSetUpdate`.
+/// Validates like upstream's `ValidateStatefulSetUpdate`.
 pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let fixed = new.ty().fields.iter().map(|def| def.name).filter(|name| !MUTABLE.contains(name));
     let empty = |v: &Value| v.is_null() || v.as_str() == Some("") || matches!(v, Value::List(l) if l.is_empty());
@@ -151,7 +151,7 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     }
 }
 
-/// A negative history is kept for ever.
+/// Warns of a negative history limit, which keeps all revisions.
 pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
     if StatefulSetSpec::new(node).revision_history_limit().is_some_and(|n| n < 0) {
         let at = path.child("revisionHistoryLimit");

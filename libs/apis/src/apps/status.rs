@@ -1,4 +1,4 @@
-//! Statuses of workloads: counts of pods must not be negative or contradict one another (upstream `ValidateDeploymentStatus` and its like).
+//! Validates statuses of workloads: pod counts must not be negative or contradict one another (upstream `ValidateDeploymentStatus` and similar functions).
 
 use oarlock_meta::{ErrorList, Path};
 use oarlock_schema::Struct;
@@ -23,7 +23,7 @@ fn collisions(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     status::only_rises(new, old, "collisionCount", &Path::new("status"), errors);
 }
 
-/// Upstream `ValidateDeploymentStatusUpdate`.
+/// Validates like upstream's `ValidateDeploymentStatusUpdate`.
 pub fn deployment(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     let fields = [
         "observedGeneration",
@@ -41,7 +41,7 @@ pub fn deployment(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     collisions(new, old, errors);
 }
 
-/// Upstream `ValidateReplicaSetStatusUpdate`.
+/// Validates like upstream's `ValidateReplicaSetStatusUpdate`.
 pub fn replica_set(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let fields = [
         "replicas",
@@ -54,7 +54,7 @@ pub fn replica_set(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     counts(new, &fields, &replicated(), errors);
 }
 
-/// Upstream `ValidateReplicationControllerStatusUpdate`.
+/// Validates like upstream's `ValidateReplicationControllerStatusUpdate`.
 pub fn replication_controller(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let fields = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"];
     counts(new, &fields, &replicated(), errors);
@@ -64,7 +64,7 @@ const fn replicated() -> [AtMost; 4] {
     [of_all("fullyLabeledReplicas"), of_all("readyReplicas"), of_all("availableReplicas"), of_ready("readyReplicas")]
 }
 
-/// Upstream `ValidateStatefulSetStatusUpdate`.
+/// Validates like upstream's `ValidateStatefulSetStatusUpdate`.
 pub fn stateful_set(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     let fields = [
         "replicas",
@@ -86,7 +86,7 @@ pub fn stateful_set(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     collisions(new, old, errors);
 }
 
-/// Upstream `ValidateDaemonSetStatusUpdate`.
+/// Validates like upstream's `ValidateDaemonSetStatusUpdate`.
 pub fn daemon_set(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     let fields = [
         "currentNumberScheduled",

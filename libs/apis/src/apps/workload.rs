@@ -1,4 +1,4 @@
-//! What all workloads share: a selector that fits a template of pods that never end.
+//! Rules common to all workloads: a selector that matches a template of pods that always restart.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -9,7 +9,7 @@ use oarlock_schema::{IntOrStr, Value};
 
 use crate::rules::{each, formats, non_negative, one_of, selector, show};
 
-/// Selector and template; `empty` names the kind in the text about an empty selector.
+/// Validates selector and template; `empty` names the kind in the message about an empty selector.
 pub(super) fn selection(
     chosen: Option<LabelSelector<'_>>,
     template: PodTemplateSpec<'_>,
@@ -29,7 +29,7 @@ pub(super) fn selection(
     matching(chosen, template, path, errors);
 }
 
-/// The selector is well formed and matches the template's labels.
+/// Validates that the selector is well formed and matches the template's labels.
 pub(crate) fn matching(
     chosen: Option<LabelSelector<'_>>,
     template: PodTemplateSpec<'_>,
@@ -50,7 +50,7 @@ pub(crate) fn matching(
     }
 }
 
-/// Pods that are replaced when they end; `kind` names who replaces them.
+/// Validates that the pods of the template always restart; `kind` names the workload in the message.
 pub(crate) fn endless(template: PodTemplateSpec<'_>, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("template");
     let at = at.child("spec");
@@ -61,7 +61,7 @@ pub(crate) fn endless(template: PodTemplateSpec<'_>, kind: &str, path: &Path<'_>
     }
 }
 
-/// A number of pods or a share of them; shares stop at 100 % when `whole` is set.
+/// Validates a number of pods or a percentage of them; with `whole` the percentage is at most 100 %.
 pub(crate) fn count_or_share(value: Option<IntOrStr<'_>>, whole: bool, path: &Path<'_>, errors: &mut ErrorList) {
     match value {
         Some(IntOrStr::Int(n)) => non_negative(n, path, errors),
@@ -79,7 +79,7 @@ fn share(text: &str) -> Option<i64> {
     text.strip_suffix('%')?.parse().ok()
 }
 
-/// Whether a number of pods or a share of them is nothing.
+/// Whether a number of pods or a percentage of them is zero.
 pub(super) fn is_nothing(value: Option<IntOrStr<'_>>) -> bool {
     match value {
         Some(IntOrStr::Int(n)) => n == 0,
@@ -88,7 +88,7 @@ pub(super) fn is_nothing(value: Option<IntOrStr<'_>>) -> bool {
     }
 }
 
-/// How an error shows a number or share.
+/// Returns a number or percentage in the form of error messages.
 pub(super) fn shown(node: Option<&Value>) -> show::Shown {
     show::value(node)
 }

@@ -1,4 +1,4 @@
-//! HorizontalPodAutoscaler.
+//! Defaults and validation of HorizontalPodAutoscaler.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -9,7 +9,7 @@ use oarlock_schema::views::autoscaling_v2::{
 
 use crate::rules::{each, formats, one_of, status};
 
-/// Kinds of metrics, with the field that describes each.
+/// Kinds of metrics, each with the field that describes the metric.
 const METRICS: &[(&str, &str)] = &[
     ("ContainerResource", "containerResource"),
     ("External", "external"),
@@ -18,7 +18,7 @@ const METRICS: &[(&str, &str)] = &[
     ("Resource", "resource"),
 ];
 
-/// Upstream `validateHorizontalPodAutoscalerSpec`; scaling to nothing is behind the gate HPAScaleToZero.
+/// Validates like upstream's `validateHorizontalPodAutoscalerSpec`; the feature gate HPAScaleToZero allows scaling to zero.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = HorizontalPodAutoscalerSpec::new(node);
     let max = path.child("maxReplicas");
@@ -47,7 +47,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `ValidateCrossVersionObjectReference`.
+/// Validates like upstream's `ValidateCrossVersionObjectReference`.
 pub fn validate_reference(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let reference = CrossVersionObjectReference::new(node);
     for (field, value) in [("kind", reference.kind()), ("name", reference.name())] {
@@ -59,7 +59,7 @@ pub fn validate_reference(node: &Struct, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-/// Upstream `validateMetricSpec`.
+/// Validates like upstream's `validateMetricSpec`.
 pub fn validate_metric(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let metric = MetricSpec::new(node);
     let kind = path.child("type");
@@ -99,7 +99,7 @@ fn target(target: MetricTarget<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `ValidateHorizontalPodAutoscalerStatusUpdate`, for both versions.
+/// Validates like upstream's `ValidateHorizontalPodAutoscalerStatusUpdate`, for both versions.
 pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     status::non_negative(status::of(new), &["currentReplicas", "desiredReplicas"], &Path::new("status"), errors);
 }

@@ -1,4 +1,4 @@
-//! Behaviour of a HorizontalPodAutoscaler.
+//! Defaults and validation of the scaling behaviour of a HorizontalPodAutoscaler.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
@@ -7,7 +7,7 @@ use oarlock_schema::{Shape, Struct, Value};
 
 use crate::rules::one_of;
 
-/// Rules that say only part get the rest from the rules that apply when nothing is said (upstream `GenerateHPAScaleUpRules`).
+/// Completes partial scaling rules from the default rules (upstream `GenerateHPAScaleUpRules`).
 pub fn default(node: &mut Struct) {
     for field in ["scaleUp", "scaleDown"] {
         let Some((_, def)) = node.ty().field(field) else { continue };
@@ -25,7 +25,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Upstream `validateScalingRules`.
+/// Validates like upstream's `validateScalingRules`.
 pub fn validate_rules(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = HPAScalingRules::new(node);
     if let Some(seconds) = rules.stabilization_window_seconds() {
@@ -44,7 +44,7 @@ pub fn validate_rules(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `validateScalingPolicy`.
+/// Validates like upstream's `validateScalingPolicy`.
 pub fn validate_policy(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let policy = HPAScalingPolicy::new(node);
     one_of(policy.type_(), &["Percent", "Pods"], &path.child("type"), errors);

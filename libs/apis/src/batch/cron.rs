@@ -1,6 +1,6 @@
-//! Schedules: five fields, or a descriptor such as `@hourly` (upstream: `robfig/cron/v3`, `ParseStandard`).
+//! Checks cron schedules: five fields, or a descriptor such as `@hourly` (upstream: `robfig/cron/v3`, `ParseStandard`).
 
-/// Smallest and largest value of a field, and names for values from the smallest on.
+/// A field of a schedule: its smallest and largest value, and names for values from the smallest on.
 struct Field {
     min: u32,
     max: u32,
@@ -19,10 +19,10 @@ const FIELDS: [Field; 5] = [
     Field { min: 0, max: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] },
 ];
 
-/// Whether a schedule can be read.
+/// Checks the syntax of a schedule.
 ///
 /// # Errors
-/// What is wrong with it, in upstream's words.
+/// The message about an invalid schedule, in upstream's words.
 pub fn check(text: &str) -> Result<(), String> {
     if let Some(name) = text.strip_prefix('@') {
         return descriptor(text, name);

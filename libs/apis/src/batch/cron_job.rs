@@ -1,4 +1,4 @@
-//! CronJob.
+//! Defaults and validation of CronJob.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -8,14 +8,14 @@ use oarlock_schema::views::batch_v1::CronJob;
 
 use super::cron;
 
-/// Names of jobs are the name and up to eleven digits.
-const NAME_MAX: usize = 52;
+/// The longest name in bytes; a Job's name is the CronJob's name with up to eleven digits.
+const MAX_NAME_BYTES: usize = 52;
 
-/// Upstream `ValidateCronJobCreate`, `validateCronJobSpec`.
+/// Validates like upstream's `ValidateCronJobCreate`, `validateCronJobSpec`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let cron_job = CronJob::new(node);
     let name = cron_job.metadata().name();
-    if name.len() > NAME_MAX {
+    if name.len() > MAX_NAME_BYTES {
         let at = path.child("metadata");
         errors.push(FieldError::invalid(&at.child("name"), name, "must be no more than 52 characters"));
     }
@@ -50,7 +50,7 @@ fn schedule(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The form of a name of the time zone database; whether the zone exists is for those who keep the database.
+/// Validates the form of a time zone name. Existence is not checked here, as it depends on the time zone database.
 fn time_zone(zone: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let part = |p: &str| {
         !matches!(p, "." | "..")

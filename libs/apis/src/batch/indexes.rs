@@ -1,9 +1,9 @@
-//! Sets of indexes as text, `1,3-5`, as strictly as the server takes them (upstream `validateIndexesFormat`).
+//! Parses sets of indexes such as `1,3-5`, as strictly as the server does (upstream `validateIndexesFormat`).
 
-/// The ranges of a text, in order.
+/// Returns the ranges of a text, in order.
 ///
 /// # Errors
-/// What is wrong with it, in upstream's words.
+/// The message about an invalid text, in upstream's words.
 pub(super) fn parse(text: &str, completions: i64) -> Result<Vec<(i64, i64)>, String> {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     for part in text.split(',').filter(|_| !text.is_empty()) {
@@ -42,13 +42,13 @@ fn index(text: &str, completions: i64) -> Result<i64, String> {
     Ok(index)
 }
 
-/// How many indexes ranges hold.
+/// Returns the number of indexes in the ranges.
 #[must_use]
 pub(super) fn total(ranges: &[(i64, i64)]) -> i64 {
     ranges.iter().map(|(first, last)| last - first + 1).sum()
 }
 
-/// The first index that is in both of two sorted sets. The search ends with the set that ends first.
+/// Returns the first index in both of two sorted sets. The search ends with the set that ends first.
 #[must_use]
 pub(super) fn overlap(left: &[(i64, i64)], right: &[(i64, i64)]) -> Option<i64> {
     let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());

@@ -1,4 +1,4 @@
-//! Job.
+//! Defaults and validation of Job.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -10,13 +10,13 @@ use super::policies;
 use crate::apps::workload::matching;
 use crate::rules::{formats, immutable, selector, show};
 
-/// Most indexes that may run, or fail, at once (upstream `completionsSoftLimit`).
-const MANY: i64 = 100_000;
-/// The same where there are more than that (upstream `parallelismLimitForHighCompletions`).
-const FEWER: i64 = 10_000;
+/// The most indexes that may run, or fail, at once (upstream `completionsSoftLimit`).
+const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
+/// The most indexes that may run, or fail, at once when there are more than [`COMPLETIONS_SOFT_LIMIT`] (upstream `parallelismLimitForHighCompletions`).
+const HIGH_COMPLETIONS_LIMIT: i64 = 10_000;
 const NOT_INDEXED: &str = "requires indexed completion mode";
 
-/// Upstream `SetDefaults_Job`. Job templates of CronJobs get these only when a Job is made of them.
+/// Sets defaults like upstream's `SetDefaults_Job`. Job templates of CronJobs get the defaults only when a Job is created from them.
 pub fn default(node: &mut Struct) {
     let labels = node
         .at(&["spec", "template", "metadata", "labels"])
@@ -36,7 +36,7 @@ pub fn default(node: &mut Struct) {
         spec.set_parallelism(1);
     }
     if spec.read().backoff_limit().is_none() {
-        // Limits per index replace the limit of the whole.
+        // Limits per index replace the limit for all indexes.
         let limit = if spec.read().backoff_limit_per_index().is_some() { i32::MAX } else { 6 };
         spec.set_backoff_limit(limit);
     }
@@ -55,7 +55,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// A Job selects its own pods, by labels that the server generates unless `manualSelector` says otherwise.
+/// Validates a Job's selector. The server generates labels and selector so that a Job selects its own pods, unless `manualSelector` is set.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = Job::new(node).spec();
     let at = path.child("spec");
@@ -66,7 +66,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         errors.push(FieldError::required(&at.child("selector"), ""));
     }
     matching(spec.selector(), spec.template(), &at, errors);
-    // The host name of its last pod must be one.
+    // The host name of the last pod must be valid.
     let last = spec.completions().filter(|completions| *completions > 0 && spec.completion_mode() == Some("Indexed"));
     if let Some(last) = last {
         let name = Job::new(node).metadata().name();
@@ -79,7 +79,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A selector that the server made picks the pods of this Job and no others (upstream `validateGeneratedSelector`).
+/// Validates that a generated selector matches the pods of this Job and no others (upstream `validateGeneratedSelector`).
 fn generated(job: Job<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let (spec, uid, name) = (job.spec(), job.metadata().uid(), job.metadata().name());
     let Some(selector) = spec.selector() else { return };
@@ -112,7 +112,7 @@ fn generated(job: Job<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `validateJobSpec`; its numbers are checked by the row.
+/// Validates like upstream's `validateJobSpec`; the table's row checks the numbers.
 pub fn validate_spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = JobSpec::new(node);
     if spec.max_failed_indexes().is_some() && spec.backoff_limit_per_index().is_none() {
@@ -141,14 +141,14 @@ pub fn validate_spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         policies::success(spec, &path.child("successPolicy"), errors);
     }
     if let Some(policy) = spec.pod_replacement_policy() {
-        // A policy about failed pods needs them to have ended.
+        // With a pod failure policy, pods are replaced only after they have failed.
         let allowed: &[&str] =
             if spec.pod_failure_policy().is_some() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
         crate::rules::one_of(policy, allowed, &path.child("podReplacementPolicy"), errors);
     }
 }
 
-/// What upstream looks at after the template: pods of a Job end.
+/// Validates the fields that upstream checks after the template: pods of a Job must end.
 pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = JobSpec::new(node);
     let at = path.child("template");
@@ -186,30 +186,38 @@ fn indexing(spec: JobSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The texts of indexes in the status stay readable: many indexes may not run, or fail, all at once.
+/// Validates the limits of indexed Jobs, which keep the texts of indexes in the status short.
 fn indexed(spec: JobSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let completions = spec.completions();
     if completions.is_none() {
         errors.push(FieldError::required(&path.child("completions"), "when completion mode is Indexed"));
     }
-    at_most(MANY, " when completion mode is Indexed", spec.parallelism(), &path.child("parallelism"), errors);
+    at_most(
+        COMPLETIONS_SOFT_LIMIT,
+        " when completion mode is Indexed",
+        spec.parallelism(),
+        &path.child("parallelism"),
+        errors,
+    );
     if let (Some(max), Some(completions)) = (spec.max_failed_indexes(), completions)
         && max > completions
     {
         let text = "must be less than or equal to completions";
         errors.push(FieldError::invalid(&path.child("maxFailedIndexes"), max, text));
     }
-    at_most(MANY, "", spec.max_failed_indexes(), &path.child("maxFailedIndexes"), errors);
-    if completions.is_none_or(|completions| completions <= MANY) || spec.backoff_limit_per_index().is_none() {
+    at_most(COMPLETIONS_SOFT_LIMIT, "", spec.max_failed_indexes(), &path.child("maxFailedIndexes"), errors);
+    if completions.is_none_or(|completions| completions <= COMPLETIONS_SOFT_LIMIT)
+        || spec.backoff_limit_per_index().is_none()
+    {
         return;
     }
     if spec.max_failed_indexes().is_none() {
-        let text = format!("must be specified when completions is above {MANY}");
+        let text = format!("must be specified when completions is above {COMPLETIONS_SOFT_LIMIT}");
         errors.push(FieldError::required(&path.child("maxFailedIndexes"), text));
     }
-    let when = format!(" when completions are above {MANY} and used with backoff limit per index");
-    at_most(FEWER, &when, spec.parallelism(), &path.child("parallelism"), errors);
-    at_most(FEWER, &when, spec.max_failed_indexes(), &path.child("maxFailedIndexes"), errors);
+    let when = format!(" when completions are above {COMPLETIONS_SOFT_LIMIT} and used with backoff limit per index");
+    at_most(HIGH_COMPLETIONS_LIMIT, &when, spec.parallelism(), &path.child("parallelism"), errors);
+    at_most(HIGH_COMPLETIONS_LIMIT, &when, spec.max_failed_indexes(), &path.child("maxFailedIndexes"), errors);
 }
 
 fn at_most(most: i64, when: &str, value: Option<i64>, path: &Path<'_>, errors: &mut ErrorList) {
@@ -218,11 +226,13 @@ fn at_most(most: i64, when: &str, value: Option<i64>, path: &Path<'_>, errors: &
     }
 }
 
-/// Very many indexes at once are not told apart in a status.
+/// Warns of more indexes than a status can list.
 pub fn warnings(node: &Struct, path: &Path<'_>, warnings: &mut Vec<String>) {
     let spec = JobSpec::new(node);
     let above = |value: Option<i64>, limit| value.is_some_and(|value| value > limit);
-    if spec.completion_mode() == Some("Indexed") && above(spec.completions(), MANY) && above(spec.parallelism(), FEWER)
+    if spec.completion_mode() == Some("Indexed")
+        && above(spec.completions(), COMPLETIONS_SOFT_LIMIT)
+        && above(spec.parallelism(), HIGH_COMPLETIONS_LIMIT)
     {
         let text = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
                     Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
@@ -230,17 +240,17 @@ pub fn warnings(node: &Struct, path: &Path<'_>, warnings: &mut Vec<String>) {
     }
 }
 
-/// Fields of a Job's spec that never change.
-const FIXED: &[&str] =
+/// The immutable fields of a Job's spec.
+const IMMUTABLE_FIELDS: &[&str] =
     &["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"];
 
-/// Upstream `ValidateJobSpecUpdate`; the template of a CronJob may change as it likes.
+/// Validates like upstream's `ValidateJobSpecUpdate`; the template of a CronJob may change freely.
 pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let started = Job::new(old).status().start_time().is_some();
     let (Some(new), Some(old)) = (new.get("spec"), old.get("spec")) else { return };
     let (Some(new), Some(old), path) = (new.as_struct(), old.as_struct(), path.child("spec")) else { return };
     let (now, before) = (JobSpec::new(new), JobSpec::new(old));
-    for field in FIXED {
+    for field in IMMUTABLE_FIELDS {
         immutable(new.get(field), old.get(field), &path.child(field), errors);
     }
     let at = path.child("completions");
@@ -250,16 +260,16 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
         && Some(n) != before.completions()
         && Some(n) != now.parallelism()
     {
-        // Indexed jobs may grow and shrink as long as all indexes run at once.
+        // Indexed Jobs may change their size as long as all indexes run at once.
         errors.push(FieldError::invalid(&at, n, "can only be modified in tandem with spec.parallelism"));
     }
     let Some(mut template) = old.get("template").cloned() else { return };
-    // Its template may have made pods once it was started.
+    // A Job that was started may have created pods from its template.
     if before.suspend() == Some(true)
         && !started
         && let (Some(new), Some(old)) = (new.get("template"), template.as_struct_mut())
     {
-        // While a job is suspended, where its pods run may still be decided.
+        // While a Job is suspended, the scheduling fields of its template may change.
         for field in [
             ["spec", "nodeSelector"],
             ["spec", "tolerations"],
@@ -276,7 +286,7 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     immutable(new.get("template"), Some(&template), &path.child("template"), errors);
 }
 
-/// Takes what stands at a path from one template into the other.
+/// Copies the value at a path from one template to the other.
 fn take(from: &Value, into: &mut Struct, path: &[&str]) {
     if let Some(value) = from.at(path) {
         into.set_at(path, value.clone());

@@ -1,6 +1,6 @@
-//! What a write of a Job's status may not do (upstream `ValidateJobUpdateStatus`): whoever manages a Job, clients can rely on what it says.
+//! Validates writes of a Job's status (upstream `ValidateJobUpdateStatus`), so that clients can rely on a status whichever controller manages the Job.
 //!
-//! Most rules are asked only when one of the fields that they are about has changed, so that a status that broke one before can still be written.
+//! Most rules apply only when one of their fields has changed, so that a status that violated a rule before can still be written.
 
 use std::collections::BTreeSet;
 
@@ -16,9 +16,9 @@ use crate::rules::{non_negative, show};
 const COMPLETE: &str = "Complete";
 const FAILED: &str = "Failed";
 const FAILURE_TARGET: &str = "FailureTarget";
-const MET: &str = "SuccessCriteriaMet";
+const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 
-/// The conditions of a status, as far as they matter.
+/// The conditions of a status that the rules use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Conditions {
     complete: bool,
@@ -29,8 +29,13 @@ struct Conditions {
 
 impl Conditions {
     fn of(status: JobStatus<'_>) -> Self {
-        let stands = |kind| is(status, kind, "True");
-        Self { complete: stands(COMPLETE), failed: stands(FAILED), target: stands(FAILURE_TARGET), met: stands(MET) }
+        let is_true = |kind| is(status, kind, "True");
+        Self {
+            complete: is_true(COMPLETE),
+            failed: is_true(FAILED),
+            target: is_true(FAILURE_TARGET),
+            met: is_true(SUCCESS_CRITERIA_MET),
+        }
     }
 
     const fn finished(self) -> bool {
@@ -51,7 +56,7 @@ struct Change<'a> {
     was: Conditions,
 }
 
-/// See the module text. Both are whole Jobs.
+/// Validates an update of a Job's status. Both arguments are whole Jobs.
 pub fn validate_change(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     let (job, before) = (Job::new(new), Job::new(old).status());
     let now = job.status();
@@ -228,7 +233,7 @@ impl Change<'_> {
         }
     }
 
-    /// What was said once is not taken back.
+    /// Validates that terminal conditions and counters are not taken back.
     fn past(&self, path: &Path<'_>, errors: &mut ErrorList) {
         let (now, before, is, was) = (self.now, self.before, self.is, self.was);
         for (kind, is, was) in [

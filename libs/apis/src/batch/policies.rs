@@ -1,4 +1,4 @@
-//! The policies of a Job: what becomes of failed pods, and which successes are enough.
+//! Validates the policies of a Job: the handling of failed pods, and the criteria of success.
 
 use std::collections::BTreeSet;
 
@@ -12,18 +12,18 @@ use oarlock_schema::views::batch_v1::{
 use super::indexes;
 use crate::rules::{Seen, non_negative, one_of, qualified, show};
 
-/// Rules of either policy, and patterns of a rule.
+/// The most rules of either policy, and the most patterns of a rule.
 const MAX_RULES: usize = 20;
-/// Exit codes of a rule.
+/// The most exit codes of a rule.
 const MAX_CODES: usize = 255;
-/// Length of a text of indexes.
-const MAX_INDEXES: usize = 64 * 1024;
+/// The longest text of indexes in bytes.
+const MAX_INDEXES_BYTES: usize = 64 * 1024;
 
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
-/// One of the values, which must be said.
+/// Validates that a required value is one of the supported ones.
 fn chosen(value: &str, supported: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     if value.is_empty() {
         let list = supported.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(" ");
@@ -33,7 +33,7 @@ fn chosen(value: &str, supported: &[&str], path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-/// `spec.podFailurePolicy` (upstream `validatePodFailurePolicy`).
+/// Validates `spec.podFailurePolicy` (upstream `validatePodFailurePolicy`).
 pub(super) fn failure(spec: JobSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(policy) = spec.pod_failure_policy() else { return };
     let rules = path.child("rules");
@@ -117,7 +117,7 @@ fn exit_codes(
     }
 }
 
-/// `spec.successPolicy` of an indexed Job (upstream `validateSuccessPolicy`).
+/// Validates `spec.successPolicy` of an indexed Job (upstream `validateSuccessPolicy`).
 pub(super) fn success(spec: JobSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let (Some(policy), Some(completions)) = (spec.success_policy(), spec.completions()) else { return };
     let at = path.child("rules");
@@ -140,8 +140,8 @@ fn success_rule(completions: i64, rule: SuccessPolicyRule<'_>, path: &Path<'_>, 
     }
     let at = path.child("succeededIndexes");
     let total = rule.succeeded_indexes().map(|text| {
-        if text.len() > MAX_INDEXES {
-            errors.push(FieldError::too_long(&at, MAX_INDEXES));
+        if text.len() > MAX_INDEXES_BYTES {
+            errors.push(FieldError::too_long(&at, MAX_INDEXES_BYTES));
         }
         let ranges = indexes::parse(text, completions).unwrap_or_else(|why| {
             errors.push(FieldError::invalid(&at, text, format!("error parsing succeededIndexes: {why}")));

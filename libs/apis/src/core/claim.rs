@@ -1,4 +1,4 @@
-//! PersistentVolumeClaim.
+//! Defaults and validation of PersistentVolumeClaim.
 
 use oarlock_meta::quote::quote;
 use oarlock_meta::{ErrorList, FieldError, Path, Quantity};
@@ -9,10 +9,10 @@ use oarlock_schema::views::core_v1::{PersistentVolumeClaim, PersistentVolumeClai
 
 use crate::rules::{one_of, qualified, subdomain};
 
-/// In the order of error texts.
+/// Access modes, in the order of error messages.
 const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// Ways in which a volume may be mounted; upstream's paths leave the index out.
+/// Validates the access modes of a volume; upstream's paths leave the index out.
 pub(super) fn access_modes(modes: List<'_, &str>, text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if modes.is_empty() {
         errors.push(FieldError::required(path, text));
@@ -26,14 +26,14 @@ pub(super) fn access_modes(modes: List<'_, &str>, text: &str, path: &Path<'_>, e
     }
 }
 
-/// An amount above zero.
+/// Validates an amount above zero.
 pub(super) fn positive(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if Quantity::parse(text).is_ok_and(|q| q.signum() <= 0) {
         errors.push(FieldError::invalid(path, text, "must be greater than zero"));
     }
 }
 
-/// Upstream `ValidatePersistentVolumeClaimSpec`.
+/// Validates like upstream's `ValidatePersistentVolumeClaimSpec`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = PersistentVolumeClaimSpec::new(node);
     access_modes(spec.access_modes(), "at least 1 access mode is required", &path.child("accessModes"), errors);
@@ -63,7 +63,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Only more storage and another attributes class may be asked for, and that of a bound claim (upstream
+/// Validates an update. Only the requested storage and the attributes class may change, and only for a bound claim (upstream
 /// `ValidatePersistentVolumeClaimUpdate`).
 pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let (now, before) = (PersistentVolumeClaim::new(new), PersistentVolumeClaim::new(old));
@@ -106,7 +106,7 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     }
 }
 
-/// States of a resize, in the order in which error texts list them.
+/// States of a resize, in the order of error messages.
 const RESIZES: &[&str] = &[
     "ControllerResizeInProgress",
     "ControllerResizeInfeasible",
@@ -115,7 +115,7 @@ const RESIZES: &[&str] = &[
     "NodeResizePending",
 ];
 
-/// Upstream `ValidatePersistentVolumeClaimStatusUpdate`. For an unknown state of a resize the error's value is the resource's name, as upstream has it.
+/// Validates like upstream's `ValidatePersistentVolumeClaimStatusUpdate`. For an unknown state of a resize the error's value is the resource's name, as upstream has it.
 pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let (status, path) = (PersistentVolumeClaim::new(new).status(), Path::new("status"));
     let at = path.child("capacity");
@@ -137,7 +137,7 @@ pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     }
 }
 
-/// A quantity must not be negative (upstream `validateBasicResource`).
+/// Validates that a quantity is not negative (upstream `validateBasicResource`).
 fn basic(text: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let below = Quantity::parse(text).ok().map(|amount| amount.value()).filter(|n| *n < 0);
     if let Some(n) = below {
@@ -146,7 +146,7 @@ fn basic(text: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     below.is_none()
 }
 
-/// Of Kubernetes' own resources a claim may name only storage (upstream `validatePersistentVolumeClaimResourceKey`).
+/// Validates a resource name: of Kubernetes' own resources a claim may name only storage (upstream `validatePersistentVolumeClaimResourceKey`).
 fn resource(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let before = errors.len();
     qualified(name, path, errors);
@@ -156,7 +156,7 @@ fn resource(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     errors.len() == before
 }
 
-/// Upstream `GetWarningsForPersistentVolumeClaim`; of those that StatefulSets make it looks at the spec only, whose place the paths leave out.
+/// Warns like upstream's `GetWarningsForPersistentVolumeClaim`. For claim templates of StatefulSets upstream checks the spec only, and the paths omit its position.
 pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
     let claim = PersistentVolumeClaim::new(node);
     let old = "volume.beta.kubernetes.io/storage-class";

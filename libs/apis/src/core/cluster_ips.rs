@@ -6,7 +6,7 @@ use oarlock_schema::views::core_v1::ServiceSpec;
 
 use crate::rules::show;
 
-/// One address a family, each of the family that stands at its place.
+/// Validates that there is at most one address per family, each of the family at the same position.
 pub(super) fn agreement(spec: ServiceSpec<'_>, given: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     let six = |address: &str| match address.parse::<std::net::IpAddr>() {
         Ok(std::net::IpAddr::V6(ip)) => ip.to_ipv4_mapped().is_none(),

@@ -1,4 +1,4 @@
-//! ConfigMap and Secret: keys, size, types, immutability.
+//! Validation of ConfigMap and Secret: keys, size, types, immutability.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
@@ -7,10 +7,10 @@ use oarlock_schema::{Struct, Value};
 
 use crate::rules::{IMMUTABLE, each, formats};
 
-/// All values of an object together, in bytes.
-const MAX_SIZE: usize = 1024 * 1024;
+/// The most bytes of all values of an object together.
+const MAX_TOTAL_BYTES: usize = 1024 * 1024;
 
-/// Upstream `ValidateConfigMap`.
+/// Validates like upstream's `ValidateConfigMap`.
 pub fn validate_config_map(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let map = ConfigMap::new(node);
     let mut size = 0;
@@ -26,17 +26,17 @@ pub fn validate_config_map(node: &Struct, path: &Path<'_>, errors: &mut ErrorLis
         each(formats::config_key(key), key, &path.child("binaryData").key(key), errors);
         size += decoded(value);
     }
-    if size > MAX_SIZE {
-        errors.push(FieldError::too_long(path, MAX_SIZE));
+    if size > MAX_TOTAL_BYTES {
+        errors.push(FieldError::too_long(path, MAX_TOTAL_BYTES));
     }
 }
 
-/// Bytes that a base64 text stands for.
+/// Returns the decoded length of a base64 text in bytes.
 fn decoded(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }
 
-/// Upstream `ValidateSecret`.
+/// Validates like upstream's `ValidateSecret`.
 pub fn validate_secret(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let secret = Secret::new(node);
     let data = path.child("data");
@@ -45,8 +45,8 @@ pub fn validate_secret(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         each(formats::config_key(key), key, &data.key(key), errors);
         size += decoded(value);
     }
-    if size > MAX_SIZE {
-        errors.push(FieldError::too_long(&data, MAX_SIZE));
+    if size > MAX_TOTAL_BYTES {
+        errors.push(FieldError::too_long(&data, MAX_TOTAL_BYTES));
     }
     let need = |key: &str, errors: &mut ErrorList| {
         if secret.data().get(key).is_none() {
@@ -100,7 +100,7 @@ fn docker(secret: Secret<'_>, key: &str, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-/// What is immutable stays as it is and immutable (upstream `ValidateConfigMapUpdate`, `ValidateSecretUpdate`).
+/// Validates that an immutable object stays unchanged and immutable (upstream `ValidateConfigMapUpdate`, `ValidateSecretUpdate`).
 pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if old.get("immutable").and_then(Value::as_bool) != Some(true) {
         return;

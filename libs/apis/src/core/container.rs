@@ -1,4 +1,4 @@
-//! Containers of all three sorts.
+//! Defaults and validation of containers: regular, init and ephemeral ones.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,7 +9,7 @@ use oarlock_schema::{Struct, Value};
 
 use crate::rules::{Seen, descending, each, formats, image, label, no_backsteps, one_of, port, range, show};
 
-/// Upstream `SetDefaults_Container`, without the constants.
+/// Sets defaults like upstream's `SetDefaults_Container`, except the constant ones.
 pub fn default(node: &mut Struct) {
     let mut container = ContainerMut::new(node);
     if container.read().image_pull_policy().is_empty() {
@@ -18,7 +18,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Upstream `SetDefaults_EphemeralContainer`, without the constants.
+/// Sets defaults like upstream's `SetDefaults_EphemeralContainer`, except the constant ones.
 pub fn default_ephemeral(node: &mut Struct) {
     let mut container = EphemeralContainerMut::new(node);
     if container.read().image_pull_policy().is_empty() {
@@ -27,7 +27,7 @@ pub fn default_ephemeral(node: &mut Struct) {
     }
 }
 
-/// What holds for a container wherever it stands (upstream `validateContainerCommon`); the PodSpec checks the rest.
+/// Validates the rules of all containers (upstream `validateContainerCommon`); the rules of PodSpec check the rest.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let container = Container::new(node);
     if !container.name().is_empty() {
@@ -92,7 +92,7 @@ fn env_from(container: Container<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `ValidateVolumeMounts`, whose paths leave the index out for what is below a mount.
+/// Validates like upstream's `ValidateVolumeMounts`, whose paths omit the index for fields of a mount.
 fn mounts(container: Container<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let mut paths: Seen<&str> = Seen::new();
     let devices = container.volume_devices();
@@ -193,7 +193,7 @@ fn devices(container: Container<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Privileges of a container (upstream `ValidateSecurityContext`).
+/// Validates the privileges of a container (upstream `ValidateSecurityContext`).
 pub fn validate_security(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let security = SecurityContext::new(node);
     for (field, id) in [("runAsUser", security.run_as_user()), ("runAsGroup", security.run_as_group())] {
@@ -215,7 +215,7 @@ pub fn validate_security(node: &Struct, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// `procMount: Unmasked` is allowed only in pods with a user namespace of their own.
+/// Validates `procMount`: `Unmasked` is allowed only in pods with a user namespace of their own.
 pub(super) fn proc_mount(one: Container<'_>, host_users: Option<bool>, path: &Path<'_>, errors: &mut ErrorList) {
     if host_users != Some(false) && one.security_context().and_then(|s| s.proc_mount()) == Some("Unmasked") {
         let at = path.child("securityContext");
@@ -224,12 +224,12 @@ pub(super) fn proc_mount(one: Container<'_>, host_users: Option<bool>, path: &Pa
     }
 }
 
-/// A user or group by number.
+/// Validates a user or group number.
 pub(super) fn user_id(id: i64, path: &Path<'_>, errors: &mut ErrorList) {
     range(id, 0, i64::from(i32::MAX), path, errors);
 }
 
-/// When a change of resources restarts the container (upstream `validateResizePolicy`).
+/// Validates the resize policy, which says whether a change of resources restarts the container (upstream `validateResizePolicy`).
 pub(super) fn resize_policy(container: Container<'_>, never_restarts: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen: Seen<&str> = Seen::new();
     for (i, policy) in container.resize_policy().iter().enumerate() {
@@ -253,16 +253,16 @@ pub(super) fn resize_policy(container: Container<'_>, never_restarts: bool, path
     }
 }
 
-/// The volumes of a pod by name; where names are equal the first volume counts.
+/// The volumes of a pod by name; of several with one name the first counts.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
-/// Resource claims and volumes of a pod, which its containers may name.
+/// The resource claims and volumes of a pod to which its containers can refer.
 pub(super) struct Known<'a> {
     pub(super) claims: BTreeSet<&'a str>,
     pub(super) volumes: Volumes<'a>,
 }
 
-/// Puts the volumes of a pod in order of their names, once for all its containers.
+/// Indexes the volumes of a pod by name, once for all its containers.
 pub(super) fn by_name(volumes: &[Value]) -> Volumes<'_> {
     let mut out = Volumes::new();
     for volume in volumes {
@@ -273,7 +273,7 @@ pub(super) fn by_name(volumes: &[Value]) -> Volumes<'_> {
     out
 }
 
-/// How often each text stands in a list.
+/// The number of occurrences of each text in a list.
 struct Counts<'a>(HashMap<&'a str, usize>);
 
 impl<'a> Counts<'a> {
@@ -283,13 +283,13 @@ impl<'a> Counts<'a> {
         Self(out)
     }
 
-    /// Upstream reports a text as often as the other list has it. Once the list of errors is full none is made any more.
+    /// Returns the number of errors for a text: upstream reports a text as often as the other list contains it. Empty once the list of errors is full.
     fn times(&self, text: &str, errors: &ErrorList) -> std::ops::Range<usize> {
         0..if errors.is_full() { 0 } else { self.0.get(text).copied().unwrap_or_default() }
     }
 }
 
-/// Volumes that a container names must exist.
+/// Validates that the volumes to which a container refers exist.
 pub(super) fn volumes(container: Container<'_>, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let find = |name: &str| volumes.get(name);
     for (i, mount) in container.volume_mounts().iter().enumerate() {

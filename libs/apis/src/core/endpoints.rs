@@ -1,4 +1,4 @@
-//! Endpoints.
+//! Defaults and validation of Endpoints.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -7,7 +7,7 @@ use oarlock_schema::views::core_v1::{EndpointAddress, EndpointSubset, Endpoints}
 
 use crate::rules::{self, label, port, qualified, subdomain};
 
-/// Upstream `validateEndpointSubsets`.
+/// Validates like upstream's `validateEndpointSubsets`.
 pub fn validate_subset(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let subset = EndpointSubset::new(node);
     if subset.addresses().is_empty() && subset.not_ready_addresses().is_empty() {
@@ -31,7 +31,7 @@ pub fn validate_subset(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `validateEndpointAddress`.
+/// Validates like upstream's `validateEndpointAddress`.
 pub fn validate_address(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let address = EndpointAddress::new(node);
     let ip = path.child("ip");

@@ -1,4 +1,4 @@
-//! Environment variables and what they refer to.
+//! Validates environment variables and their sources.
 
 use oarlock_meta::names::label_key_errors;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -8,7 +8,7 @@ use oarlock_schema::views::core_v1::{EnvVar, ObjectFieldSelector, ResourceFieldS
 
 use crate::rules::{each, formats, qualified, required, subdomain};
 
-/// Fields of a pod that an environment variable may show.
+/// The pod fields that an environment variable can show.
 const FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -20,7 +20,7 @@ const FIELDS: &[&str] = &[
     "status.podIP",
     "status.podIPs",
 ];
-/// Resources of a container that may be shown.
+/// The container resources that an environment variable can show.
 const RESOURCES: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -29,9 +29,9 @@ const RESOURCES: &[&str] = &[
     "requests.ephemeral-storage",
     "requests.memory",
 ];
-const BYTES: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+const BYTE_DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
-/// Upstream `ValidateEnv`.
+/// Validates like upstream's `ValidateEnv`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let var = EnvVar::new(node);
     let name = path.child("name");
@@ -80,7 +80,7 @@ fn key_ref(name: &str, key: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A field of the pod (upstream `validateObjectFieldSelector`); `fields` are those that are allowed here without a subscript.
+/// Validates a reference to a field of the pod (upstream `validateObjectFieldSelector`); `fields` are the fields allowed without a subscript.
 pub(super) fn field_ref(selector: ObjectFieldSelector<'_>, fields: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("fieldPath");
     let text = selector.field_path();
@@ -129,13 +129,13 @@ pub(super) fn field_ref(selector: ObjectFieldSelector<'_>, fields: &[&str], path
     }
 }
 
-/// `metadata.labels['key']` → the field and the key.
+/// Splits `metadata.labels['key']` into the field and the key.
 fn subscript(text: &str) -> Option<(&str, &str)> {
     let (field, rest) = text.split_once("['")?;
     Some((field, rest.strip_suffix("']")?)).filter(|(field, _)| !field.is_empty())
 }
 
-/// A resource of a container (upstream `validateContainerResourceFieldSelector`); `named` says that the container must be named.
+/// Validates a reference to a container's resource (upstream `validateContainerResourceFieldSelector`); with `named` the container name is required.
 pub(super) fn resource_ref(selector: ResourceFieldSelector<'_>, named: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let resource = selector.resource();
     if named && selector.container_name().is_empty() {
@@ -151,9 +151,11 @@ pub(super) fn resource_ref(selector: ResourceFieldSelector<'_>, named: bool, pat
     }
     let (allowed, what) = match resource {
         "limits.cpu" | "requests.cpu" => (&["1m", "1"][..], "cpu resource"),
-        "limits.memory" | "requests.memory" => (BYTES, "memory resource"),
-        "limits.ephemeral-storage" | "requests.ephemeral-storage" => (BYTES, "local ephemeral storage resource"),
-        other if huge(other) => (BYTES, "hugepages resource"),
+        "limits.memory" | "requests.memory" => (BYTE_DIVISORS, "memory resource"),
+        "limits.ephemeral-storage" | "requests.ephemeral-storage" => {
+            (BYTE_DIVISORS, "local ephemeral storage resource")
+        }
+        other if huge(other) => (BYTE_DIVISORS, "hugepages resource"),
         _ => return,
     };
     if !allowed.contains(&divisor) {

@@ -8,7 +8,7 @@ use oarlock_schema::{Struct, Value, canonical, type_named};
 use super::container::Known;
 use super::{container, resources};
 
-/// Fields that only containers of the workload have, in upstream's order.
+/// Fields that ephemeral containers must not have, in upstream's order.
 const FORBIDDEN: &[&str] = &[
     "ports",
     "resources",
@@ -20,29 +20,30 @@ const FORBIDDEN: &[&str] = &[
     "startupProbe",
     "lifecycle",
 ];
-/// Those of [`FORBIDDEN`] that upstream refuses without validating their content.
-const UNSEEN: &[&str] = &["livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules"];
-const ALONE: &str = "cannot be set for an Ephemeral Container";
+/// The fields of `FORBIDDEN` that upstream refuses without validating their content.
+const REFUSED_UNVALIDATED: &[&str] =
+    &["livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules"];
+const REFUSED_TEXT: &str = "cannot be set for an Ephemeral Container";
 
-/// The container without the fields that are refused unseen; `None` when it has none of them.
+/// Returns the container without the fields in `REFUSED_UNVALIDATED`; `None` when the container has none of them.
 pub fn seen(node: &Struct) -> Option<Struct> {
-    UNSEEN.iter().any(|field| set(node, field)).then(|| {
+    REFUSED_UNVALIDATED.iter().any(|field| set(node, field)).then(|| {
         let mut out = node.clone();
-        for field in UNSEEN {
+        for field in REFUSED_UNVALIDATED {
             out.remove_name(field);
         }
         out
     })
 }
 
-/// What holds for any container.
+/// Validates the rules of all containers.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(common) = as_container(node) {
         container::validate(&common, path, errors);
     }
 }
 
-/// Upstream `validateEphemeralContainers`, without what the container alone can tell.
+/// Validates like upstream's `validateEphemeralContainers`, except the rules that concern only the container itself.
 pub(super) fn in_spec(spec: PodSpec<'_>, known: &Known<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if spec.ephemeral_containers().is_empty() {
         return;
@@ -73,21 +74,21 @@ pub(super) fn in_spec(spec: PodSpec<'_>, known: &Known<'_>, path: &Path<'_>, err
             errors.push(FieldError::not_found(&at.child("targetContainerName"), target));
         }
         for field in FORBIDDEN.iter().filter(|field| set(node, field)) {
-            errors.push(FieldError::forbidden(&at.child(field), ALONE));
+            errors.push(FieldError::forbidden(&at.child(field), REFUSED_TEXT));
         }
         for (j, mount) in one.volume_mounts().iter().enumerate() {
             let mounts = at.child("volumeMounts");
             let at = mounts.index(j);
             for (field, sub_path) in [("subPath", mount.sub_path()), ("subPathExpr", mount.sub_path_expr())] {
                 if !sub_path.is_empty() {
-                    errors.push(FieldError::forbidden(&at.child(field), ALONE));
+                    errors.push(FieldError::forbidden(&at.child(field), REFUSED_TEXT));
                 }
             }
         }
     }
 }
 
-/// Upstream `ValidatePodEphemeralContainersUpdate`: existing ephemeral containers must not change. The diff that upstream appends to the text is left out.
+/// Validates like upstream's `ValidatePodEphemeralContainersUpdate`: existing ephemeral containers must not change. The diff that upstream appends to the text is left out.
 pub fn validate_change(new: PodSpec<'_>, old: PodSpec<'_>, errors: &mut ErrorList) {
     let by_name: std::collections::BTreeMap<&str, &Struct> =
         new.ephemeral_containers().iter().filter_map(|one| Some((one.name(), one.node()?))).collect();
@@ -113,17 +114,17 @@ fn same(a: &Struct, b: &Struct) -> bool {
     a.ty().iter().all(|(id, _)| canonical::same(a.field(id), b.field(id)))
 }
 
-/// Whether a field says something.
+/// Whether a field is set.
 fn set(node: &Struct, field: &str) -> bool {
     match node.get(field) {
         None | Some(Value::Null) => false,
-        // This field is no pointer in upstream's type, so it is always set.
+        // The field is no pointer in upstream's type, and so always set.
         Some(Value::Struct(resources)) if field == "resources" => !resources.is_empty(),
         Some(_) => true,
     }
 }
 
-/// What an ephemeral container shares with any other (upstream converts `EphemeralContainerCommon` likewise).
+/// Converts the common fields into a container (as upstream converts `EphemeralContainerCommon`).
 fn as_container(node: &Struct) -> Option<Struct> {
     let mut out = Struct::zero(type_named("core/v1.Container")?);
     for (def, value) in node.iter().filter(|(def, _)| def.name != "targetContainerName") {

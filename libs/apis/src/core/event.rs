@@ -1,11 +1,11 @@
-//! Event.
+//! Defaults and validation of Event.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
 use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::Event;
 
-/// Events stand in the namespace of what they are about, those about cluster-scoped objects in `default` (upstream
+/// Validates an Event's namespace: that of the involved object, or `default` for cluster-scoped objects (upstream
 /// `legacyValidateEvent`; the stricter rules of events.k8s.io apply to requests in that group).
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let event = Event::new(node);

@@ -1,4 +1,4 @@
-//! `matchLabelKeys` and `mismatchLabelKeys`: a new pod's own labels as part of its selectors (KEP-3243, KEP-3633).
+//! `matchLabelKeys` and `mismatchLabelKeys`: add a new pod's own labels to its selectors (KEP-3243, KEP-3633).
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,8 +7,8 @@ use oarlock_schema::views::List;
 use oarlock_schema::views::meta_v1::LabelSelector;
 use oarlock_schema::{Map, Struct, Value, type_named};
 
-/// Merges the keys of a new pod's affinity terms and spread constraints into their selectors, with the values that the pod's labels have now
-/// (upstream `mutatePodAffinity`, `mutateTopologySpreadConstraints`). A term without a selector matches nothing and stays as it is.
+/// Merges the keys of a new pod's affinity terms and spread constraints into their selectors, with the current values of the pod's labels
+/// (upstream `mutatePodAffinity`, `mutateTopologySpreadConstraints`). A term without a selector matches nothing and stays unchanged.
 pub fn merge(pod: &mut Struct) {
     let Some(labels) = pod.at(&["metadata", "labels"]).and_then(Value::as_map).cloned() else { return };
     let Some(Value::Struct(spec)) = pod.get_mut("spec") else { return };
@@ -54,8 +54,8 @@ fn requirement(key: &str, operator: &str, value: &str) -> Option<Value> {
     Some(Value::Struct(node))
 }
 
-/// [`merge`] has put each key of `matchLabelKeys` into the selector once. A key that the selector has besides, or that is listed twice, is an error. Keys of
-/// `mismatchLabelKeys` may also be in the selector. As upstream, the path of the error lacks the field.
+/// Validates that each key of `matchLabelKeys` occurs in the selector only once, from [`merge`]: a key that the selector has besides, or that is listed twice,
+/// is an error. Keys of `mismatchLabelKeys` may also be in the selector. As upstream, the path of the error lacks the field.
 pub(super) fn once(keys: List<'_, &str>, selector: Option<LabelSelector<'_>>, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(selector) = selector.filter(|_| !keys.is_empty()) else { return };
     let places: HashMap<&str, usize> = keys.iter().enumerate().map(|(i, key)| (key, i)).collect();

@@ -1,4 +1,4 @@
-//! LimitRange.
+//! Defaults and validation of LimitRange.
 
 use oarlock_meta::{ErrorList, FieldError, Path, Quantity};
 use oarlock_schema::views::View;
@@ -7,7 +7,7 @@ use oarlock_schema::{Map, Struct, Value};
 
 use crate::rules::Seen;
 
-/// For containers the maximum is the default limit, and the default limit, then the minimum, the default request (upstream
+/// Sets defaults: for containers the maximum is the default limit, and the default limit, or else the minimum, is the default request (upstream
 /// `SetDefaults_LimitRangeItem`).
 pub fn default(node: &mut Struct) {
     if node.get("type").and_then(Value::as_str) != Some("Container") {
@@ -31,7 +31,7 @@ fn fill(into: &mut Map, from: &Map) {
     }
 }
 
-/// Upstream `ValidateLimitRange`.
+/// Validates like upstream's `ValidateLimitRange`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = LimitRangeSpec::new(node);
     let mut seen: Seen<&str> = Seen::new();
@@ -72,7 +72,7 @@ fn item(limit: LimitRangeItem<'_>, path: &Path<'_>, errors: &mut ErrorList) {
             } else {
                 super::resources::name(key, &at.key(key), errors);
             }
-            if !seen.again(key) {
+            if !seen.is_repeat(key) {
                 keys.push(key);
             }
         }
@@ -87,7 +87,7 @@ fn item(limit: LimitRangeItem<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The amounts of one resource must not contradict each other.
+/// Validates that the amounts of one resource do not contradict each other.
 fn order(limit: LimitRangeItem<'_>, pod: bool, key: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let amount = |text: Option<&str>| text.and_then(|t| Quantity::parse(t).ok());
     let (min, max) = (amount(limit.min().get(key)), amount(limit.max().get(key)));

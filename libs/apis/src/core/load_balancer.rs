@@ -1,4 +1,4 @@
-//! Where a load balancer of a Service or an Ingress can be reached (upstream `ValidateLoadBalancerStatus`, `ValidateIngressLoadBalancerStatus`).
+//! Validates the load balancer addresses in statuses of Services and Ingresses (upstream `ValidateLoadBalancerStatus`, `ValidateIngressLoadBalancerStatus`).
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use oarlock_schema::views::networking_v1::Ingress;
 
 use crate::rules::{self, formats, one_of, subdomain};
 
-/// The status of a Service.
+/// Validates the status of a Service.
 pub fn validate_service(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     let (service, before) = (Service::new(new), Service::new(old));
     let path = Path::new("status");
@@ -32,7 +32,7 @@ pub fn validate_service(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     }
 }
 
-/// The status of an Ingress.
+/// Validates the status of an Ingress.
 pub fn validate_ingress(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     let (ingress, before) = (Ingress::new(new), Ingress::new(old));
     let path = Path::new("status");
@@ -46,7 +46,7 @@ pub fn validate_ingress(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     }
 }
 
-/// Addresses that the stored status has may stay, whatever their form.
+/// Validates an address. Addresses of the stored status are accepted in any form.
 fn address(ip: &str, known: &HashSet<&str>, path: &Path<'_>, errors: &mut ErrorList) {
     if !ip.is_empty() && !known.contains(ip) {
         rules::ip(ip, &path.child("ip"), errors);

@@ -1,4 +1,4 @@
-//! Namespace.
+//! Defaults and validation of Namespace.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -7,7 +7,7 @@ use oarlock_schema::views::core_v1::{Namespace, NamespaceMut};
 
 use crate::rules::qualified;
 
-/// Every namespace bears its name as a label (upstream `SetDefaults_Namespace`); one whose name is yet to be generated gets it then.
+/// Sets the label with the namespace's name (upstream `SetDefaults_Namespace`). A generated name gets its label after generation.
 pub fn default(node: &mut Struct) {
     let mut namespace = NamespaceMut::new(node);
     let name = namespace.read().metadata().name().to_owned();
@@ -16,7 +16,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Finalizers of a namespace, whose path has no index (upstream `ValidateNamespace`).
+/// Validates the finalizers of a namespace, whose path has no index (upstream `ValidateNamespace`).
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("spec");
     for name in Namespace::new(node).spec().finalizers().iter() {
@@ -24,7 +24,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A finalizer has a domain, save the one of Kubernetes (upstream `validateFinalizerName`).
+/// Validates a finalizer, which must have a domain unless it is Kubernetes' own (upstream `validateFinalizerName`).
 pub fn finalizer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     qualified(name, path, errors);
     if !name.contains('/') && name != "kubernetes" {
@@ -33,7 +33,7 @@ pub fn finalizer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The phase must agree with whether the namespace is being deleted (upstream `ValidateNamespaceStatusUpdate`, whose path has this spelling).
+/// Validates that the phase agrees with the deletion of the namespace (upstream `ValidateNamespaceStatusUpdate`, whose path has this spelling).
 pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let namespace = Namespace::new(new);
     let (phase, path) = (namespace.status().phase(), Path::new("status"));

@@ -1,4 +1,4 @@
-//! Node.
+//! Defaults and validation of Node.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use oarlock_schema::{Struct, Value};
 
 use crate::rules::{Seen, formats, one_of, qualified};
 
-/// All of the capacity is allocatable unless the node says otherwise (upstream `SetDefaults_NodeStatus`).
+/// Sets allocatable to the capacity unless the node states its own (upstream `SetDefaults_NodeStatus`).
 pub fn default(node: &mut Struct) {
     let filled = |v: Option<&Value>| v.and_then(Value::as_map).is_some();
     if !filled(node.get("allocatable")) && filled(node.get("capacity")) {
@@ -21,7 +21,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Upstream `ValidateNode`, which puts taints below `metadata`.
+/// Validates like upstream's `ValidateNode`, which puts taints below `metadata`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let node = Node::new(node);
     let mut seen: Seen<(&str, &str)> = Seen::new();
@@ -62,13 +62,13 @@ fn amounts(node: Node<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `ValidateNodeUpdate`, as far as it looks at the status.
+/// Validates like upstream's `ValidateNodeUpdate`, for the status.
 pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     amounts(Node::new(new), &Path::ROOT, errors);
     addresses(Node::new(new), &Path::ROOT, errors);
 }
 
-/// An address must not be listed twice. As upstream, this is checked in updates only.
+/// Validates that no address is listed twice. As upstream, this is checked in updates only.
 fn addresses(node: Node<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("status");
     let at = at.child("addresses");
@@ -94,7 +94,7 @@ fn one_taint(taint: Taint<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Addresses and identity of a node, once given, stay (upstream `ValidateNodeUpdate`).
+/// Validates that the addresses and identity of a node do not change once set (upstream `ValidateNodeUpdate`).
 pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let (now, before) = (Node::new(new).spec(), Node::new(old).spec());
     let at = path.child("spec");

@@ -1,4 +1,4 @@
-//! PersistentVolume.
+//! Defaults and validation of PersistentVolume.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -9,8 +9,8 @@ use oarlock_schema::{Struct, Value};
 use super::claim::{access_modes, positive};
 use crate::rules::{one_of, optional_subdomain, required, show};
 
-/// Fields of the spec that are no volume.
-const COMMON: &[&str] = &[
+/// The fields of the spec that are no volume source.
+const NON_SOURCE_FIELDS: &[&str] = &[
     "capacity",
     "accessModes",
     "claimRef",
@@ -22,7 +22,7 @@ const COMMON: &[&str] = &[
     "volumeAttributesClassName",
 ];
 
-/// Upstream `SetDefaults_PersistentVolume`.
+/// Sets defaults like upstream's `SetDefaults_PersistentVolume`.
 pub fn default(node: &mut Struct) {
     let mut volume = PersistentVolumeMut::new(node);
     let mut spec = volume.spec_mut();
@@ -38,7 +38,7 @@ fn spec_of(node: &Struct) -> Option<&Struct> {
     node.get("spec").and_then(Value::as_struct)
 }
 
-/// Upstream `ValidatePersistentVolumeSpec`.
+/// Validates like upstream's `ValidatePersistentVolumeSpec`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let (Some(node), path) = (spec_of(node), path.child("spec")) else { return };
     let spec = PersistentVolumeSpec::new(node);
@@ -70,7 +70,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A volume that stands in an attachment instead of a PersistentVolume: what migrated pods use, always CSI (upstream: the same function's
+/// Validates a volume in a VolumeAttachment instead of a PersistentVolume: used for migrated pods, always CSI (upstream: the same function's
 /// inline mode).
 pub fn validate_inline(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = PersistentVolumeSpec::new(node);
@@ -106,7 +106,7 @@ fn capacity(spec: PersistentVolumeSpec<'_>, node: &Struct, path: &Path<'_>, erro
     }
     for (name, text) in spec.capacity().iter() {
         if text.starts_with('-') {
-            // Upstream shows the amount as a number here.
+            // Upstream shows this amount as a number.
             let value = oarlock_meta::Quantity::parse(text).map_or(0, |q| q.value());
             errors.push(FieldError::invalid(&path.key(name), value, "must be a valid resource quantity"));
         }
@@ -114,11 +114,14 @@ fn capacity(spec: PersistentVolumeSpec<'_>, node: &Struct, path: &Path<'_>, erro
     }
 }
 
-/// Exactly one kind of volume.
+/// Validates that there is exactly one volume source.
 fn source(spec: PersistentVolumeSpec<'_>, node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
-    let sources: Vec<&str> =
-        node.iter().filter(|(def, v)| !COMMON.contains(&def.name) && !v.is_null()).map(|(def, _)| def.name).collect();
-    // Upstream looks at directories of the node first.
+    let sources: Vec<&str> = node
+        .iter()
+        .filter(|(def, v)| !NON_SOURCE_FIELDS.contains(&def.name) && !v.is_null())
+        .map(|(def, _)| def.name)
+        .collect();
+    // Upstream checks hostPath first.
     let first = if sources.contains(&"hostPath") { "hostPath" } else { sources.first().copied().unwrap_or("") };
     for extra in sources.iter().filter(|name| **name != first) {
         errors.push(FieldError::forbidden(&path.child(extra), "may not specify more than 1 volume type"));
@@ -136,12 +139,12 @@ fn source(spec: PersistentVolumeSpec<'_>, node: &Struct, path: &Path<'_>, errors
     }
 }
 
-/// What a volume is never changes (upstream `ValidatePersistentVolumeUpdate`).
+/// Validates that the volume source does not change (upstream `ValidatePersistentVolumeUpdate`).
 pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let (Some(new), Some(old), path) = (spec_of(new), spec_of(old), path.child("spec")) else { return };
     let source = |node: &Struct| -> Vec<(&str, Value)> {
         node.iter()
-            .filter(|(def, v)| !COMMON.contains(&def.name) && !v.is_null())
+            .filter(|(def, v)| !NON_SOURCE_FIELDS.contains(&def.name) && !v.is_null())
             .map(|(def, v)| (def.name, v.clone()))
             .collect()
     };
@@ -149,7 +152,7 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
         let text = "spec.persistentvolumesource is immutable after creation";
         errors.push(FieldError::forbidden(&path.child("persistentvolumesource"), text));
     }
-    // Upstream's path lacks the spec.
+    // Upstream's path lacks `spec`.
     crate::rules::immutable(new.get("volumeMode"), old.get("volumeMode"), &Path::new("volumeMode"), errors);
     let affinity = |node: &Struct| node.get("nodeAffinity").filter(|v| !v.is_null()).cloned();
     if affinity(old).is_some() {
@@ -157,7 +160,7 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     }
 }
 
-/// Volumes and policies that are no more.
+/// Warns of removed volume types and policies.
 pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
     let (Some(node), path) = (spec_of(node), path.child("spec")) else { return };
     if PersistentVolumeSpec::new(node).persistent_volume_reclaim_policy() == "Recycle" {

@@ -1,11 +1,11 @@
-//! Pod: what is filled in only for pods, not for the templates that they are made from.
+//! Defaults of Pods that do not apply to pod templates.
 
 use oarlock_pods::amounts::Quantities;
 use oarlock_pods::{Side, Sum, pod_level};
 use oarlock_schema::views::core_v1::{ContainerMut, ContainerPortMut, PodMut, PodSpec, PodSpecMut};
 use oarlock_schema::{Map, Struct, Value};
 
-/// Upstream `SetDefaults_Pod`.
+/// Sets defaults like upstream's `SetDefaults_Pod`.
 pub fn default(node: &mut Struct) {
     let mut pod = PodMut::new(node);
     let mut spec = pod.spec_mut();
@@ -26,7 +26,7 @@ pub fn default(node: &mut Struct) {
     if spec.read().enable_service_links().is_none() {
         spec.set_enable_service_links(true);
     }
-    // Templates keep what is wrong (upstream `Convert_v1_Pod_To_core_Pod`).
+    // Templates keep invalid values (upstream `Convert_v1_Pod_To_core_Pod`).
     if spec.read().termination_grace_period_seconds().is_some_and(|seconds| seconds < 0) {
         spec.set_termination_grace_period_seconds(1i64);
     }
@@ -46,7 +46,7 @@ fn each_container(mut container: ContainerMut<'_>, host_network: bool) {
     }
 }
 
-/// What has a limit and no request is requested up to the limit.
+/// Sets missing requests to the limits.
 fn requests_from_limits(resources: &mut Struct) {
     let Some(limits) = resources.get("limits").and_then(Value::as_map).cloned() else { return };
     merge_absent(resources, "requests", limits.entries().iter().map(|(k, v)| (k.as_str(), v.clone())));
@@ -67,7 +67,7 @@ fn merge_absent<'a>(resources: &mut Struct, field: &str, entries: impl Iterator<
     }
 }
 
-/// Pod-level requests and limits follow from those of the containers (KEP-2837).
+/// Derives pod-level requests and limits from those of the containers (KEP-2837).
 fn whole(spec: &mut PodSpecMut<'_>) {
     let huge = aggregate(spec.read(), Side::Limits);
     let requests = aggregate(spec.read(), Side::Requests);
@@ -82,14 +82,14 @@ fn whole(spec: &mut PodSpecMut<'_>) {
     if !has(node, "limits") {
         return;
     }
-    // Huge pages cannot be overcommitted, so containers' requests say nothing about the pod's.
+    // Huge pages cannot be overcommitted, so the containers' requests do not determine the pod's.
     let overcommitted = requests.iter().filter(|(k, _)| matches!(*k, "cpu" | "memory")).map(|(k, v)| (k, v.clone()));
     merge_absent(node, "requests", overcommitted);
     let limits = node.get("limits").and_then(Value::as_map).cloned().unwrap_or_default();
     merge_absent(node, "requests", limits.iter().filter(|(k, _)| pod_level::supports(k)).map(|(k, v)| (k, v.clone())));
 }
 
-/// What the containers need at once, as a list of resources.
+/// Returns the sum that the containers need at once, as a list of resources.
 fn aggregate(spec: PodSpec<'_>, side: Side) -> Map {
     let sum = Sum::new(spec, side).of_containers(&Quantities);
     sum.iter().map(|(name, amount)| (name, Value::from(amount.canonical()))).collect()

@@ -1,4 +1,4 @@
-//! Resources of a pod as a whole, and how they agree with those of its containers (KEP-2837).
+//! Validates pod-level resources against those of the containers (KEP-2837).
 
 use oarlock_meta::{ErrorList, FieldError, Path, Quantity};
 use oarlock_pods::amounts::Quantities;
@@ -7,7 +7,7 @@ use oarlock_schema::views::core_v1::{PodSpec, ResourceRequirements};
 
 use super::resources;
 
-/// Upstream `validatePodResources`.
+/// Validates like upstream's `validatePodResources`.
 pub(super) fn validate(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(own) = spec.resources() else { return };
     if spec.os().is_some_and(|os| os.name() == "windows") {
@@ -23,7 +23,7 @@ pub(super) fn validate(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorLis
     consistency(spec, own, path, errors);
 }
 
-/// The pod asks for no less than its containers together, and no container may use more than the pod (upstream
+/// Validates that the pod requests at least as much as its containers together, and that no container has a higher limit than the pod (upstream
 /// `validatePodResourceConsistency`).
 fn consistency(spec: PodSpec<'_>, own: ResourceRequirements<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let more = |amount: &Quantity, pod: &str| Quantity::parse(pod).is_ok_and(|pod| *amount > pod);

@@ -1,4 +1,4 @@
-//! PodSpec, in pods and in templates.
+//! Defaults and validation of PodSpec, in pods and in templates.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_pods::sidecar::is_sidecar;
@@ -10,7 +10,7 @@ use super::container::Known;
 use super::{container, probe, resources};
 use crate::rules::{self, Seen, formats, labels, optional_subdomain, range, show};
 
-/// The old name of the service account mirrors the new one (upstream: `Convert_v1_PodSpec_To_core_PodSpec` and back).
+/// Copies the service account to its deprecated name (upstream: `Convert_v1_PodSpec_To_core_PodSpec` and back).
 pub fn default(node: &mut Struct) {
     let mut spec = PodSpecMut::new(node);
     let (name, old) = (spec.read().service_account_name(), spec.read().service_account());
@@ -24,7 +24,7 @@ pub fn default(node: &mut Struct) {
     spec.set_service_account(wanted);
 }
 
-/// Upstream `ValidatePodSpec`, without what its parts check themselves.
+/// Validates like upstream's `ValidatePodSpec`, except the rules of nested types.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = PodSpec::new(node);
     volumes(spec, &path.child("volumes"), errors);
@@ -83,7 +83,7 @@ fn containers(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
         let list = path.child("initContainers");
         let at = list.index(i);
         common(spec, one, &known, &mut names, &at, errors);
-        // Init containers run one after the other, so each may have the same ports.
+        // Init containers run one after another, so several may use the same ports.
         conflicts(one, &mut Seen::new(), &at, errors);
         if is_sidecar(one) {
             probe::of_container(one, spec.termination_grace_period_seconds(), &at, errors);
@@ -136,7 +136,7 @@ fn common<'a>(
     container::proc_mount(one, spec.host_users(), path, errors);
 }
 
-/// Containers that run together may not take the same port of the node.
+/// Validates that containers that run together do not use the same host port.
 fn conflicts<'a>(
     one: Container<'a>,
     taken: &mut Seen<(&'a str, &'a str, i64)>,
@@ -234,7 +234,7 @@ fn security(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     for (i, id) in context.supplemental_groups().iter().enumerate() {
         container::user_id(id, &at.child("supplementalGroups").index(i), errors);
     }
-    // Upstream offers `MountOption` only with the gate SELinuxMount.
+    // Upstream offers `MountOption` only with the feature gate SELinuxMount.
     if let Some(policy) = context.se_linux_change_policy() {
         rules::one_of(policy, &["Recursive"], &at.child("seLinuxChangePolicy"), errors);
     }
@@ -299,7 +299,7 @@ fn dns(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Fields that only one operating system knows.
+/// Validates that fields specific to one operating system are not set for another.
 fn operating_system(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(os) = spec.os() else { return };
     let at = path.child("os");

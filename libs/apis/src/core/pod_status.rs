@@ -1,4 +1,4 @@
-//! What a write of a pod's status may not do (upstream `ValidatePodStatusUpdate`).
+//! Validates updates of a pod's status (upstream `ValidatePodStatusUpdate`).
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -14,8 +14,8 @@ use oarlock_seeded_bug::seeded_bug;
 
 use crate::rules::{self, each, formats, qualified, subdomain};
 
-/// Upstream's own conditions, whose types need no validation.
-const SYSTEM: [&str; 3] = ["PodScheduled", "Ready", "Initialized"];
+/// Upstream's own condition types, which need no validation.
+const SYSTEM_CONDITIONS: [&str; 3] = ["PodScheduled", "Ready", "Initialized"];
 const NO_GENERATION: &str = "must be a non-negative integer";
 
 /// Validates an update of a pod's status. Both arguments are whole pods.
@@ -39,7 +39,7 @@ pub fn validate_change(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     users(now, pod.spec(), &path, errors);
 }
 
-/// Completes `podIP` and `podIPs` from one another. Where they disagree `podIP` counts, because old kubelets do not know the list (upstream
+/// Completes `podIP` and `podIPs` from one another. If they disagree, `podIP` takes precedence, because old kubelets do not know the list (upstream
 /// `Convert_v1_PodStatus_To_core_PodStatus` and back).
 pub fn pair_addresses(pod: &mut Struct) {
     let status = Pod::new(pod).status();
@@ -55,7 +55,7 @@ pub fn pair_addresses(pod: &mut Struct) {
     }
 }
 
-/// Annotations for AppArmor profiles and static pods must stay as they were at creation (upstream `ValidatePodSpecificAnnotationUpdates`).
+/// Validates that annotations for AppArmor profiles and static pods do not change after creation (upstream `ValidatePodSpecificAnnotationUpdates`).
 fn annotations(pod: Pod<'_>, before: Pod<'_>, errors: &mut ErrorList) {
     let path = Path::new("metadata");
     let path = path.child("annotations");
@@ -79,7 +79,7 @@ fn conditions(status: PodStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) {
             let here = at.child("observedGeneration");
             errors.push(FieldError::invalid(&here, condition.observed_generation(), NO_GENERATION));
         }
-        if !SYSTEM.contains(&condition.type_()) {
+        if !SYSTEM_CONDITIONS.contains(&condition.type_()) {
             // Upstream's path has this spelling.
             qualified(condition.type_(), &at.child("Type"), errors);
         }
@@ -98,7 +98,7 @@ fn nominated(now: PodStatus<'_>, before: Pod<'_>, path: &Path<'_>, errors: &mut 
     }
 }
 
-/// A container that has terminated and is not to be restarted must stay terminated.
+/// Validates that a terminated container without restart stays terminated.
 fn states(now: PodStatus<'_>, was: PodStatus<'_>, spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let containers = by_name(spec.containers());
     let init = by_name(spec.init_containers());
@@ -153,7 +153,7 @@ fn starts_again(container: Container<'_>, spec: PodSpec<'_>, exit: i64) -> bool 
     }
 }
 
-/// `resourceClaimStatuses` may name only claims that the spec asks for.
+/// Validates that `resourceClaimStatuses` names only claims of the spec.
 fn claims(now: PodStatus<'_>, spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let asked: HashSet<&str> = spec.resource_claims().iter().map(|claim| claim.name()).collect();
     let mut seen = HashSet::new();
@@ -172,7 +172,7 @@ fn claims(now: PodStatus<'_>, spec: PodSpec<'_>, path: &Path<'_>, errors: &mut E
     }
 }
 
-/// Addresses of a pod or its host: new ones are well formed, and there is at most one of each family.
+/// Validates addresses of a pod or its host: new ones must be well formed, with at most one of each family.
 fn addresses(list: Vec<&str>, known: &HashSet<&str>, path: &Path<'_>, errors: &mut ErrorList) {
     for (i, address) in list.iter().enumerate().filter(|(_, address)| !known.contains(**address)) {
         rules::ip(address, &path.index(i), errors);
@@ -194,7 +194,7 @@ fn addresses(list: Vec<&str>, known: &HashSet<&str>, path: &Path<'_>, errors: &m
     }
 }
 
-/// As in Go, an IPv4-mapped IPv6 address counts as IPv4.
+/// Whether an address is IPv6. As in Go, an IPv4-mapped IPv6 address counts as IPv4.
 fn is_v6(address: &str) -> bool {
     matches!(address.parse::<IpAddr>(), Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_none())
 }

@@ -1,4 +1,4 @@
-//! Templates of pods.
+//! Validation of pod templates.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -7,7 +7,7 @@ use oarlock_schema::views::core_v1::PodTemplateSpec;
 
 use crate::rules::{labels, object_meta};
 
-/// Upstream `ValidatePodTemplateSpec`: labels and annotations are those of a pod, and their paths leave `metadata` out.
+/// Validates like upstream's `ValidatePodTemplateSpec`: labels and annotations are those of a pod, and their paths omit `metadata`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let template = PodTemplateSpec::new(node);
     labels(template.metadata().labels(), &path.child("labels"), errors);

@@ -1,4 +1,4 @@
-//! Pod: what only creation refuses, and what a change may do.
+//! Validation of Pods at creation and update.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
@@ -8,11 +8,11 @@ use oarlock_seeded_bug::seeded_bug;
 
 use crate::rules::{Seen, range};
 
-const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+const IMMUTABLE_SPEC_TEXT: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Upstream `ValidatePodCreate`, beyond the spec; images of pods, not of templates, are checked for blanks.
+/// Validates like upstream's `ValidatePodCreate`, beyond the spec; images of pods, not of templates, are checked for surrounding space.
 pub fn create(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = Pod::new(node).spec();
     let at = path.child("spec");
@@ -25,7 +25,7 @@ pub fn create(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What holds for pods but not for templates.
+/// Validates the rules that apply to pods but not to templates.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = Pod::new(node).spec();
     let at = path.child("spec");
@@ -44,7 +44,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `ValidatePodUpdate`: hardly anything of a pod's spec may change.
+/// Validates like upstream's `ValidatePodUpdate`: almost all fields of a pod's spec are immutable.
 pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let (now, before) = (Pod::new(new).spec(), Pod::new(old).spec());
     let at = path.child("spec");
@@ -74,11 +74,11 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     }
     let (Some(now), Some(before)) = (now.node(), before.node()) else { return };
     if now != before && masked(now, before, &at, errors) != masked(before, before, &at, &mut ErrorList::new()) {
-        errors.push(FieldError::forbidden(&at, FIXED));
+        errors.push(FieldError::forbidden(&at, IMMUTABLE_SPEC_TEXT));
     }
 }
 
-/// The deadline may only come nearer; `false` when it says something impossible.
+/// Validates the active deadline, which may only be lowered; returns `false` for an invalid value.
 fn deadline(now: PodSpec<'_>, before: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     match (now.active_deadline_seconds(), before.active_deadline_seconds()) {
         (Some(n), old) => {
@@ -109,7 +109,7 @@ fn tolerations(now: PodSpec<'_>, before: PodSpec<'_>, path: &Path<'_>, errors: &
     }
 }
 
-/// The spec with everything that may change taken from `old`. Gated pods may narrow down their nodes.
+/// Returns the spec with all mutable fields taken from `old`. Pods with scheduling gates may narrow down their nodes.
 fn masked(spec: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) -> Struct {
     let mut out = spec.clone();
     let before = PodSpec::new(old);
@@ -150,7 +150,7 @@ fn copy(out: &mut Struct, old: &Struct, field: &str) {
     }
 }
 
-/// Selectors may gain conditions while the pod is gated.
+/// Validates that a pod with scheduling gates only gains conditions on its nodes, and masks these changes in `out`.
 fn gated(out: &mut Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let (now, before) = (PodSpec::new(out), PodSpec::new(old));
     if before.node_selector().iter().any(|(key, value)| now.node_selector().get(key) != Some(value)) {

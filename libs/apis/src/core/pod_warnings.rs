@@ -1,4 +1,4 @@
-//! What pods and templates are warned about (upstream `pkg/api/pod/warnings.go`).
+//! Warnings about pods and templates (upstream `pkg/api/pod/warnings.go`).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use oarlock_schema::views::meta_v1::ObjectMeta;
 
 use crate::rules::Seen;
 
-/// Labels of nodes that got new names.
+/// Deprecated node labels, with their new names.
 const OLD_NODE_LABELS: &[(&str, &str)] = &[
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
@@ -23,7 +23,7 @@ const OLD_NODE_LABELS: &[(&str, &str)] = &[
     ("beta.kubernetes.io/instance-type", "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"),
 ];
 
-/// Volumes that are no more.
+/// Deprecated or removed volume types.
 const OLD_VOLUMES: &[(&str, &str)] = &[
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -36,7 +36,7 @@ const OLD_VOLUMES: &[(&str, &str)] = &[
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// Warnings about a pod or template; both have `metadata` and `spec`.
+/// Returns the warnings about a pod or template; both have `metadata` and `spec`.
 pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
     let meta = ObjectMeta::from_option(node.get("metadata").and_then(|v| v.as_struct()));
     let spec = PodSpec::from_option(node.get("spec").and_then(|v| v.as_struct()));
@@ -69,7 +69,7 @@ pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
     for (i, alias) in spec.host_aliases().iter().enumerate() {
         crate::rules::address::warn(alias.ip(), &at.child("hostAliases").index(i).child("ip"), texts);
     }
-    // A pod's own is mended when it is stored, so only templates keep what is wrong.
+    // The value of a pod is corrected when the pod is stored, so only templates keep an invalid one.
     let template = node.ty().short_name() == "PodTemplateSpec";
     if template && spec.termination_grace_period_seconds().is_some_and(|g| g < 0) {
         let here = at.child("terminationGracePeriodSeconds");
@@ -143,8 +143,8 @@ fn container_warnings(container: Container<'_>, path: &Path<'_>, texts: &mut Vec
     let env: Vec<_> = container.env().iter().collect();
     let mut names = Seen::new();
     for (i, var) in env.iter().enumerate() {
-        let earlier = names.again(var.name());
-        // A definition that refers to the one before it is meant.
+        let earlier = names.is_repeat(var.name());
+        // A definition that refers to an earlier one is intentional.
         if earlier && !var.value().contains(&format!("$({})", var.name())) {
             let text =
                 format!("hides previous definition of {}, which may be dropped when using apply", quote(var.name()));

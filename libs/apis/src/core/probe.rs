@@ -1,4 +1,4 @@
-//! Probes and lifecycle hooks.
+//! Validation of probes and lifecycle hooks.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
@@ -7,10 +7,10 @@ use oarlock_schema::{Struct, Value};
 
 use crate::rules::{each, formats, port, port_or_name};
 
-/// The handlers that a probe or hook may have one of.
+/// The handlers, of which a probe or hook may have one.
 const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
-/// Exactly one handler (upstream `validateHandler`).
+/// Validates that there is exactly one handler (upstream `validateHandler`).
 pub fn validate_handler(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let mut set = HANDLERS.iter().filter(|name| node.get(name).is_some_and(|v| !v.is_null()));
     if set.next().is_none() {
@@ -21,7 +21,7 @@ pub fn validate_handler(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// Upstream `validateProbe`; its counters are checked by the row.
+/// Validates like upstream's `validateProbe`; the table's row checks the counters.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     validate_handler(node, path, errors);
     let probe = Probe::new(node);
@@ -33,19 +33,19 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A command to run.
+/// Validates a command of a handler.
 pub fn validate_exec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if ExecAction::new(node).command().is_empty() {
         errors.push(FieldError::required(&path.child("command"), ""));
     }
 }
 
-/// A port to connect to.
+/// Validates the port of a TCP handler.
 pub fn validate_tcp(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     port_or_name(TCPSocketAction::new(node).port(), &path.child("port"), errors);
 }
 
-/// A page to get.
+/// Validates the request of an HTTP handler.
 pub fn validate_http(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let get = HTTPGetAction::new(node);
     port_or_name(get.port(), &path.child("port"), errors);
@@ -54,7 +54,7 @@ pub fn validate_http(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What the three probes and the hooks of a container may not be, given the pod's grace period.
+/// Validates a container's probes and hooks against the pod's grace period and each other.
 pub(super) fn of_container(container: Container<'_>, grace: Option<i64>, path: &Path<'_>, errors: &mut ErrorList) {
     for (name, probe) in [("livenessProbe", container.liveness_probe()), ("startupProbe", container.startup_probe())] {
         if let Some(n) = probe.map(|p| p.success_threshold()).filter(|n| *n != 1) {
@@ -72,7 +72,7 @@ pub(super) fn of_container(container: Container<'_>, grace: Option<i64>, path: &
     let Some(lifecycle) = container.lifecycle() else { return };
     for (name, hook) in [("postStart", lifecycle.post_start()), ("preStop", lifecycle.pre_stop())] {
         let Some(seconds) = hook.and_then(|h| h.sleep()).map(|s| s.seconds()) else { continue };
-        // Another handler before it hides the sleep.
+        // An earlier handler makes upstream ignore the sleep.
         let hidden = hook
             .and_then(View::node)
             .is_some_and(|n| HANDLERS.iter().take(4).any(|h| n.get(h).is_some_and(|v: &Value| !v.is_null())));

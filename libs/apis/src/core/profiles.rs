@@ -1,4 +1,4 @@
-//! Confinement profiles: seccomp and AppArmor.
+//! Validation of seccomp and AppArmor profiles.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -10,7 +10,7 @@ use crate::rules::{one_of, show};
 
 const TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 
-/// Upstream `validateSeccompProfileField`.
+/// Validates like upstream's `validateSeccompProfileField`.
 pub fn validate_seccomp(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let profile = SeccompProfile::new(node);
     let (kind, file) = (path.child("type"), path.child("localhostProfile"));
@@ -29,7 +29,7 @@ pub fn validate_seccomp(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// Upstream `ValidateAppArmorProfileField`.
+/// Validates like upstream's `ValidateAppArmorProfileField`.
 pub fn validate_app_armor(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let profile = AppArmorProfile::new(node);
     let (kind, file) = (path.child("type"), path.child("localhostProfile"));

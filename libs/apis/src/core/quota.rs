@@ -1,4 +1,4 @@
-//! ResourceQuota.
+//! Defaults and validation of ResourceQuota.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -18,17 +18,18 @@ const SCOPES: &[&str] = &[
     "CrossNamespacePodAffinity",
     "VolumeAttributesClass",
 ];
-/// Resources that all pods use, so that scopes of pods can tell them apart.
-const COMPUTE: &[&str] = &["pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+/// Resources that all pods use, by which scopes can select pods.
+const POD_RESOURCES: &[&str] =
+    &["pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
-/// Upstream `ValidateResourceQuotaSpec`.
+/// Validates like upstream's `ValidateResourceQuotaSpec`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = ResourceQuotaSpec::new(node);
     amounts(spec.hard(), &path.child("hard"), errors);
     let scopes: Vec<&str> = spec.scopes().iter().collect();
     let at = path.child("scopes");
     let shown = || Raw(show::items(spec.scopes().values()));
-    // Each error shows all scopes, and there is one for each scope and amount that do not go together.
+    // Each error shows all scopes, and there is one error for each incompatible pair of scope and amount.
     for scope in &scopes {
         if errors.is_full() {
             break;
@@ -49,7 +50,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     selector(spec, path, errors);
 }
 
-/// Amounts of what quotas count.
+/// Validates amounts of countable resources.
 fn amounts(list: Map<'_, &str>, path: &Path<'_>, errors: &mut ErrorList) {
     for (name, text) in list.iter() {
         let at = path.key(name);
@@ -62,7 +63,7 @@ fn amounts(list: Map<'_, &str>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `ValidateResourceQuotaStatusUpdate`.
+/// Validates like upstream's `ValidateResourceQuotaStatusUpdate`.
 pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let (status, path) = (ResourceQuota::new(new).status(), Path::new("status"));
     amounts(status.hard(), &path.child("hard"), errors);
@@ -74,7 +75,7 @@ fn fits(scope: &str, resource: &str) -> bool {
     match scope {
         "BestEffort" => !standard || resource == "pods",
         "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
-            !standard || COMPUTE.contains(&resource)
+            !standard || POD_RESOURCES.contains(&resource)
         }
         "VolumeAttributesClass" => !standard || matches!(resource, "persistentvolumeclaims" | "requests.storage"),
         _ => true,
@@ -87,7 +88,7 @@ fn conflict(scopes: &[&str]) -> bool {
         .any(|pair| pair.iter().all(|s| scopes.contains(s)))
 }
 
-/// Upstream `validateScopedResourceSelectorRequirement`, whose paths leave the index out.
+/// Validates like upstream's `validateScopedResourceSelectorRequirement`, whose paths leave the index out.
 fn selector(spec: ResourceQuotaSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(selector) = spec.scope_selector() else { return };
     let at = path.child("scopeSelector");

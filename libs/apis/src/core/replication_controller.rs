@@ -1,11 +1,11 @@
-//! ReplicationController.
+//! Defaults and validation of ReplicationController.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::ReplicationControllerSpec;
 use oarlock_schema::{Struct, Value};
 
-/// Selector and labels follow from the template's labels (upstream `SetDefaults_ReplicationController`).
+/// Sets selector and labels to the template's labels (upstream `SetDefaults_ReplicationController`).
 pub fn default(node: &mut Struct) {
     let Some(labels) = node.at(&["spec", "template", "metadata", "labels"]).cloned() else { return };
     let empty = |v: Option<&Value>| v.and_then(Value::as_map).is_none_or(oarlock_schema::Map::is_empty);
@@ -17,7 +17,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Upstream `ValidateReplicationControllerSpec`; its numbers are checked by the row.
+/// Validates like upstream's `ValidateReplicationControllerSpec`; the table's row checks the numbers.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = ReplicationControllerSpec::new(node);
     if spec.selector().is_empty() {
@@ -36,7 +36,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What upstream looks at after the template.
+/// Validates the fields that upstream checks after the template.
 pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(template) = ReplicationControllerSpec::new(node).template() {
         crate::apps::workload::endless(template, "ReplicationController", path, errors);

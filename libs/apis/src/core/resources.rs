@@ -1,4 +1,4 @@
-//! Requests and limits.
+//! Defaults and validation of requests and limits.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use oarlock_schema::{Struct, Value};
 
 use crate::rules::{Seen, label, qualified, quantity};
 
-/// Amounts finer than a thousandth are rounded up (upstream `SetDefaults_ResourceList`).
+/// Rounds up amounts finer than a thousandth (upstream `SetDefaults_ResourceList`).
 pub fn default(node: &mut Struct) {
     for field in ["limits", "requests"] {
         if let Some(Value::Map(map)) = node.get_mut(field) {
@@ -22,7 +22,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Only canonical texts with these suffixes are finer than a thousandth.
+/// Returns the rounded amount. Only canonical texts with these suffixes are finer than a thousandth.
 fn rounded(text: &str) -> Option<Value> {
     if !text.ends_with(['n', 'u']) {
         return None;
@@ -31,10 +31,10 @@ fn rounded(text: &str) -> Option<Value> {
     Some(Quantity::from_milli(milli, Format::DecimalSi).canonical().into())
 }
 
-/// Resources that containers may ask for without a domain.
-const CONTAINER: &[&str] = &["cpu", "ephemeral-storage", "memory"];
+/// Resources without a domain that containers can request.
+const CONTAINER_RESOURCES: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 /// All resources without a domain: of containers, quotas, claims and limits.
-const STANDARD: &[&str] = &[
+const STANDARD_RESOURCES: &[&str] = &[
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -56,8 +56,8 @@ const STANDARD: &[&str] = &[
     "requests.storage",
     "storage",
 ];
-/// Resources that come in whole numbers.
-const WHOLE: &[&str] = &[
+/// Resources counted in whole numbers.
+const WHOLE_NUMBER_RESOURCES: &[&str] = &[
     "pods",
     "resourcequotas",
     "services",
@@ -69,39 +69,39 @@ const WHOLE: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// Resources without a domain that quotas count: all but those of claims.
+/// Whether a resource without a domain can be counted by quotas: all but those of claims.
 pub fn counted(name: &str) -> bool {
-    name != "storage" && STANDARD.contains(&name)
+    name != "storage" && STANDARD_RESOURCES.contains(&name)
 }
 
 fn huge(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Of Kubernetes itself: without a domain, or in its own (upstream `IsNativeResource`).
+/// Whether a resource is Kubernetes' own: without a domain, or in Kubernetes' domain (upstream `IsNativeResource`).
 pub(super) fn native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Of a device plugin or the like (upstream `IsExtendedResourceName`).
+/// Whether a resource is an extended one, such as that of a device plugin (upstream `IsExtendedResourceName`).
 fn extended(name: &str) -> bool {
     !native(name)
         && !name.starts_with("requests.")
         && oarlock_meta::names::label_key_errors(&format!("requests.{name}")).is_empty()
 }
 
-/// More may be promised than there is.
+/// Whether a resource can be overcommitted, so that limits may exceed requests.
 pub(crate) fn overcommits(name: &str) -> bool {
     native(name) && !huge(name)
 }
 
-/// A resource's name (upstream `validateResourceName`); `false` when it is malformed.
+/// Validates a resource name (upstream `validateResourceName`); returns `false` for a malformed name.
 pub(crate) fn name(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let before = errors.len();
     qualified(name, path, errors);
     if errors.len() == before
         && !name.contains('/')
-        && !STANDARD.contains(&name)
+        && !STANDARD_RESOURCES.contains(&name)
         && !huge(name)
         && !name.starts_with("requests.hugepages-")
     {
@@ -113,7 +113,7 @@ pub(crate) fn name(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool 
 pub(crate) fn container_name(resource: &str, path: &Path<'_>, errors: &mut ErrorList) {
     name(resource, path, errors);
     if !resource.contains('/') {
-        if !CONTAINER.contains(&resource) && !huge(resource) {
+        if !CONTAINER_RESOURCES.contains(&resource) && !huge(resource) {
             errors.push(FieldError::invalid(path, resource, "must be a standard resource for containers"));
         }
     } else if !native(resource) && !extended(resource) {
@@ -127,16 +127,16 @@ fn pod_name(resource: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An amount of a resource (upstream `ValidateResourceQuantityValue`).
+/// Validates an amount of a resource (upstream `ValidateResourceQuantityValue`).
 pub(crate) fn amount(resource: &str, text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     quantity(text, path, errors);
-    let whole = WHOLE.contains(&resource) || extended(resource);
+    let whole = WHOLE_NUMBER_RESOURCES.contains(&resource) || extended(resource);
     if whole && Quantity::parse(text).is_ok_and(|q| q.milli_value() % 1000 != 0) {
         errors.push(FieldError::invalid(path, text, "must be an integer"));
     }
 }
 
-/// Requests and limits of a container, or of a whole pod (upstream `validateResourceRequirements`).
+/// Validates requests and limits of a container, or of a whole pod (upstream `validateResourceRequirements`).
 pub(super) fn requirements(
     resources: ResourceRequirements<'_>,
     whole_pod: bool,
@@ -214,7 +214,7 @@ fn claim_names(resources: ResourceRequirements<'_>, known: &BTreeSet<&str>, path
         if !this.1.is_empty() {
             label(this.1, &at.child("request"), errors);
         }
-        // A claim as a whole overlaps with every request in it.
+        // A claim as a whole overlaps with each of its requests.
         let overlap = if this.1.is_empty() {
             claimed.contains(&this.0)
         } else {

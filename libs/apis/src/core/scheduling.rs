@@ -1,4 +1,4 @@
-//! Where pods may run: tolerations, affinity, spreading, gates.
+//! Validation of scheduling constraints: tolerations, affinity, topology spread, scheduling gates.
 
 use oarlock_meta::names::label_value_errors;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -11,7 +11,7 @@ use oarlock_schema::views::{List, View, meta_v1};
 
 use crate::rules::{Seen, each, label, one_of, qualified, subdomain};
 
-/// Upstream `ValidateTolerations`.
+/// Validates like upstream's `ValidateTolerations`.
 pub fn validate_toleration(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let toleration = Toleration::new(node);
     let operator = path.child("operator");
@@ -42,7 +42,7 @@ pub fn validate_toleration(node: &Struct, path: &Path<'_>, errors: &mut ErrorLis
             ));
         }
         "Exists" => {}
-        // Known, but behind the gate TaintTolerationComparisonOperators.
+        // Known operators, but disabled with the feature gate TaintTolerationComparisonOperators.
         other @ ("Lt" | "Gt") => {
             errors.push(FieldError::not_supported(&operator, other, &["Equal", "Exists", "Lt", "Gt"]))
         }
@@ -53,7 +53,7 @@ pub fn validate_toleration(node: &Struct, path: &Path<'_>, errors: &mut ErrorLis
     }
 }
 
-/// Nodes that a pod or volume needs (upstream `ValidateNodeSelector`).
+/// Validates the required nodes of a pod or volume (upstream `ValidateNodeSelector`).
 pub fn validate_node_selector(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let terms = path.child("nodeSelectorTerms");
     let selector = NodeSelector::new(node);
@@ -65,7 +65,7 @@ pub fn validate_node_selector(node: &Struct, path: &Path<'_>, errors: &mut Error
     }
 }
 
-/// Nodes that a pod would rather have; values that are no labels are let through, because they may only match nothing.
+/// Validates the preferred nodes of a pod. Values that are no valid labels are accepted, because they merely match nothing.
 pub fn validate_preferred(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let term = PreferredSchedulingTerm::new(node);
     weight(term.weight(), path, errors);
@@ -132,7 +132,7 @@ fn field_requirement(requirement: NodeSelectorRequirement<'_>, path: &Path<'_>, 
     }
 }
 
-/// Upstream `validatePodAffinityTerm`.
+/// Validates like upstream's `validatePodAffinityTerm`.
 pub fn validate_pod_term(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let term = PodAffinityTerm::new(node);
     for name in term.namespaces().iter() {
@@ -154,7 +154,7 @@ pub fn validate_pod_term(node: &Struct, path: &Path<'_>, errors: &mut ErrorList)
     qualified(term.topology_key(), &path.child("topologyKey"), errors);
 }
 
-/// The weight of a preference.
+/// Validates the weight of a preference.
 pub fn validate_weighted(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     weight(WeightedPodAffinityTerm::new(node).weight(), path, errors);
 }
@@ -179,13 +179,13 @@ fn label_keys(
     }
 }
 
-/// Upstream `validateTopologySpreadConstraints`.
+/// Validates like upstream's `validateTopologySpreadConstraints`.
 pub(super) fn spread(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let all = spec.topology_spread_constraints();
     let key = |one: TopologySpreadConstraint<'_>| (one.topology_key().to_owned(), one.when_unsatisfiable().to_owned());
     // Upstream reports the earlier of two equal constraints.
     let mut seen = Seen::new();
-    let comes_again: Vec<bool> = all.iter().rev().map(|one| seen.again(key(one))).collect();
+    let comes_again: Vec<bool> = all.iter().rev().map(|one| seen.is_repeat(key(one))).collect();
     for ((i, constraint), again) in all.iter().enumerate().zip(comes_again.into_iter().rev()) {
         let at = path.index(i);
         one_spread(constraint, &at, errors);
@@ -229,7 +229,7 @@ fn one_spread(constraint: TopologySpreadConstraint<'_>, path: &Path<'_>, errors:
     super::label_keys::once(constraint.match_label_keys(), constraint.label_selector(), path, errors);
 }
 
-/// Gates that keep a pod from being scheduled.
+/// Validates the scheduling gates.
 pub(super) fn gates(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen: Seen<&str> = Seen::new();
     for (i, gate) in spec.scheduling_gates().iter().enumerate() {

@@ -1,11 +1,11 @@
-//! Secret.
+//! Defaults and validation of Secret.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use oarlock_schema::views::core_v1::SecretMut;
 use oarlock_schema::{Struct, Value};
 
-/// `stringData` is write-only and folds into `data` (upstream `Convert_v1_Secret_To_core_Secret`).
+/// Moves the write-only `stringData` into `data` (upstream `Convert_v1_Secret_To_core_Secret`).
 pub fn default(node: &mut Struct) {
     let Some(Value::Map(texts)) = node.remove_name("stringData") else { return };
     let mut secret = SecretMut::new(node);

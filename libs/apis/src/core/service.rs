@@ -1,4 +1,4 @@
-//! Service.
+//! Defaults and validation of Service.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::quote::quote;
@@ -11,13 +11,13 @@ use oarlock_schema::{IntOrStr, Struct};
 
 use crate::rules::{self, Seen, formats, labels, one_of, port, port_or_name, qualified, show, subdomain};
 
-/// Reachable from outside the cluster (upstream `service.ExternallyAccessible`).
+/// Whether a Service is reachable from outside the cluster (upstream `service.ExternallyAccessible`).
 fn external(spec: ServiceSpec<'_>) -> bool {
     matches!(spec.type_(), "LoadBalancer" | "NodePort")
         || (spec.type_() == "ClusterIP" && !spec.external_ips().is_empty())
 }
 
-/// Upstream `SetDefaults_Service`. It runs before the constants of the spec apply, so an empty type is still empty here.
+/// Sets defaults like upstream's `SetDefaults_Service`. Runs before the constants of the spec are applied, so an empty type is still empty here.
 pub fn default(node: &mut Struct) {
     let mut service = ServiceMut::new(node);
     let mut spec = service.spec_mut();
@@ -65,7 +65,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Upstream `validateService`.
+/// Validates like upstream's `validateService`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = ServiceSpec::new(node);
     let headless = spec.cluster_ips().get(0) == Some("None") || spec.cluster_ip() == "None";
@@ -157,7 +157,7 @@ fn one_port(one: ServicePort<'_>, named: bool, headless: bool, path: &Path<'_>, 
     }
     port(one.port(), &path.child("port"), errors);
     let target = one.target_port();
-    // Headless services have no port of their own to forward from, so the target may be anything well formed.
+    // Headless Services forward no port, so any well-formed target is accepted.
     let _ = headless;
     port_or_name(target, &path.child("targetPort"), errors);
     if let Some(protocol) = one.app_protocol() {
@@ -184,7 +184,7 @@ fn external_name(spec: ServiceSpec<'_>, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// Cluster addresses and their families (upstream `ValidateServiceClusterIPsRelatedFields`).
+/// Validates cluster addresses and their families (upstream `ValidateServiceClusterIPsRelatedFields`).
 fn addresses(spec: ServiceSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("clusterIPs");
     let list = spec.cluster_ips();
@@ -192,7 +192,7 @@ fn addresses(spec: ServiceSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     for (i, family) in spec.ip_families().iter().enumerate() {
         let here = path.child("ipFamilies");
         one_of(family, &["IPv4", "IPv6"], &here.index(i), errors);
-        if families.again(family) {
+        if families.is_repeat(family) {
             errors.push(FieldError::duplicate(&here.index(i), family));
         }
     }
@@ -232,7 +232,7 @@ fn addresses(spec: ServiceSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
 fn balancer(spec: ServiceSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let load_balancer = spec.type_() == "LoadBalancer";
     let only = "may only be used when `type` is 'LoadBalancer'";
-    // The path is capitalised upstream.
+    // Upstream's path is capitalized.
     let ranges = path.child("LoadBalancerSourceRanges");
     if !load_balancer && !spec.load_balancer_source_ranges().is_empty() {
         errors.push(FieldError::forbidden(&ranges, only));
@@ -281,7 +281,7 @@ fn traffic(spec: ServiceSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A cluster address, once given, stays (upstream `ValidateServiceUpdate`).
+/// Validates that cluster addresses do not change once set (upstream `ValidateServiceUpdate`).
 pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let (now, before) = (ServiceSpec::new(new), ServiceSpec::new(old));
     if now.type_() == "ExternalName" || before.type_() == "ExternalName" {
@@ -305,7 +305,7 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     }
 }
 
-/// Settings that do nothing (upstream `pkg/api/service/warnings.go`).
+/// Warns of settings without effect (upstream `pkg/api/service/warnings.go`).
 pub fn warnings(node: &Struct, _: &Path<'_>, texts: &mut Vec<String>) {
     let service = Service::new(node);
     let spec = service.spec();
@@ -339,7 +339,7 @@ fn legacy_addresses(spec: ServiceSpec<'_>, texts: &mut Vec<String>) {
     for (field, set) in [
         ("loadBalancerIP", !spec.load_balancer_ip().is_empty()),
         ("externalIPs", !spec.external_ips().is_empty()),
-        // Capitalised upstream.
+        // Capitalized in upstream's warning.
         ("SessionAffinity", spec.session_affinity() != "None"),
     ] {
         if headless && set {

@@ -1,4 +1,4 @@
-//! Volumes.
+//! Defaults and validation of volumes.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -12,18 +12,18 @@ use oarlock_schema::views::{List, View};
 use super::env;
 use crate::rules::{self, Seen, descending, file_mode, image, no_backsteps, non_reserved, range};
 
-/// Fields of a pod that a volume may show.
+/// The pod fields that a volume can show.
 const FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
-/// A volume without source is an empty directory (upstream `SetDefaults_Volume`).
+/// Makes a volume without a source an empty directory (upstream `SetDefaults_Volume`).
 pub fn default(node: &mut Struct) {
     if node.iter().all(|(def, value)| def.name == "name" || value.is_null()) {
         let _ = VolumeMut::new(node).empty_dir_mut();
     }
 }
 
-/// Images as volumes pull like images of containers.
+/// Sets the pull policy of an image volume like that of a container's image.
 pub fn default_image(node: &mut Struct) {
     let mut source = ImageVolumeSourceMut::new(node);
     if source.read().pull_policy().is_empty() {
@@ -32,7 +32,7 @@ pub fn default_image(node: &mut Struct) {
     }
 }
 
-/// A name and exactly one source (upstream `ValidateVolumes`).
+/// Validates the name, and that there is exactly one source (upstream `ValidateVolumes`).
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let volume = Volume::new(node);
     if volume.name().is_empty() {
@@ -45,7 +45,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if sources.is_empty() {
         errors.push(FieldError::required(path, "must specify a volume type"));
     }
-    // Upstream looks at empty directories first, so it is never them that are too many.
+    // Upstream checks emptyDir first, so another source is reported as the superfluous one.
     let first = if sources.contains(&"emptyDir") { "emptyDir" } else { sources.first().copied().unwrap_or("") };
     for extra in sources.iter().filter(|name| **name != first) {
         errors.push(FieldError::forbidden(&path.child(extra), "may not specify more than 1 volume type"));
@@ -62,7 +62,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Name of a CSI driver (upstream `ValidateCSIDriverName`).
+/// Validates the name of a CSI driver (upstream `ValidateCSIDriverName`).
 pub(crate) fn driver_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -74,7 +74,7 @@ pub(crate) fn driver_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     rules::each(oarlock_meta::names::subdomain_errors(&name.to_ascii_lowercase()), name, path, errors);
 }
 
-/// A directory of the node.
+/// Validates a hostPath volume.
 pub fn validate_host_path(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let source = HostPathVolumeSource::new(node);
     if source.path().is_empty() {
@@ -84,26 +84,26 @@ pub fn validate_host_path(node: &Struct, path: &Path<'_>, errors: &mut ErrorList
     no_backsteps(source.path(), &path.child("path"), errors);
 }
 
-/// A disk or directory of one node.
+/// Validates a local volume.
 pub fn validate_local(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     no_backsteps(LocalVolumeSource::new(node).path(), &path.child("path"), errors);
 }
 
-/// Files of a Secret.
+/// Validates a Secret volume.
 pub fn validate_secret(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let source = SecretVolumeSource::new(node);
     rules::required(source.secret_name(), &path.child("secretName"), errors);
     file_mode(source.default_mode(), &path.child("defaultMode"), errors);
 }
 
-/// Files of a ConfigMap.
+/// Validates a ConfigMap volume.
 pub fn validate_config_map(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let source = ConfigMapVolumeSource::new(node);
     rules::required(source.name(), &path.child("name"), errors);
     file_mode(source.default_mode(), &path.child("defaultMode"), errors);
 }
 
-/// A key that becomes a file.
+/// Validates a key with the path of its file.
 pub fn validate_key_to_path(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let item = KeyToPath::new(node);
     rules::required(item.key(), &path.child("key"), errors);
@@ -112,7 +112,7 @@ pub fn validate_key_to_path(node: &Struct, path: &Path<'_>, errors: &mut ErrorLi
     file_mode(item.mode(), &path.child("mode"), errors);
 }
 
-/// Files about the pod, whose errors name no index.
+/// Validates a downward API volume, whose errors name no index.
 pub fn validate_downward(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let source = DownwardAPIVolumeSource::new(node);
     file_mode(source.default_mode(), &path.child("defaultMode"), errors);
@@ -138,7 +138,7 @@ fn downward_files(files: List<'_, DownwardAPIVolumeFile<'_>>, path: &Path<'_>, e
     }
 }
 
-/// Several sources in one directory (upstream `validateProjectionSources`).
+/// Validates a projected volume (upstream `validateProjectionSources`).
 pub fn validate_projected(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let source = ProjectedVolumeSource::new(node);
     file_mode(source.default_mode(), &path.child("defaultMode"), errors);
@@ -185,14 +185,14 @@ pub fn validate_projected(node: &Struct, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-/// A claim that lives as long as the pod.
+/// Validates an ephemeral volume, whose claim lives as long as the pod.
 pub fn validate_ephemeral(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if EphemeralVolumeSource::new(node).volume_claim_template().is_none() {
         errors.push(FieldError::required(&path.child("volumeClaimTemplate"), ""));
     }
 }
 
-/// A directory of a server.
+/// Validates an NFS volume.
 pub fn validate_nfs(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let source = NFSVolumeSource::new(node);
     rules::required(source.server(), &path.child("server"), errors);
@@ -202,7 +202,7 @@ pub fn validate_nfs(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A disk of a server.
+/// Validates an iSCSI volume.
 pub fn validate_iscsi(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let source = ISCSIVolumeSource::new(node);
     rules::required(source.target_portal(), &path.child("targetPortal"), errors);
@@ -215,7 +215,7 @@ pub fn validate_iscsi(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     range(source.lun(), 0, 255, &path.child("lun"), errors);
 }
 
-/// A profile file below the node's own directory.
+/// Validates the path of a profile file, relative to the node's profile directory.
 pub(super) fn profile(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     descending(text, path, errors);
 }

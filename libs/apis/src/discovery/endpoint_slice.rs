@@ -1,4 +1,4 @@
-//! EndpointSlice.
+//! Defaults and validation of EndpointSlice.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -7,14 +7,14 @@ use oarlock_schema::views::discovery_v1::{Endpoint, EndpointSlice};
 
 use crate::rules::{Seen, address, label, qualified, subdomain};
 
-/// Most endpoints in one slice.
+/// The most endpoints of one slice.
 const MAX_ENDPOINTS: usize = 1000;
-/// Most addresses of one endpoint.
+/// The most addresses of one endpoint.
 const MAX_ADDRESSES: usize = 100;
-/// Most ports of one slice.
+/// The most ports of one slice.
 const MAX_PORTS: usize = 20_000;
 
-/// Upstream `ValidateEndpointSlice`.
+/// Validates like upstream's `ValidateEndpointSlice`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let slice = EndpointSlice::new(node);
     let endpoints = path.child("endpoints");
@@ -54,7 +54,7 @@ fn one(endpoint: Endpoint<'_>, kind: &str, path: &Path<'_>, errors: &mut ErrorLi
     }
     for (i, text) in endpoint.addresses().iter().enumerate() {
         match kind {
-            // Type IPv4 is older than strict validation: its addresses are read as those of Endpoints are.
+            // Type IPv4 is older than strict validation: its addresses are parsed like those of Endpoints.
             "IPv4" => match address::parse(text) {
                 None => address::legacy(text, &at.index(i), errors),
                 Some(ip) => of_family(ip.is_ipv4(), kind, text, (&at, i), errors),
@@ -79,7 +79,7 @@ fn one(endpoint: Endpoint<'_>, kind: &str, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-/// Validates an address that parses: it must be of the slice's family and not be a loopback or link-local one. As upstream, the first error has the path of
+/// Validates a parsed address: it must be of the slice's family and no loopback or link-local one. As upstream, the first error has the path of
 /// the whole list.
 fn of_family(is: bool, kind: &str, text: &str, (list, i): (&Path<'_>, usize), errors: &mut ErrorList) {
     if !is {
@@ -89,17 +89,18 @@ fn of_family(is: bool, kind: &str, text: &str, (list, i): (&Path<'_>, usize), er
 }
 
 /// Controllers that correct the addresses they write, so that no warning is needed.
-const MENDERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
+const CORRECTING_CONTROLLERS: [&str; 2] =
+    ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
 /// Warns of addresses in deprecated forms, and of type FQDN.
 pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
     let slice = EndpointSlice::new(node);
     if slice.address_type() == "FQDN" {
-        // The path has a part too many upstream.
+        // Upstream's path has a superfluous part.
         texts.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
     }
     let manager = slice.metadata().labels().get("endpointslice.kubernetes.io/managed-by");
-    if manager.is_some_and(|manager| MENDERS.contains(&manager)) {
+    if manager.is_some_and(|manager| CORRECTING_CONTROLLERS.contains(&manager)) {
         return;
     }
     let list = path.child("endpoints");

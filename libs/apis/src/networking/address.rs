@@ -1,4 +1,4 @@
-//! IPAddress and ServiceCIDR: the addresses of Services (KEP-1880).
+//! Validation of IPAddress and ServiceCIDR, the addresses of Services (KEP-1880).
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -7,7 +7,7 @@ use oarlock_schema::views::networking_v1::{IPAddressSpec, ServiceCIDRSpec};
 
 use crate::rules::{IMMUTABLE, each, formats, optional_subdomain, show};
 
-/// An address belongs to something (upstream `validateIPAddressParentReference`).
+/// Validates the parent of an address (upstream `validateIPAddressParentReference`).
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("parentRef");
     let Some(parent) = IPAddressSpec::new(node).parent_ref() else {
@@ -24,7 +24,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     each(formats::path_segment(parent.namespace()), parent.namespace(), &at.child("namespace"), errors);
 }
 
-/// One range, or one of each family (upstream `validateServiceCIDRSpec`).
+/// Validates the ranges: one, or one of each family (upstream `validateServiceCIDRSpec`).
 pub fn validate_ranges(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("cidrs");
     match ServiceCIDRSpec::new(node).cidrs().len() {
@@ -37,7 +37,7 @@ pub fn validate_ranges(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Ranges stay; one of the other family may be added (upstream `ValidateServiceCIDRUpdate`).
+/// Validates that ranges do not change; a range of the other family may be added (upstream `ValidateServiceCIDRUpdate`).
 pub fn keep_ranges(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let (now, before) = (ServiceCIDRSpec::new(new).cidrs(), ServiceCIDRSpec::new(old).cidrs());
     let at = path.child("cidrs");

@@ -1,4 +1,4 @@
-//! Ingress and IngressClass.
+//! Defaults and validation of Ingress and IngressClass.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -7,7 +7,7 @@ use oarlock_schema::views::networking_v1::{HTTPIngressPath, Ingress, IngressBack
 
 use crate::rules::{each, formats, no_backsteps, one_of, optional_subdomain, show, subdomain};
 
-/// Upstream `ValidateIngressSpec`.
+/// Validates like upstream's `ValidateIngressSpec`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = IngressSpec::new(node);
     if spec.rules().is_empty() && spec.default_backend().is_none() {
@@ -49,7 +49,7 @@ fn wildcard_host(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Where requests of one path go.
+/// Validates a path with its backend.
 pub fn validate_path(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let one = HTTPIngressPath::new(node);
     let at = path.child("path");
@@ -83,7 +83,7 @@ pub fn validate_path(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Upstream `validateIngressBackend`.
+/// Validates like upstream's `validateIngressBackend`.
 pub fn validate_backend(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let backend = IngressBackend::new(node);
     match (backend.service(), backend.resource()) {
@@ -111,7 +111,7 @@ pub fn validate_backend(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// The annotation is older than the field.
+/// Warns of the deprecated class annotation, which the field replaces.
 pub fn warnings(node: &Struct, _: &Path<'_>, texts: &mut Vec<String>) {
     if Ingress::new(node).metadata().annotations().get("kubernetes.io/ingress.class").is_some() {
         texts.push(
@@ -121,7 +121,7 @@ pub fn warnings(node: &Struct, _: &Path<'_>, texts: &mut Vec<String>) {
     }
 }
 
-/// Upstream `validateIngressClassSpec`.
+/// Validates like upstream's `validateIngressClassSpec`.
 pub fn validate_class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let controller = IngressClassSpec::new(node).controller();
     let at = path.child("controller");

@@ -1,4 +1,4 @@
-//! NetworkPolicy.
+//! Defaults and validation of NetworkPolicy.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -11,7 +11,7 @@ use oarlock_schema::{IntOrStr, Struct, Value};
 use crate::rules::address::{self, Range};
 use crate::rules::{formats, one_of, port_or_name, show};
 
-/// A policy that names no types is about ingress, and about egress if it has such rules (upstream `SetDefaults_NetworkPolicy`).
+/// Sets the default policy types: ingress, and egress if the policy has egress rules (upstream `SetDefaults_NetworkPolicy`).
 pub fn default(node: &mut Struct) {
     let mut spec = NetworkPolicySpecMut::new(node);
     if spec.read().policy_types().is_empty() {
@@ -21,7 +21,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Upstream `ValidateNetworkPolicySpec`.
+/// Validates like upstream's `ValidateNetworkPolicySpec`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let types = NetworkPolicySpec::new(node).policy_types();
     let at = path.child("policyTypes");
@@ -35,7 +35,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A port, or a range of ports.
+/// Validates a port, or a range of ports.
 pub fn validate_port(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let port = NetworkPolicyPort::new(node);
     if let Some(protocol) = port.protocol() {
@@ -53,7 +53,7 @@ pub fn validate_port(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         }
         Some(IntOrStr::Int(start)) => {
             if start > end {
-                // Upstream shows the start.
+                // Upstream shows the start of the range.
                 errors.push(FieldError::invalid(&at, start, "must be greater than or equal to `port`"));
             }
             crate::rules::port(end, &at, errors);
@@ -61,7 +61,7 @@ pub fn validate_port(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Who may talk.
+/// Validates a peer.
 pub fn validate_peer(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let peer = NetworkPolicyPeer::new(node);
     let selectors = usize::from(peer.pod_selector().is_some()) + usize::from(peer.namespace_selector().is_some());
@@ -72,7 +72,7 @@ pub fn validate_peer(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A range of addresses and the ranges left out of it.
+/// Validates an address range and its excluded ranges.
 pub fn validate_block(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let block = IPBlock::new(node);
     let at = path.child("cidr");

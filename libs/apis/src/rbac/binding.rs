@@ -1,4 +1,4 @@
-//! RoleBinding and ClusterRoleBinding.
+//! Defaults and validation of RoleBinding and ClusterRoleBinding.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::quote::quote;
@@ -13,7 +13,7 @@ fn role_ref(node: &Struct) -> RoleRef<'_> {
     RoleRef::from_option(node.get("roleRef").and_then(Value::as_struct))
 }
 
-/// Upstream `ValidateRoleBinding`, `ValidateClusterRoleBinding`.
+/// Validates like upstream's `ValidateRoleBinding`, `ValidateClusterRoleBinding`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let cluster = node.ty().short_name() == "ClusterRoleBinding";
     let (role, at) = (role_ref(node), path.child("roleRef"));
@@ -53,7 +53,7 @@ fn subject(subject: Subject<'_>, cluster: bool, path: &Path<'_>, errors: &mut Er
     }
 }
 
-/// The role of a binding never changes.
+/// Validates that the role of a binding does not change.
 pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if new.get("roleRef") != old.get("roleRef") {
         let role = role_ref(new);

@@ -1,4 +1,4 @@
-//! Role and ClusterRole.
+//! Defaults and validation of Role and ClusterRole.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -8,7 +8,7 @@ use oarlock_schema::{Struct, Value};
 
 use crate::rules::{selector, show};
 
-/// Upstream `ValidateRole`, `ValidateClusterRole`.
+/// Validates like upstream's `ValidateRole`, `ValidateClusterRole`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let cluster = node.ty().short_name() == "ClusterRole";
     let list = path.child("rules");

@@ -1,12 +1,12 @@
-//! Subject of a binding.
+//! Defaults of the subjects of role bindings.
 
 use oarlock_schema::Struct;
 use oarlock_schema::views::rbac_v1::SubjectMut;
 
-/// The API group that users and groups belong to.
+/// The API group of users and groups.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Users and groups are of this API group, service accounts of the core (upstream `SetDefaults_Subject`).
+/// Sets the API group of a subject: users and groups have [`GROUP`], service accounts the core group (upstream `SetDefaults_Subject`).
 pub fn default(node: &mut Struct) {
     let mut subject = SubjectMut::new(node);
     if subject.read().api_group().is_empty() && matches!(subject.read().kind(), "User" | "Group") {

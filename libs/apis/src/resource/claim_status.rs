@@ -14,20 +14,20 @@ use oarlock_schema::{Struct, Value};
 use crate::core::volume::driver_name;
 use crate::rules::{self, label, one_of, required, show, status, subdomain};
 
-/// Most users of a claim at once.
-const USERS: usize = 256;
-/// Most devices of an allocation.
-const DEVICES: usize = 32;
-/// Most configurations of an allocation: those of its class and its own.
-const CONFIGS: usize = 64;
-/// Most requests that a configuration is for.
-const REQUESTS: usize = 32;
-/// Most conditions of a device.
-const CONDITIONS: usize = 8;
-/// Bytes of a pool's name.
-const POOL: usize = 253;
-/// Bytes of what a driver may say about a device, and of what it may be told.
-const DATA: usize = 10 * 1024;
+/// The most users of a claim at once.
+const MAX_USERS: usize = 256;
+/// The most devices of an allocation.
+const MAX_DEVICES: usize = 32;
+/// The most configurations of an allocation: those of its class and its own.
+const MAX_CONFIGS: usize = 64;
+/// The most requests to which a configuration applies.
+const MAX_REQUESTS: usize = 32;
+/// The most conditions of a device.
+const MAX_CONDITIONS: usize = 8;
+/// The longest name of a pool in bytes.
+const MAX_POOL_NAME_BYTES: usize = 253;
+/// The most bytes of a driver's data about a device, and of the parameters for a driver.
+const MAX_DATA_BYTES: usize = 10 * 1024;
 const REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
@@ -53,8 +53,8 @@ pub fn validate_change(new: &Struct, old: &Struct, errors: &mut ErrorList) {
 
 fn users(now: ResourceClaimStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let list = now.reserved_for();
-    if list.len() > USERS {
-        errors.push(FieldError::too_many(path, list.len(), USERS));
+    if list.len() > MAX_USERS {
+        errors.push(FieldError::too_many(path, list.len(), MAX_USERS));
         return;
     }
     let mut seen = HashSet::new();
@@ -69,7 +69,7 @@ fn users(now: ResourceClaimStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// `reservedFor` needs an allocation, and must not get new entries while the claim is being deleted or deallocated.
+/// Validates `reservedFor`, which needs an allocation and must not get new entries while the claim is being deleted or deallocated.
 fn reservations(
     now: ResourceClaimStatus<'_>,
     before: ResourceClaimStatus<'_>,
@@ -94,13 +94,13 @@ fn reservations(
     }
 }
 
-/// How error texts name a device: `driver/pool/device`, and the share of it.
+/// Returns the name of a device in messages: `driver/pool/device`, and the share of the device.
 fn device_name(driver: &str, pool: &str, device: &str, share: Option<&str>) -> String {
     let share = share.map(|share| format!("/{share}")).unwrap_or_default();
     format!("{driver}/{pool}/{device}{share}")
 }
 
-/// Validates what drivers report about the allocated devices.
+/// Validates the drivers' reports about the allocated devices.
 fn devices(now: ResourceClaimStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let given: HashSet<String> = now
         .allocation()
@@ -120,8 +120,8 @@ fn devices(now: ResourceClaimStatus<'_>, path: &Path<'_>, errors: &mut ErrorList
             errors.push(FieldError::invalid(&at, shown(device), "must be an allocated device in the claim"));
         }
         let conditions = device.conditions();
-        if conditions.len() > CONDITIONS {
-            errors.push(FieldError::too_many(&at.child("conditions"), conditions.len(), CONDITIONS));
+        if conditions.len() > MAX_CONDITIONS {
+            errors.push(FieldError::too_many(&at.child("conditions"), conditions.len(), MAX_CONDITIONS));
         }
         status::list(conditions.values(), &at.child("conditions"), errors);
         if let Some(data) = device.node().and_then(|node| node.get("data")) {
@@ -134,21 +134,21 @@ fn devices(now: ResourceClaimStatus<'_>, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-/// A device as Go prints upstream's type for its identity, which is the value in the error.
+/// Formats a device as Go prints upstream's identity type, which is the value in the error.
 fn shown(device: AllocatedDeviceStatus<'_>) -> Raw<String> {
     let share = device.share_id().unwrap_or("");
     let [driver, pool, name, share] = [device.driver(), device.pool(), device.device(), share].map(quote);
     Raw(format!("{{\"Driver\":{driver},\"Pool\":{pool},\"Device\":{name},\"ShareID\":{share}}}"))
 }
 
-/// The name of a pool: DNS subdomains, joined by slashes.
+/// Validates the name of a pool: DNS subdomains, joined by slashes.
 fn pool(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     required(name, path, errors);
     if name.is_empty() {
         return;
     }
-    if name.len() > POOL {
-        errors.push(FieldError::too_long(path, POOL));
+    if name.len() > MAX_POOL_NAME_BYTES {
+        errors.push(FieldError::too_long(path, MAX_POOL_NAME_BYTES));
     }
     name.split('/').for_each(|part| subdomain(part, path, errors));
 }
@@ -157,14 +157,16 @@ fn pool(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
 fn object(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     match value {
         None | Some(Value::Null) => errors.push(FieldError::required(path, "")),
-        Some(value) if show::json(value).len() > DATA => errors.push(FieldError::too_long(path, DATA)),
+        Some(value) if show::json(value).len() > MAX_DATA_BYTES => {
+            errors.push(FieldError::too_long(path, MAX_DATA_BYTES))
+        }
         Some(Value::Map(_) | Value::Struct(_)) => {}
         Some(_) => errors.push(FieldError::invalid(path, "<value omitted>", "must be a valid JSON object")),
     }
 }
 
-/// Most addresses of a device.
-const ADDRESSES: usize = 16;
+/// The most addresses of a device.
+const MAX_ADDRESSES: usize = 16;
 
 fn network(device: AllocatedDeviceStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(data) = device.network_data() else { return };
@@ -176,8 +178,8 @@ fn network(device: AllocatedDeviceStatus<'_>, path: &Path<'_>, errors: &mut Erro
         }
     }
     let (list, at) = (data.ips(), path.child("ips"));
-    if list.len() > ADDRESSES {
-        errors.push(FieldError::too_many(&at, list.len(), ADDRESSES));
+    if list.len() > MAX_ADDRESSES {
+        errors.push(FieldError::too_many(&at, list.len(), MAX_ADDRESSES));
         return;
     }
     let mut seen = HashSet::new();
@@ -190,7 +192,7 @@ fn network(device: AllocatedDeviceStatus<'_>, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// An address with the length of its network's prefix, in canonical form (upstream `IsValidInterfaceAddress`).
+/// Validates an address with the prefix length of its network, in canonical form (upstream `IsValidInterfaceAddress`).
 fn interface(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let parts = text.split_once('/').and_then(|(ip, bits)| {
         let ip: std::net::IpAddr = ip.parse().ok()?;
@@ -209,7 +211,7 @@ fn interface(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Names of a claim's requests, each with the names of its alternatives (`firstAvailable`).
+/// The names of a claim's requests, each with the names of its alternatives (`firstAvailable`).
 struct Requests<'a>(HashMap<&'a str, HashSet<&'a str>>);
 
 impl<'a> Requests<'a> {
@@ -223,7 +225,7 @@ impl<'a> Requests<'a> {
         )
     }
 
-    /// Whether the claim has a request: `request`, or `request/alternative`. The name alone also means a request with alternatives, as a whole.
+    /// Whether the claim has a request: `request`, or `request/alternative`. A bare name may also be that of a request with alternatives.
     fn has(&self, name: &str) -> bool {
         match name.split_once('/') {
             None => self.0.contains_key(name),
@@ -243,12 +245,12 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// Upstream `validateAllocationResult`.
+/// Validates like upstream's `validateAllocationResult`.
 fn allocated(allocation: AllocationResult<'_>, requests: &Requests<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("devices");
     let (results, here) = (allocation.devices().results(), at.child("results"));
-    if results.len() > DEVICES {
-        errors.push(FieldError::too_many(&here, results.len(), DEVICES));
+    if results.len() > MAX_DEVICES {
+        errors.push(FieldError::too_many(&here, results.len(), MAX_DEVICES));
     } else {
         for (i, result) in results.iter().enumerate() {
             let at = here.index(i);
@@ -259,8 +261,8 @@ fn allocated(allocation: AllocationResult<'_>, requests: &Requests<'_>, path: &P
         }
     }
     let (configs, here) = (allocation.devices().config(), at.child("config"));
-    if configs.len() > CONFIGS {
-        errors.push(FieldError::too_many(&here, configs.len(), CONFIGS));
+    if configs.len() > MAX_CONFIGS {
+        errors.push(FieldError::too_many(&here, configs.len(), MAX_CONFIGS));
     } else {
         for (i, config) in configs.iter().enumerate() {
             let at = here.index(i);
@@ -286,8 +288,8 @@ fn allocated(allocation: AllocationResult<'_>, requests: &Requests<'_>, path: &P
 }
 
 fn named(names: Vec<&str>, requests: &Requests<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    if names.len() > REQUESTS {
-        errors.push(FieldError::too_many(path, names.len(), REQUESTS));
+    if names.len() > MAX_REQUESTS {
+        errors.push(FieldError::too_many(path, names.len(), MAX_REQUESTS));
         return;
     }
     let mut seen = HashSet::new();

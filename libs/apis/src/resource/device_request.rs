@@ -1,8 +1,8 @@
-//! Requests for devices.
+//! Defaults of requests for devices.
 
 use oarlock_schema::{Struct, Value};
 
-/// A request for an exact number of devices is for one (upstream `SetDefaults_ExactDeviceRequest`).
+/// Sets the default count of a request for an exact number of devices to one (upstream `SetDefaults_ExactDeviceRequest`).
 pub fn default(node: &mut Struct) {
     let exact = node.get("allocationMode").and_then(Value::as_str) == Some("ExactCount");
     if exact && node.get("count").and_then(Value::as_int).unwrap_or(0) == 0 {

@@ -1,7 +1,7 @@
-//! IP addresses as upstream's validation reads them (`k8s.io/apimachinery/pkg/util/validation/ip.go`).
+//! Parses and validates IP addresses like upstream (`k8s.io/apimachinery/pkg/util/validation/ip.go`).
 //!
-//! Fields that are older than strict validation ("legacy") accept leading zeros and IPv4-mapped addresses while the gate StrictIPCIDRValidation is off, which
-//! is its default. An IPv4-mapped address means the IPv4 address in it. Newer fields accept only one spelling of each address.
+//! Fields that are older than strict validation ("legacy") accept leading zeros and IPv4-mapped addresses while the feature gate StrictIPCIDRValidation is
+//! off, its default. An IPv4-mapped address means the contained IPv4 address. Newer fields accept only one spelling of each address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,8 +10,8 @@ use oarlock_meta::{ErrorList, FieldError, Path};
 
 const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
-/// Reads an address as a legacy field does (`ParseIPSloppy`). An IPv4-mapped address is returned as IPv4, so that later checks see the address that is really
-/// called.
+/// Parses an address of a legacy field (`ParseIPSloppy`). An IPv4-mapped address is returned as IPv4, so that later checks see the address that connections
+/// would use.
 #[must_use]
 pub fn parse(text: &str) -> Option<IpAddr> {
     match text.parse::<Ipv6Addr>() {
@@ -20,7 +20,7 @@ pub fn parse(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// Four decimal numbers, which may have leading zeros.
+/// Parses four decimal numbers, which may have leading zeros.
 fn parse_v4(text: &str) -> Option<Ipv4Addr> {
     let mut octets = [0_u8; 4];
     let mut parts = text.split('.');
@@ -32,14 +32,14 @@ fn parse_v4(text: &str) -> Option<Ipv4Addr> {
     parts.next().is_none().then(|| octets.into())
 }
 
-/// An address of a legacy field (`IsValidIPForLegacyField`).
+/// Validates an address of a legacy field (`IsValidIPForLegacyField`).
 pub fn legacy(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if parse(text).is_none() {
         errors.push(FieldError::invalid(path, text, NO_ADDRESS));
     }
 }
 
-/// What is wrong with an address of a newer field (`IsValidIP`): there it has one form.
+/// Returns what is wrong with an address of a newer field (`IsValidIP`), which allows only the canonical form.
 #[must_use]
 pub fn strict(text: &str) -> Option<String> {
     let Some(ip) = parse(text) else { return Some(NO_ADDRESS.to_owned()) };
@@ -52,8 +52,8 @@ pub fn strict(text: &str) -> Option<String> {
     }
 }
 
-/// Validates an address that others must be able to reach, so no loopback or link-local one (`ValidateEndpointIP`): of Endpoints, EndpointSlices and
-/// `externalIPs`.
+/// Validates an address that other hosts must be able to reach, so no loopback or link-local one (`ValidateEndpointIP`). Used for Endpoints, EndpointSlices
+/// and `externalIPs`.
 pub fn endpoint(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(ip) = parse(text) else {
         errors.push(FieldError::invalid(path, text, "must be a valid IP address"));
@@ -61,7 +61,7 @@ pub fn endpoint(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     };
     let (link_local, multicast) = match ip {
         IpAddr::V4(v4) => (v4.is_link_local(), v4.octets().starts_with(&[224, 0, 0])),
-        // Of the scope alone, whatever the flags are.
+        // Only the scope counts, whatever the flags.
         IpAddr::V6(v6) => (v6.is_unicast_link_local(), v6.segments().first().is_some_and(|s| s & 0xff0f == 0xff02)),
     };
     let texts = [
@@ -92,19 +92,19 @@ pub fn warn(text: &str, path: &Path<'_>, texts: &mut Vec<String>) {
     }
 }
 
-/// A range of addresses as a legacy field accepts it (`ParseCIDRSloppy`): leading zeros, bits after the prefix and IPv4-mapped addresses pass.
+/// An address range as a legacy field accepts one (`ParseCIDRSloppy`): leading zeros, bits after the prefix and IPv4-mapped addresses are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The address as it stands, IPv4 in the lowest bits.
+    /// The address as written, IPv4 in the lowest bits.
     value: u128,
-    /// The length of the prefix as it stands.
+    /// The length of the prefix as written.
     bits: u32,
-    /// Bits that an address has as it stands: 32 or 128.
+    /// The number of bits of the address as written: 32 or 128.
     width: u32,
 }
 
 impl Range {
-    /// Reads a range.
+    /// Parses a range.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (ip, bits) = text.split_once('/')?;
@@ -124,20 +124,20 @@ impl Range {
         }
     }
 
-    /// The first address of the range.
+    /// Returns the first address of the range.
     fn first(self) -> u128 {
         let rest = self.width - self.bits;
         self.value.checked_shr(rest).and_then(|value| value.checked_shl(rest)).unwrap_or(0)
     }
 
-    /// The form in which Go shows it: an IPv4-mapped range is one of IPv4.
+    /// Returns the range in Go's form: an IPv4-mapped range is shown as IPv4.
     fn shown(self) -> String {
         let first = self.address(self.first());
         let mapped = first.is_ipv4() && self.width == 128;
         format!("{first}/{}", if mapped { self.bits.saturating_sub(96) } else { self.bits })
     }
 
-    /// Whether this range contains all addresses of `inner`, and more.
+    /// Whether this range is a proper superset of `inner`.
     #[must_use]
     pub fn holds_more_than(self, inner: Self) -> bool {
         let rest = self.width - self.bits;

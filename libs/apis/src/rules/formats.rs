@@ -1,8 +1,8 @@
-//! Forms of names; each returns what is wrong, in upstream's words (`k8s.io/apimachinery/pkg/util/validation`).
+//! Name formats; each function returns what is wrong, in upstream's words (`k8s.io/apimachinery/pkg/util/validation`).
 
 pub use oarlock_meta::names::{label_1035_errors as dns1035_label, label_errors as dns1123_label};
 
-/// One segment of a URL path.
+/// Checks one segment of a URL path.
 #[must_use]
 pub fn path_segment(text: &str) -> Vec<String> {
     if matches!(text, "." | "..") {
@@ -16,7 +16,7 @@ fn shaped(text: &str, end: impl Fn(u8) -> bool, body: impl Fn(u8) -> bool) -> bo
     bytes.first().is_some_and(|b| end(*b)) && bytes.last().is_some_and(|b| end(*b)) && bytes.iter().all(|b| body(*b))
 }
 
-/// Name of an environment variable: printable ASCII but `=`.
+/// Checks the name of an environment variable: printable ASCII except `=`.
 #[must_use]
 pub fn env_name(text: &str) -> Vec<String> {
     if text.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=') {
@@ -25,7 +25,7 @@ pub fn env_name(text: &str) -> Vec<String> {
     vec!["a valid environment variable name must consist only of printable ASCII characters other than '='".to_owned()]
 }
 
-/// Name of a port.
+/// Checks the name of a port.
 #[must_use]
 pub fn port_name(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -47,7 +47,7 @@ pub fn port_name(text: &str) -> Vec<String> {
     errors.into_iter().map(str::to_owned).collect()
 }
 
-/// Key of a ConfigMap or Secret.
+/// Checks a key of a ConfigMap or Secret.
 #[must_use]
 pub fn config_key(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -72,7 +72,7 @@ pub fn config_key(text: &str) -> Vec<String> {
     errors
 }
 
-/// Name of an HTTP header.
+/// Checks the name of an HTTP header.
 #[must_use]
 pub fn http_header(text: &str) -> Vec<String> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
@@ -85,7 +85,7 @@ pub fn http_header(text: &str) -> Vec<String> {
     ]
 }
 
-/// Subdomain whose labels may hold and begin with underscores, as DNS search lists have them.
+/// Checks a subdomain whose labels may contain and begin with underscores, as in DNS search lists.
 #[must_use]
 pub fn underscore_subdomain(text: &str) -> Vec<String> {
     let edge = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
@@ -105,26 +105,26 @@ pub fn underscore_subdomain(text: &str) -> Vec<String> {
     errors
 }
 
-/// An IPv4 or IPv6 address; leading zeroes are tolerated where old objects may have them.
+/// Whether a text is an IPv4 or IPv6 address; leading zeros are accepted for fields where old objects may have them.
 #[must_use]
 pub fn is_ip(text: &str) -> bool {
     super::address::parse(text).is_some()
 }
 
-/// Name of a kernel parameter, with dots or slashes.
+/// Whether a text is the name of a kernel parameter, with dots or slashes.
 #[must_use]
 pub fn is_sysctl(text: &str) -> bool {
     let edge = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     text.len() <= 253 && text.split(['.', '/']).all(|part| shaped(part, edge, |b| edge(b) || b == b'-' || b == b'_'))
 }
 
-/// An address range.
+/// Whether a text is an address range.
 #[must_use]
 pub fn is_cidr(text: &str) -> bool {
     super::address::Range::parse(text).is_some()
 }
 
-/// A share of the whole, such as `25%`.
+/// Checks a percentage, such as `25%`.
 #[must_use]
 pub fn percent(text: &str) -> Vec<String> {
     if text.strip_suffix('%').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) {

@@ -1,6 +1,6 @@
-//! References to container images, as far as defaults depend on them.
+//! Parses references to container images, as far as defaults depend on them.
 
-/// The tag of an image reference: what it says, `latest` when it says neither tag nor digest, nothing when it is malformed
+/// Returns the tag of an image reference: `latest` for a reference with neither tag nor digest, empty for a malformed one
 /// (upstream `parsers.ParseImageName`).
 #[must_use]
 pub fn tag(reference: &str) -> &str {
@@ -42,7 +42,7 @@ fn repository(path: &str) -> bool {
     parts.peek().is_some() && parts.all(part)
 }
 
-/// When to pull an image that does not say (upstream: `SetDefaults_Container`).
+/// Returns the default pull policy of an image (upstream: `SetDefaults_Container`).
 #[must_use]
 pub fn pull_policy(reference: &str) -> &'static str {
     if tag(reference) == "latest" { "Always" } else { "IfNotPresent" }

@@ -9,8 +9,8 @@ use oarlock_schema::{Obj, Resource};
 use crate::kind::KindRules;
 use crate::rules::{Seen, show};
 
-/// All annotations of an object together, in bytes.
-const ANNOTATIONS_MAX: usize = 256 * 1024;
+/// The most bytes of all annotations of an object together.
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 /// Checks the metadata of an object.
 pub fn validate(resource: &Resource, kind: &KindRules, obj: &Obj, errors: &mut ErrorList) {
@@ -49,7 +49,7 @@ pub fn validate(resource: &Resource, kind: &KindRules, obj: &Obj, errors: &mut E
     finalizers(meta, &path.child("finalizers"), errors);
 }
 
-/// What upstream checks of the metadata of an object and again of every change.
+/// Validates the fields that upstream checks both in new objects and in changes.
 fn shared(meta: ObjectMeta<'_>, errors: &mut ErrorList) {
     let path = Path::new("metadata");
     labels(meta, &path.child("labels"), errors);
@@ -57,16 +57,16 @@ fn shared(meta: ObjectMeta<'_>, errors: &mut ErrorList) {
     owners(meta, &path.child("ownerReferences"), errors);
 }
 
-/// How often a kind's own rules for updates check metadata once more, after the checks that all kinds share.
-struct Again {
-    /// The metadata of the object.
+/// The number of times that a kind's own update rules check metadata again, after the checks that all kinds share.
+struct RepeatedChecks {
+    /// Checks of the object's metadata.
     object: usize,
-    /// The change of it.
+    /// Checks of the change of the metadata.
     change: usize,
 }
 
-/// Found out from upstream, which calls the same checks in several layers and reports what each one finds.
-fn again(resource: &Resource, endpoint: &str) -> Again {
+/// Returns the counts, which were measured: upstream calls the same checks in several layers and reports the findings of each.
+fn repeated_checks(resource: &Resource, endpoint: &str) -> RepeatedChecks {
     let (object, change) = match (resource.group, resource.kind) {
         _ if !endpoint.is_empty() => (0, 1),
         ("", "Event") | ("policy", "PodDisruptionBudget") => (0, 0),
@@ -84,10 +84,10 @@ fn again(resource: &Resource, endpoint: &str) -> Again {
         | ("storage.k8s.io", "CSIDriver") => (0, 1),
         _ => (1, 1),
     };
-    Again { object, change }
+    RepeatedChecks { object, change }
 }
 
-/// Every error in the metadata of a change through an endpoint (`""` is the object itself), as often as upstream reports it.
+/// Returns every error in the metadata of a change through an endpoint (`""` is the object itself), as often as upstream reports the error.
 pub fn validate_change(resource: &Resource, kind: &KindRules, endpoint: &str, new: &Obj, old: &Obj) -> ErrorList {
     let (mut object, mut change) = (ErrorList::default(), ErrorList::default());
     validate(resource, kind, new, &mut object);
@@ -96,7 +96,7 @@ pub fn validate_change(resource: &Resource, kind: &KindRules, endpoint: &str, ne
         return object;
     }
     shared(new.meta(), &mut change);
-    let times = again(resource, endpoint);
+    let times = repeated_checks(resource, endpoint);
     let mut errors = ErrorList::default();
     for (found, times) in [(&object, 1), (&change, 1 + times.change), (&object, times.object)] {
         for _ in 0..times {
@@ -144,7 +144,7 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj, errors: &mut E
     }
 }
 
-/// A name that the object's spec makes; `why` says how.
+/// Validates that a name is the one that the object's spec requires; `why` explains the requirement.
 pub fn composed_name(meta: ObjectMeta<'_>, wanted: &str, why: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("metadata");
     for (field, name) in [("generateName", meta.generate_name()), ("name", meta.name())] {
@@ -175,12 +175,12 @@ pub fn annotations(meta: ObjectMeta<'_>, path: &Path<'_>, errors: &mut ErrorList
         }
         size += key.len() + value.len();
     }
-    if size > ANNOTATIONS_MAX {
-        errors.push(FieldError::too_long(path, ANNOTATIONS_MAX));
+    if size > MAX_ANNOTATIONS_BYTES {
+        errors.push(FieldError::too_long(path, MAX_ANNOTATIONS_BYTES));
     }
 }
 
-/// Upstream `ValidateOwnerReferences`, whose paths do not say which reference is wrong.
+/// Validates like upstream's `ValidateOwnerReferences`, whose paths do not say which reference is wrong.
 fn owners(meta: ObjectMeta<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let mut controller: Option<String> = None;
     for owner in meta.owner_references().iter() {
@@ -220,7 +220,7 @@ fn finalizers(meta: ObjectMeta<'_>, path: &Path<'_>, errors: &mut ErrorList) {
         for text in names::label_key_errors(name) {
             errors.push(FieldError::invalid(&at, name, text));
         }
-        // Names without a domain are reserved for Kubernetes itself.
+        // Finalizers without a domain are reserved for Kubernetes itself.
         if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
             errors.push(FieldError::invalid(
                 &at,

@@ -1,11 +1,11 @@
-//! Which values of a list have come before. Every rule that forbids duplicates uses it: a list may be as long as the body, and a search of the list at each
+//! A set of the earlier values of a list, for rules that forbid duplicates: a list may be as long as the body, and searching the list at each
 //! item would cost the square of its length.
 
 use std::collections::BTreeSet;
 
 use oarlock_seeded_bug::seeded_bug;
 
-/// The values of a list that were met so far.
+/// The values of a list that have occurred so far.
 #[derive(Debug)]
 pub(crate) struct Seen<T>(BTreeSet<T>);
 
@@ -16,12 +16,12 @@ impl<T> Default for Seen<T> {
 }
 
 impl<T: Ord> Seen<T> {
-    /// Nothing was met yet.
+    /// Makes an empty set.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the value was met.
+    /// Whether the value has occurred.
     pub(crate) fn contains(&self, value: &T) -> bool {
         if seeded_bug!("uniqueness_by_search") {
             return self.0.iter().any(|known| known == value);
@@ -29,13 +29,13 @@ impl<T: Ord> Seen<T> {
         self.0.contains(value)
     }
 
-    /// Meets a value.
+    /// Records a value.
     pub(crate) fn push(&mut self, value: T) {
         self.0.insert(value);
     }
 
-    /// Meets a value; true when it was met before.
-    pub(crate) fn again(&mut self, value: T) -> bool {
+    /// Records a value. Returns whether the value had occurred before.
+    pub(crate) fn is_repeat(&mut self, value: T) -> bool {
         let again = self.contains(&value);
         self.push(value);
         again

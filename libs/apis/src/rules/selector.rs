@@ -1,16 +1,16 @@
-//! Label selectors (upstream `ValidateLabelSelector`).
+//! Validates and evaluates label selectors (upstream `ValidateLabelSelector`).
 
 use oarlock_meta::{ErrorList, FieldError, Path, names};
 use oarlock_schema::Struct;
 use oarlock_schema::views::{View, meta_v1};
 
-/// Labels that must match.
+/// Validates the labels that must match.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let selector = meta_v1::LabelSelector::new(node);
     super::labels(selector.match_labels(), &path.child("matchLabels"), errors);
 }
 
-/// One requirement of a label selector.
+/// Validates one requirement of a label selector.
 pub fn validate_requirement(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let requirement = meta_v1::LabelSelectorRequirement::new(node);
     let values = path.child("values");
@@ -33,7 +33,7 @@ pub fn validate_requirement(node: &Struct, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-/// Whether a selector says nothing and so matches everything.
+/// Whether a selector has no requirement and so matches everything.
 #[must_use]
 pub fn is_empty(selector: meta_v1::LabelSelector<'_>) -> bool {
     selector.match_labels().is_empty() && selector.match_expressions().is_empty()
@@ -57,7 +57,7 @@ pub fn matches(selector: meta_v1::LabelSelector<'_>, labels: oarlock_schema::vie
         })
 }
 
-/// Whether nothing is wrong with a selector.
+/// Whether a selector is valid.
 #[must_use]
 pub fn well_formed(chosen: meta_v1::LabelSelector<'_>) -> bool {
     let mut errors = ErrorList::new();

@@ -1,10 +1,10 @@
-//! How error texts show values: as upstream's `field.Error` prints them.
+//! Formats values for error messages, as upstream's `field.Error` does.
 
 use oarlock_meta::field::BadValue;
 use oarlock_meta::quote::quote;
 use oarlock_schema::{Shape, Struct, Value};
 
-/// A value as error texts show it: texts quoted, numbers plain, everything else as compact JSON, absent as `null`.
+/// Formats a value for an error message: texts quoted, numbers plain, everything else as compact JSON, absent as `null`.
 #[must_use]
 pub fn value(value: Option<&Value>) -> Shown {
     Shown(match value {
@@ -13,7 +13,7 @@ pub fn value(value: Option<&Value>) -> Shown {
     })
 }
 
-/// A value that was printed already.
+/// A formatted value.
 #[derive(Debug)]
 pub struct Shown(String);
 
@@ -23,7 +23,7 @@ impl BadValue for Shown {
     }
 }
 
-/// Compact JSON.
+/// Returns the compact JSON of a value.
 #[must_use]
 pub fn json(value: &Value) -> String {
     let mut out = String::new();
@@ -31,7 +31,7 @@ pub fn json(value: &Value) -> String {
     out
 }
 
-/// Compact JSON of a struct.
+/// Returns the compact JSON of a struct.
 #[must_use]
 pub fn node(node: &Struct) -> String {
     let mut out = String::new();
@@ -39,7 +39,7 @@ pub fn node(node: &Struct) -> String {
     out
 }
 
-/// Compact JSON of a list.
+/// Returns the compact JSON of a list.
 #[must_use]
 pub fn items(items: &[Value]) -> String {
     let mut out = String::new();
@@ -47,7 +47,7 @@ pub fn items(items: &[Value]) -> String {
     out
 }
 
-/// A value as upstream's internal types print.
+/// Formats a value like upstream's internal types.
 #[must_use]
 pub fn internal_value(value: Option<&Value>) -> Shown {
     let mut out = String::new();
@@ -58,7 +58,7 @@ pub fn internal_value(value: Option<&Value>) -> Shown {
     Shown(out)
 }
 
-/// A struct as upstream's internal types print, which have no JSON names: every field, with its Go name, absent ones as `null`.
+/// Formats a struct like upstream's internal types, which have no JSON names: every field, with its Go name, absent ones as `null`.
 #[must_use]
 pub fn internal(shown: &Struct) -> String {
     if shown.ty().name.starts_with("meta/") {

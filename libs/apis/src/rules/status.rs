@@ -1,4 +1,4 @@
-//! Building blocks of the rules about statuses: counts, and conditions of the common type (`metav1.Condition`).
+//! Building blocks of status rules: counts, and conditions of the common type (`metav1.Condition`).
 
 use std::collections::HashSet;
 
@@ -9,16 +9,16 @@ use oarlock_schema::{Struct, Value};
 
 use super::each;
 
-/// Bytes of a condition's reason.
-const REASON: usize = 1024;
-/// Bytes of a condition's message.
-const MESSAGE: usize = 32 * 1024;
+/// The longest reason of a condition in bytes.
+const MAX_REASON_BYTES: usize = 1024;
+/// The longest message of a condition in bytes.
+const MAX_MESSAGE_BYTES: usize = 32 * 1024;
 /// Upstream `conditionReasonErrMsg`.
 const REASON_FORM: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters \
                            or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or \
                            'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
-/// The status of an object; absent reads as a status of zeros.
+/// Returns the status of an object; an absent status has zero counts.
 #[must_use]
 pub fn of(object: &Struct) -> Option<&Struct> {
     object.get("status").and_then(Value::as_struct)
@@ -28,25 +28,25 @@ fn count(status: Option<&Struct>, field: &str) -> Option<i64> {
     status?.get(field)?.as_int()
 }
 
-/// Counts that are not below zero.
+/// Validates counts that must not be negative.
 pub fn non_negative(status: Option<&Struct>, fields: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     for field in fields {
         super::non_negative(count(status, field).unwrap_or(0), &path.child(field), errors);
     }
 }
 
-/// A count that is not above another one.
+/// A count that must not exceed another one.
 #[derive(Clone, Copy, Debug)]
 pub struct AtMost {
     /// The smaller count.
     pub field: &'static str,
-    /// The larger one.
+    /// The larger count.
     pub bound: &'static str,
-    /// What the error calls the larger one.
+    /// The name of the larger count in the error.
     pub called: &'static str,
 }
 
-/// Counts that are not above others.
+/// Validates counts that must not exceed others.
 pub fn at_most(status: Option<&Struct>, pairs: &[AtMost], path: &Path<'_>, errors: &mut ErrorList) {
     for AtMost { field, bound, called } in pairs {
         let (n, most) = (count(status, field).unwrap_or(0), count(status, bound).unwrap_or(0));
@@ -57,7 +57,7 @@ pub fn at_most(status: Option<&Struct>, pairs: &[AtMost], path: &Path<'_>, error
     }
 }
 
-/// An optional count that, once there, neither falls nor goes away (upstream `IsDecremented`).
+/// Validates an optional count that, once set, must neither fall nor be removed (upstream `IsDecremented`).
 pub fn only_rises(new: &Struct, old: &Struct, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let (now, before) = (count(of(new), field), count(of(old), field));
     if before.is_some_and(|before| now.is_none_or(|now| now < before)) {
@@ -65,12 +65,12 @@ pub fn only_rises(new: &Struct, old: &Struct, field: &str, path: &Path<'_>, erro
     }
 }
 
-/// Conditions of the common type in `status.conditions` (upstream `metav1/validation.ValidateConditions`).
+/// Validates conditions of the common type in `status.conditions` (upstream `metav1/validation.ValidateConditions`).
 pub fn conditions(status: Option<&Struct>, path: &Path<'_>, errors: &mut ErrorList) {
     list(status.and_then(|status| status.get("conditions")).map_or(&[], Value::items), path, errors);
 }
 
-/// Conditions of the common type, each type once.
+/// Validates conditions of the common type, each type once.
 pub fn list(conditions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = HashSet::new();
     for (i, condition) in conditions.iter().enumerate() {
@@ -100,12 +100,12 @@ fn one(condition: Condition<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     } else {
         let wrong = if is_reason(reason) { Vec::new() } else { vec![REASON_FORM.to_owned()] };
         each(wrong, reason, &at, errors);
-        if reason.len() > REASON {
-            errors.push(FieldError::too_long(&at, REASON));
+        if reason.len() > MAX_REASON_BYTES {
+            errors.push(FieldError::too_long(&at, MAX_REASON_BYTES));
         }
     }
-    if condition.message().len() > MESSAGE {
-        errors.push(FieldError::too_long(&path.child("message"), MESSAGE));
+    if condition.message().len() > MAX_MESSAGE_BYTES {
+        errors.push(FieldError::too_long(&path.child("message"), MAX_MESSAGE_BYTES));
     }
 }
 

@@ -1,4 +1,4 @@
-//! One connection to one server, from its making to its loss.
+//! One connection to one NATS server, from login to loss.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,16 +23,16 @@ use crate::proof::RoleKeys;
 use crate::role::Identity;
 use crate::subject::Subject;
 
-/// A server that was silent for so long is asked whether it lives; after two more silences it is given up.
-const PING: Duration = Duration::from_secs(2);
-/// What the making of a connection may take, and a message to the server and back.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Messages that wait to be written; further ones wait for them, or, if they are hints, are let go.
-const TO_WRITE: usize = 1024;
-/// Messages of one subscription that were read and not yet put into its queue, which is done at once.
-const READ: usize = 4096;
+/// Interval after which a silent server is pinged; after two unanswered pings the connection is closed.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// Deadline for a new connection, and for a round trip to the server.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Messages that may wait to be written. Further asks wait for room, further hints are dropped.
+const MAX_UNWRITTEN: usize = 1024;
+/// Messages of one subscription that were read but not yet moved to its queue; they are moved at once.
+const MAX_UNREAD: usize = 4096;
 
-/// How connections are made.
+/// Parameters of new connections.
 #[derive(Clone)]
 pub(super) struct Dialer {
     pub(super) servers: Vec<ServerAddr>,
@@ -48,23 +48,24 @@ impl fmt::Debug for Dialer {
     }
 }
 
-/// What the server says besides messages.
+/// A server event other than a message.
 #[derive(Debug)]
-pub(super) enum Said {
-    /// It allows something less than our table.
+pub(super) enum ServerEvent {
+    /// The server refused something that our table allows.
     Refused(String),
     /// Messages were lost between the socket and a queue.
     Slow,
 }
 
+/// Waiting asks by the token of their inbox: the subject of each, and the channel for its answer.
 type Waiting = Mutex<HashMap<String, (String, oneshot::Sender<Result<Bytes, AskError>>)>>;
 
-/// A connection.
+/// A connection to a NATS server.
 pub(crate) struct Connection {
     pub(super) client: Client,
-    /// Cancelled when it is lost, or not wanted any more.
+    /// Cancelled when the connection is lost or no longer wanted.
     pub(super) ended: CancellationToken,
-    /// Distinguishes it from others of this process.
+    /// Identifies the connection within this process.
     pub(super) id: u64,
     seed: Option<Seed>,
     inbox: String,
@@ -79,17 +80,17 @@ impl fmt::Debug for Connection {
 }
 
 impl Dialer {
-    /// Connects to one server. `said` is called, and must not wait, when it says something.
+    /// Connects to one server. `on_event` receives server events and must not block.
     pub(super) async fn dial(
         &self,
         server: &ServerAddr,
         id: u64,
-        said: impl Fn(Said) + Send + Sync + 'static,
+        on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<Connection, ConnectError> {
         let (ended, made) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
-        let (end, said) = (ended.clone(), Arc::new(said));
+        let (end, on_event) = (ended.clone(), Arc::new(on_event));
         let (seed, first) = (self.seed.clone(), made.clone());
-        // The client would connect again by itself, and send what it has kept. It gets no second chance: it may not log in again.
+        // The client would reconnect by itself and send what it has kept; refusing a second login prevents that.
         let login = move |nonce: Vec<u8>| {
             let login = if first.load(Ordering::Acquire) && !seeded_bug!("connection_mended") {
                 Err(AuthError::new("this connection was lost; another one is made"))
@@ -100,17 +101,17 @@ impl Dialer {
         };
         let mut options = ConnectOptions::with_auth_callback(login)
             .max_reconnects(if seeded_bug!("connection_mended") { None } else { Some(1) })
-            .connection_timeout(PATIENCE)
-            .ping_interval(PING)
-            .client_capacity(TO_WRITE)
-            .subscription_capacity(READ)
+            .connection_timeout(SERVER_TIMEOUT)
+            .ping_interval(PING_INTERVAL)
+            .client_capacity(MAX_UNWRITTEN)
+            .subscription_capacity(MAX_UNREAD)
             .ignore_discovered_servers()
             .name(self.identity.to_string())
             .event_callback(move |event| {
                 match event {
                     Event::Disconnected | Event::Closed => end.cancel(),
-                    Event::SlowConsumer(_) => said(Said::Slow),
-                    Event::ServerError(ServerError::Other(text)) => said(Said::Refused(text)),
+                    Event::SlowConsumer(_) => on_event(ServerEvent::Slow),
+                    Event::ServerError(ServerError::Other(text)) => on_event(ServerEvent::Refused(text)),
                     other => tracing::debug!(event = %other, "bus"),
                 }
                 std::future::ready(())
@@ -120,7 +121,7 @@ impl Dialer {
         }
         let client = options.connect(server.clone()).await?;
         made.store(true, Ordering::Release);
-        // Whoever may answer something could answer anything, if it knew where.
+        // A member that may answer could publish to any inbox whose name it knows; the random part hides the name.
         let inbox = format!("{}.{:016x}", self.identity.inbox(), random());
         let seed = self.seed.clone();
         Ok(Connection { client, ended, id, seed, inbox, waiting: Mutex::default(), next: 0.into() })
@@ -128,7 +129,7 @@ impl Dialer {
 }
 
 fn log_in(seed: Option<&Seed>, nonce: &[u8]) -> Result<Auth, AuthError> {
-    // The same key signs proofs of answers. A server's challenge is printable text; a server that sends anything else may be trying to get a proof signed.
+    // The same key signs proofs of answers. A server's challenge is printable text; any other challenge may be an attempt to get a proof signed.
     if !nonce.iter().all(u8::is_ascii_graphic) {
         return Err(AuthError::new("the server's nonce is no text"));
     }
@@ -141,12 +142,12 @@ fn log_in(seed: Option<&Seed>, nonce: &[u8]) -> Result<Auth, AuthError> {
 }
 
 impl Connection {
-    /// Where all answers come.
+    /// Returns the subject pattern of all answers.
     pub(super) fn answers(&self) -> String {
         format!("{}.*", self.inbox)
     }
 
-    /// Hands an answer to who waits for it; what nobody waits for any more is let go.
+    /// Hands an answer to the waiting ask; an answer without a waiting ask is dropped.
     pub(super) fn answered(&self, message: Message) {
         let token = message.subject.rsplit('.').next().unwrap_or_default();
         let Some((_, waiting)) = self.waiting.lock().remove(token) else { return };
@@ -154,11 +155,11 @@ impl Connection {
             Some(StatusCode::NO_RESPONDERS) => Err(AskError::NobodyThere),
             _ => Ok(message.payload),
         };
-        // the asker may have met its deadline
+        // The asker may have met its deadline.
         let _ = waiting.send(answer);
     }
 
-    /// The server let nobody have what was published there: whoever waits for an answer learns it.
+    /// Reports to a waiting ask that the server refused to publish on its subject.
     pub(super) fn denied(&self, subject: &str) {
         let mut waiting = self.waiting.lock();
         let tokens: Vec<String> =
@@ -168,18 +169,18 @@ impl Connection {
         }
     }
 
-    /// Sends, and waits for the first answer.
+    /// Sends an ask and waits for the first answer.
     pub(super) async fn request(&self, subject: &str, payload: Bytes, deadline: Instant) -> Result<Bytes, AskError> {
         let token = format!("{:x}", self.next.fetch_add(1, Ordering::Relaxed));
         let (sender, answer) = oneshot::channel();
         self.waiting.lock().insert(token.clone(), (subject.to_owned(), sender));
-        let waiting = Withdraw { connection: self, token };
+        let waiting = WaitingGuard { connection: self, token };
         let reply = format!("{}.{}", self.inbox, waiting.token);
         tokio::select! {
             biased;
             () = self.ended.cancelled() => return Err(AskError::Disconnected),
             sent = self.client.publish_with_reply(subject.to_owned(), reply, payload) => {
-                // nothing was taken to be sent
+                // Nothing was queued for sending.
                 sent.map_err(|_| AskError::Disconnected)?;
             }
             () = sleep_until(deadline) => return Err(AskError::Expired),
@@ -192,28 +193,28 @@ impl Connection {
         }
     }
 
-    /// A message to the server and back: what was sent before is there.
+    /// Sends a message to the server and back; afterwards the server has processed all earlier messages.
     pub(super) async fn round_trip(&self) -> Result<(), AskError> {
-        match self.request(Subject::sync().as_str(), Bytes::new(), Instant::now() + PATIENCE).await {
+        match self.request(Subject::sync().as_str(), Bytes::new(), Instant::now() + SERVER_TIMEOUT).await {
             Ok(_) | Err(AskError::NobodyThere) => Ok(()),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Nobody waits for the answer any more.
-struct Withdraw<'a> {
+/// Removes a waiting ask when dropped.
+struct WaitingGuard<'a> {
     connection: &'a Connection,
     token: String,
 }
 
-impl Drop for Withdraw<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.connection.waiting.lock().remove(&self.token);
     }
 }
 
-/// The way back to an asker: over the connection on which it was asked.
+/// Reply channel of an ask: over the connection that carried the ask.
 #[derive(Debug)]
 pub(crate) struct ReplyTo {
     connection: Arc<Connection>,
@@ -221,8 +222,8 @@ pub(crate) struct ReplyTo {
 }
 
 impl ReplyTo {
-    /// The way back that a message names; `None` for what is nobody's inbox, or not the sender's where the subject names the sender: whoever asks could
-    /// make us speak where it may not.
+    /// Creates the reply channel that a message names; `None` for a subject that is no inbox, or not the inbox of the sender that the ask's subject names. Otherwise an asker
+    /// could make this member publish where the asker may not.
     pub(super) fn new(
         connection: &Arc<Connection>,
         inbox: async_nats::Subject,
@@ -233,7 +234,7 @@ impl ReplyTo {
         (good || seeded_bug!("answer_anywhere")).then_some(reply)
     }
 
-    /// Whether it is the inbox of a member.
+    /// Whether the reply goes to the inbox of a member.
     pub(crate) fn belongs_to(&self, who: &Identity) -> bool {
         let own = self.inbox.strip_prefix(&who.inbox()).is_some_and(|rest| rest.starts_with('.'));
         own || seeded_bug!("answer_anywhere")
@@ -246,7 +247,7 @@ impl ReplyTo {
         self.connection.client.publish(self.inbox.clone(), payload).await.map_err(|_| AnswerError::Gone)
     }
 
-    /// The key that proves this member's role.
+    /// Returns the key that proves this member's role.
     pub(crate) fn seed(&self) -> Option<&Seed> {
         self.connection.seed.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Keeps a connection: makes one, puts every subscription on it, waits for its loss, and so on.
+//! Keeps a bus connected: connects, subscribes every listener, waits for the loss, and repeats.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::connection::Connection;
 use super::shared::{Shared, random};
 use super::{backoff, pump};
 
-/// Runs until nobody uses the bus any more.
+/// Runs until the last handle on the bus is dropped.
 pub(super) async fn keep(shared: Arc<Shared>) {
-    // Dropped with its task, it leaves nobody believing in a connection that nobody keeps.
-    let _end = End(&shared);
+    // If this task is dropped, the guard marks the bus as disconnected.
+    let _end = DisconnectGuard(&shared);
     let mut failures = 0;
     let mut turn = random() as usize;
     loop {
@@ -37,7 +37,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
                 tracing::warn!(member = %shared.identity, generation, "bus disconnected");
             }
             Err(error) => {
-                // Once for each outage; it goes on until somebody sees to it.
+                // Logged once per outage, at its first failure.
                 if failures == 0 {
                     tracing::warn!(member = %shared.identity, server = %server.as_url_str(), error, "bus cannot be reached");
                 }
@@ -52,9 +52,10 @@ pub(super) async fn keep(shared: Arc<Shared>) {
     }
 }
 
-struct End<'a>(&'a Arc<Shared>);
+/// Marks the bus as disconnected when dropped.
+struct DisconnectGuard<'a>(&'a Arc<Shared>);
 
-impl Drop for End<'_> {
+impl Drop for DisconnectGuard<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.0.connection() {
             connection.ended.cancel();
@@ -63,19 +64,19 @@ impl Drop for End<'_> {
     }
 }
 
-/// Makes a connection that has every subscription.
+/// Makes a connection with every subscription.
 async fn begin(shared: &Arc<Shared>, server: &ServerAddr) -> Result<Arc<Connection>, String> {
     let listener = Arc::downgrade(shared);
-    let said = move |said| {
+    let on_event = move |event| {
         if let Some(shared) = listener.upgrade() {
-            shared.said(said);
+            shared.on_server_event(event);
         }
     };
-    let connection = shared.dialer.dial(server, shared.next(), said).await.map_err(|error| reason(&error))?;
+    let connection = shared.dialer.dial(server, shared.next(), on_event).await.map_err(|error| reason(&error))?;
     let connection = Arc::new(connection);
     let answers = connection.client.subscribe(connection.answers()).await.map_err(|error| error.to_string())?;
     shared.spawn.spawn(Box::pin(pump::answers(connection.clone(), answers)));
-    // Before the look at the entries, so that none falls between.
+    // Before the entries are read, so that a listener added meanwhile is not missed.
     shared.adopt(&connection);
     for entry in shared.entries() {
         shared.attach(&connection, &entry).await;

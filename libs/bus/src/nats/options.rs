@@ -1,4 +1,4 @@
-//! How a member reaches the bus.
+//! Options of a NATS member: servers, credentials, TLS, tasks.
 
 use std::fmt;
 use std::future::Future;
@@ -14,13 +14,13 @@ use crate::credentials::{BadSeed, Seed};
 use crate::proof::{BadRoleKeys, RoleKeys};
 use crate::role::Identity;
 
-/// Runs the tasks of the bus; where they are dropped, the bus is disconnected for good.
+/// Runs the tasks of a bus; if the tasks are dropped, the bus is disconnected for good.
 pub trait Spawn: Send + Sync + 'static {
     /// Runs `task` to its end.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
 }
 
-/// Runs them on the current tokio runtime: for tools and tests, which need no orderly end.
+/// Runs tasks on the current tokio runtime; for tools and tests, which need no orderly shutdown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioSpawn;
 
@@ -31,16 +31,16 @@ impl Spawn for TokioSpawn {
     }
 }
 
-/// How a member reaches the bus, and as whom.
+/// Servers, credentials and trust of a bus member.
 #[derive(Clone)]
 pub struct Options {
-    /// Servers of one cluster, `nats://host:port`, or `tls://host:port` for those that must be spoken to in TLS.
+    /// Servers of one cluster: `nats://host:port`, or `tls://host:port` to require TLS.
     pub servers: Vec<String>,
-    /// The text of a seed's file; none where the server asks for none.
+    /// Text of a seed file; `None` for a server that requires no login.
     pub credentials: Option<String>,
-    /// Authorities, PEM, of which one must have signed the servers' certificates; with them every server must speak TLS.
+    /// Certificate authorities (PEM) trusted for the servers' certificates; when set, every server must speak TLS.
     pub authorities: Option<String>,
-    /// The text of the file with the roles' public keys ([`RoleKeys`]); without it no answer can be [proven](crate::Bus::ask_proven).
+    /// Text of the file with the roles' public keys ([`RoleKeys`]); without it no answer can be [proven](crate::Bus::ask_proven).
     pub role_keys: Option<String>,
     /// Runs the tasks.
     pub spawn: Arc<dyn Spawn>,
@@ -52,25 +52,25 @@ impl fmt::Debug for Options {
     }
 }
 
-/// With these options no connection can ever be made.
+/// Error for options with which no connection can ever be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadOptions {
     /// No server is named.
     #[error("no NATS server is named")]
     NoServers,
-    /// That is no server's address.
+    /// The text is not the address of a NATS server.
     #[error("{0:?} is no address of a NATS server: nats://host:port or tls://host:port")]
     Server(String),
-    /// The credentials hold no seed.
+    /// The credentials contain no seed.
     #[error(transparent)]
     Seed(#[from] BadSeed),
     /// The text of the roles' public keys is malformed.
     #[error(transparent)]
     RoleKeys(#[from] BadRoleKeys),
-    /// The authorities are none.
+    /// The certificate authorities are invalid.
     #[error("authorities of NATS servers: {0}")]
     Authorities(String),
-    /// TLS is asked for, and nobody says whom to trust.
+    /// TLS is required but no certificate authority is given.
     #[error("{0:?} speaks TLS: its authority must be given")]
     NoAuthorities(String),
 }

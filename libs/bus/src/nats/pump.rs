@@ -1,4 +1,4 @@
-//! From a connection's subscription into a queue, without a pause.
+//! Moves messages from a connection's subscriptions into queues.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::connection::{Connection, ReplyTo};
 use super::shared::Entry;
-use crate::queue::Arrived;
+use crate::queue::Delivery;
 use crate::subject::Subject;
 use crate::transport;
 
-/// Delivers what a subscription brings until the connection or the subscription ends.
+/// Moves the messages of a subscription until the connection or the subscription ends.
 pub(super) async fn messages(connection: Arc<Connection>, mut subscriber: Subscriber, entry: Arc<Entry>) {
     loop {
         let message = tokio::select! {
@@ -26,11 +26,11 @@ pub(super) async fn messages(connection: Arc<Connection>, mut subscriber: Subscr
         let sender = Subject::parse(&subject).and_then(|subject| subject.sender());
         let reply = reply.and_then(|reply| ReplyTo::new(&connection, reply, sender.as_ref()));
         let reply = reply.map(transport::ReplyTo::Nats);
-        entry.queue.deliver(Arrived { subject: subject.into_string(), payload, at, reply });
+        entry.queue.deliver(Delivery { subject: subject.into_string(), payload, at, reply });
     }
 }
 
-/// Hands answers to who waits for them; when they end, so does the connection.
+/// Hands answers to waiting asks; when the subscription ends, the connection is closed.
 pub(super) async fn answers(connection: Arc<Connection>, mut subscriber: Subscriber) {
     loop {
         let message = tokio::select! {

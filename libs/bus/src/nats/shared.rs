@@ -1,4 +1,4 @@
-//! What outlives connections: who hears what, and whether there is a connection.
+//! State that outlives single connections: listeners and the connection state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Connection, Dialer, Said};
+use super::connection::{Connection, Dialer, ServerEvent};
 use super::options::Spawn;
 use super::{keeper, pump};
 use crate::link::Link;
@@ -19,22 +19,23 @@ use crate::subject::Pattern;
 use crate::subjects::{Carries, GROUP, Kind};
 use crate::transport::Subscription;
 
-/// Held by all who use the bus; the connection ends with the last of them.
+/// State shared by all handles on a bus; the connection is closed when the last handle is dropped.
 #[derive(Debug)]
 pub(super) struct Owner {
     pub(super) shared: Arc<Shared>,
 }
 
+/// State of a member that outlives its connections: listeners, connection state, statistics.
 pub(super) struct Shared {
     pub(super) dialer: Dialer,
     pub(super) spawn: Arc<dyn Spawn>,
     pub(super) identity: Identity,
     pub(super) link: Link,
-    /// What the last server takes.
+    /// Payload limit of the last server, in bytes.
     pub(super) max_payload: AtomicUsize,
-    /// A number that no other process has.
+    /// Random number that identifies this process.
     pub(super) process: u64,
-    /// Cancelled when nobody uses the bus any more.
+    /// Cancelled when the last handle on the bus is dropped.
     pub(super) unused: CancellationToken,
     connection: Mutex<Option<Arc<Connection>>>,
     entries: Mutex<BTreeMap<u64, Arc<Entry>>>,
@@ -48,15 +49,15 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Somebody who hears a pattern.
+/// A listener of a pattern.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) id: u64,
     pub(super) pattern: Pattern,
     pub(super) queue: Arc<Queue>,
-    /// Cancelled when it hears no more.
+    /// Cancelled when the listener ends.
     pub(super) ended: CancellationToken,
-    /// The connection that has it.
+    /// Id of the connection that carries the subscription.
     on: Mutex<Option<u64>>,
 }
 
@@ -87,29 +88,29 @@ impl Drop for Owner {
 }
 
 impl Shared {
-    /// A number above all that were given before.
+    /// Returns a number greater than all earlier ones.
     pub(super) fn next(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The connection, while there is one.
+    /// Returns the current connection, if there is one.
     pub(super) fn connection(&self) -> Option<Arc<Connection>> {
         self.connection.lock().clone().filter(|connection| !connection.ended.is_cancelled())
     }
 
-    /// A connection is about to be there: whoever begins to hear from now on puts its subscription on it.
+    /// Stores a connection that is about to be complete: listeners that start from now on subscribe on it themselves.
     pub(super) fn adopt(&self, connection: &Arc<Connection>) {
         self.max_payload.store(connection.client.max_payload(), Ordering::Relaxed);
         *self.connection.lock() = Some(connection.clone());
     }
 
-    /// It is there, and every subscription is on it.
+    /// Marks the bus as connected: the connection carries every subscription.
     pub(super) fn connected(&self) -> u64 {
         self.miss();
         self.link.connected()
     }
 
-    /// It is gone.
+    /// Marks the bus as disconnected.
     pub(super) fn disconnected(&self) {
         *self.connection.lock() = None;
         self.link.disconnected();
@@ -126,7 +127,7 @@ impl Shared {
         self.entries.lock().values().cloned().collect()
     }
 
-    /// Subscribes on a connection, unless that was done.
+    /// Subscribes a listener on a connection, unless already done.
     pub(super) async fn attach(&self, connection: &Arc<Connection>, entry: &Arc<Entry>) {
         if entry.on.lock().replace(connection.id) == Some(connection.id) {
             return;
@@ -140,7 +141,7 @@ impl Shared {
             Ok(subscriber) => {
                 self.spawn.spawn(Box::pin(pump::messages(connection.clone(), subscriber, entry.clone())));
             }
-            // The client is gone, so the connection is; the next one takes the subscription along.
+            // The client has ended and with it the connection; the next connection includes the subscription.
             Err(error) => {
                 tracing::debug!(pattern = %entry.pattern, %error, "not subscribed");
                 connection.ended.cancel();
@@ -148,7 +149,7 @@ impl Shared {
         }
     }
 
-    /// Hints may have been missed, and nobody knows which.
+    /// Reports to all hint listeners that an unknown number of hints was lost.
     fn miss(&self) {
         let entries = self.entries();
         entries
@@ -157,14 +158,14 @@ impl Shared {
             .for_each(|entry| entry.queue.miss());
     }
 
-    /// What the server says besides messages.
-    pub(super) fn said(&self, said: Said) {
-        match said {
-            Said::Slow => {
+    /// Handles a server event that is not a message.
+    pub(super) fn on_server_event(&self, event: ServerEvent) {
+        match event {
+            ServerEvent::Slow => {
                 tracing::warn!(member = %self.identity, "bus: messages were lost on their way into a queue");
                 self.miss();
             }
-            Said::Refused(text) => {
+            ServerEvent::Refused(text) => {
                 tracing::error!(member = %self.identity, says = text, "bus: the server allows less than our table of subjects");
                 let subject = text.split('"').nth(1).unwrap_or_default();
                 if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.row().matches(subject)) {
@@ -178,16 +179,16 @@ impl Shared {
     }
 }
 
-/// Ends a subscription when it is dropped.
+/// Ends a subscription when dropped.
 #[derive(Debug)]
-pub(super) struct Subscribed {
+pub(super) struct SubscriptionGuard {
     pub(super) owner: Arc<Owner>,
     pub(super) id: u64,
 }
 
-impl Subscription for Subscribed {}
+impl Subscription for SubscriptionGuard {}
 
-impl Drop for Subscribed {
+impl Drop for SubscriptionGuard {
     fn drop(&mut self) {
         if let Some(entry) = self.owner.shared.entries.lock().remove(&self.id) {
             entry.ended.cancel();
@@ -195,7 +196,7 @@ impl Drop for Subscribed {
     }
 }
 
-/// For what only has to differ between processes.
+/// Returns a random number that need only differ between processes.
 pub(super) fn random() -> u64 {
     getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
 }

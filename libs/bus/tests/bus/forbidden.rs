@@ -1,4 +1,4 @@
-//! Every pair of credential and subject, publishing and hearing, tried at the real server: what the table does not allow is refused.
+//! Tries every pair of credential and subject, publishing and subscribing, at a real server: what the table does not allow is refused.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::server::{Server, who};
 
-/// Somebody with a credential, who tries things.
+/// A raw client with one credential.
 struct Member {
     identity: Identity,
     client: async_nats::Client,
@@ -20,7 +20,7 @@ struct Member {
 }
 
 impl Member {
-    /// What the server has refused since the last time. The fence is refused to everybody, and the server answers in order.
+    /// Returns the server's refusals since the last call. Every member is refused the fence subject, and the server answers in order.
     async fn refused(&mut self) -> Vec<String> {
         self.fences += 1;
         let fence = format!("fence.{}", self.fences);
@@ -53,7 +53,7 @@ impl Member {
     }
 }
 
-/// A row's subject for a member: its own role and name, or another's.
+/// A subject of a row, with the member's own role and name or with others.
 fn subject(row: &Row, own: &Identity, own_role: bool, own_name: bool) -> String {
     let role = match (own_role, own.role()) {
         (true, role) => role,
@@ -66,8 +66,8 @@ fn subject(row: &Row, own: &Identity, own_role: bool, own_name: bool) -> String 
     text.replace("{service}", "s").replace("{topic}", "t")
 }
 
-/// What each role may do, in letters: `p` it may publish, `h` it may hear; to and of its own role and name, another name, another role, both others. Only a
-/// node's credential knows a name.
+/// Rights of each role in letters (`p` may publish, `h` may subscribe), for four cases: own role and name, another name, another role, both others. Only a node's credential
+/// is bound to a name.
 const MATRIX: &str = "\
 api-server   presence ph ph h h    unit p p    service ph p   node p p   up h h - -   member ph ph p p   hint ph   feed - -   sync p
 controllers  presence ph ph h h    unit ph p   service ph p   node p p   up h h - -   member ph ph - -   hint ph   feed - -   sync p
@@ -94,7 +94,7 @@ async fn every_forbidden_pair_is_refused_by_the_server() {
                 let text = subject(row, &member.identity, own_role, own_name);
                 let publishes = member.may_publish(&text).await;
                 let hears = member.may_hear(&text, row.group).await;
-                // What the bus decides by itself is the same, but that it knows its own name in every role.
+                // The bus decides alike, except that it knows its own name in every role.
                 let known = member.identity.role() == Role::Node || own_name;
                 assert!(!known || publishes == row.may_publish(&member.identity, &text), "{role} to {text}");
                 assert!(!known || hears == row.may_hear(&member.identity, &text), "{role} of {text}");
@@ -128,7 +128,7 @@ async fn every_forbidden_pair_is_refused_by_the_server() {
     eprintln!("{} pairs are refused, {} allowed", pairs.0, pairs.1);
 }
 
-/// Which of role and name can be somebody else's in a row.
+/// The combinations of own and foreign role and name that a row allows.
 fn variants(row: &Row) -> Vec<(bool, bool)> {
     let (role, name) = (row.template.contains("{role}"), row.template.contains("{name}"));
     match (role, name) {
@@ -159,7 +159,7 @@ async fn a_node_neither_speaks_as_another_nor_hears_what_is_meant_for_it() {
     controllers.publish("ol.node.n2.drain", "for n2".into()).await.unwrap();
     let message = timeout(Duration::from_secs(30), to_victim.next()).await.unwrap().unwrap();
     assert_eq!(&message.payload[..], b"for n2");
-    // The server has said of each that it was refused, and nothing came.
+    // Each refusal arrived, and no message did.
     let mut refused = Vec::new();
     while refused.len() < 3 {
         let text = timeout(Duration::from_secs(30), said.recv()).await.unwrap().unwrap();
@@ -173,7 +173,7 @@ async fn a_node_neither_speaks_as_another_nor_hears_what_is_meant_for_it() {
     }
 }
 
-/// What was sent before has come to the server: nobody answers there, which it says behind everything else.
+/// Waits until the server has processed all earlier messages: its "no responders" answer comes after them.
 async fn settle(client: &async_nats::Client) {
     let error = client.request("ol.sync", "".into()).await.unwrap_err();
     assert_eq!(error.kind(), async_nats::RequestErrorKind::NoResponders);

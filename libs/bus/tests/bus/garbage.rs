@@ -1,4 +1,4 @@
-//! What others send who keep to nothing.
+//! Tests with peers that ignore the protocol.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::server::{Server, who};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG_BUDGET: Duration = Duration::from_secs(30);
 
 fn envelope(name: &str) -> Envelope {
     Envelope {
@@ -24,7 +24,7 @@ fn envelope(name: &str) -> Envelope {
     }
 }
 
-/// Somebody of the controllers who serves nodes, answering everybody with its name.
+/// A controller manager that serves nodes and answers every ask with the asker's name.
 async fn serve(mut asks: Asks) {
     while let Some(ask) = asks.next().await {
         let sender = ask.sender().to_string();
@@ -62,7 +62,7 @@ async fn garbage_is_refused_with_a_reason_and_harms_nothing() {
         }
         let node = server.join(who(Role::Node, "n1")).await;
         let subject = Subject::up("n1", Role::Controllers, "drained").unwrap();
-        let answer: String = node.ask(&subject, &String::new(), LONG).await.unwrap();
+        let answer: String = node.ask(&subject, &String::new(), LONG_BUDGET).await.unwrap();
         assert_eq!(answer, "node/n1");
     };
     tokio::select! { () = trying => {}, () = serve(asks) => {} }
@@ -82,12 +82,12 @@ async fn hints_that_cannot_be_read_are_counted_and_not_heard() {
         raw.publish("ol.presence.node.n1", payload).await.unwrap();
     }
     raw.publish("ol.presence.node.n1", Bytes::from(envelope("n1").encode_to_vec())).await.unwrap();
-    let Heard::Hint(hint) = timeout(LONG, hints.next()).await.unwrap() else { panic!("lost") };
+    let Heard::Hint(hint) = timeout(LONG_BUDGET, hints.next()).await.unwrap() else { panic!("lost") };
     assert_eq!(hint.sender(), &who(Role::Node, "n1"));
     assert_eq!(bus.stats()[0].malformed, 2);
 }
 
-/// Who asks says where the answer goes, and the server lets it go anywhere.
+/// The asker names the reply subject, and the server lets a reply go anywhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_made_to_speak_where_the_asker_likes() {
     let Some(server) = tokio::task::block_in_place(|| Server::start("")) else { return };
@@ -109,15 +109,15 @@ async fn nobody_is_made_to_speak_where_the_asker_likes() {
                 raw.publish_with_reply(subject, reply, payload).await.unwrap();
             }
         }
-        // Answered behind them.
+        // Answered after the hints.
         raw.request(subject, payload).await.unwrap();
     };
     tokio::select! { () = trying => {}, () = serve(asks) => {} }
-    // A last one to each, and nothing before it.
+    // A last hint to each listener; no other may arrive before it.
     api_server.hint(&Subject::hint("nodes").unwrap(), &"last".to_owned()).unwrap();
-    let Heard::Hint(hint) = timeout(LONG, hints.next()).await.unwrap() else { panic!("lost") };
+    let Heard::Hint(hint) = timeout(LONG_BUDGET, hints.next()).await.unwrap() else { panic!("lost") };
     assert_eq!(hint.body::<String>().as_deref(), Ok("last"));
-    let first = timeout(LONG, observed.next()).await.unwrap().unwrap();
+    let first = timeout(LONG_BUDGET, observed.next()).await.unwrap().unwrap();
     assert!(
         Envelope::decode(first.payload).is_ok_and(|envelope| !envelope.r#type.is_empty()),
         "an answer came as a hint"
@@ -132,8 +132,8 @@ async fn the_servers_own_limit_is_the_limit() {
     let Some(server) = tokio::task::block_in_place(|| Server::start("max_payload: 65536\n")) else { return };
     let bus = server.join(who(Role::Scheduler, "s")).await;
     let subject = Subject::unit(Role::Scheduler, "arbiter", Revision(1), "propose").unwrap();
-    let asked = bus.ask::<_, String>(&subject, &"x".repeat(65_536), LONG).await.unwrap_err();
+    let asked = bus.ask::<_, String>(&subject, &"x".repeat(65_536), LONG_BUDGET).await.unwrap_err();
     assert!(matches!(asked, oarlock_bus::AskError::TooLarge { limit: 65_536, .. }), "{asked}");
-    let asked = bus.ask::<_, String>(&subject, &"x".repeat(65_000), LONG).await.unwrap_err();
+    let asked = bus.ask::<_, String>(&subject, &"x".repeat(65_000), LONG_BUDGET).await.unwrap_err();
     assert_eq!(asked, oarlock_bus::AskError::NobodyThere, "and the connection stands");
 }

@@ -1,4 +1,4 @@
-//! The contract in memory, under a clock that jumps.
+//! The bus contract on the in-memory transport, under virtual time.
 
 use async_trait::async_trait;
 use oarlock_bus::{Bus, Exchange, Identity};

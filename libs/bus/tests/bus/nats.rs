@@ -1,4 +1,4 @@
-//! The contract over NATS.
+//! The bus contract over NATS.
 
 use async_trait::async_trait;
 use oarlock_bus::{Bus, Identity};

@@ -1,4 +1,4 @@
-//! Servers that hang, that die with messages on their way, that are not trusted.
+//! Tests with servers that hang, that stop with messages in flight, or that are not trusted.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::server::{Server, who};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG_BUDGET: Duration = Duration::from_secs(30);
 
 async fn connected(bus: &Bus, generation: u64) {
     let there = bus.wait_for(|state| state.connected && state.generation >= generation);
-    timeout(LONG, there).await.expect("connected");
+    timeout(LONG_BUDGET, there).await.expect("connected");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,13 +25,13 @@ async fn a_server_that_hangs_is_given_up_and_taken_again_when_it_goes_on() {
     let subject = Subject::service(Role::Scheduler, "x").unwrap();
     server.nats.signal(Signal::STOP);
     let began = Instant::now();
-    let asked = bus.ask::<_, String>(&subject, &String::new(), LONG).await;
+    let asked = bus.ask::<_, String>(&subject, &String::new(), LONG_BUDGET).await;
     assert_eq!(asked, Err(AskError::Lost), "not before the budget is over");
-    assert!(began.elapsed() < LONG / 2, "{:?}", began.elapsed());
-    assert_eq!(bus.ask::<_, String>(&subject, &String::new(), LONG).await, Err(AskError::Disconnected));
+    assert!(began.elapsed() < LONG_BUDGET / 2, "{:?}", began.elapsed());
+    assert_eq!(bus.ask::<_, String>(&subject, &String::new(), LONG_BUDGET).await, Err(AskError::Disconnected));
     server.nats.signal(Signal::CONT);
     connected(&bus, 2).await;
-    assert_eq!(bus.ask::<_, String>(&subject, &String::new(), LONG).await, Err(AskError::NobodyThere));
+    assert_eq!(bus.ask::<_, String>(&subject, &String::new(), LONG_BUDGET).await, Err(AskError::NobodyThere));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,18 +42,18 @@ async fn what_a_dead_server_did_not_take_is_not_sent_to_the_next() {
     let mut hints = listener.listen(&Pattern::hint("nodes").unwrap(), 4096).await.unwrap();
     let subject = Subject::hint("nodes").unwrap();
     server.nats.signal(Signal::STOP);
-    // More than sockets hold: the rest waits in this process.
+    // More than the sockets' buffers hold: the rest waits in this process.
     let stale = "stale ".repeat(20_000);
     let taken = (0..600).filter(|_| sender.hint(&subject, &stale).is_ok()).count();
     assert!(taken > 200, "{taken}");
     block_in_place(|| server.nats.kill());
-    timeout(LONG, listener.wait_for(|state| !state.connected)).await.unwrap();
-    // What the server passed on before it stood still.
+    timeout(LONG_BUDGET, listener.wait_for(|state| !state.connected)).await.unwrap();
+    // Messages that the server forwarded before it hung.
     while hints.next().now_or_never().is_some() {}
     block_in_place(|| server.nats.restart());
     connected(&listener, 2).await;
     connected(&sender, 2).await;
-    // Long enough for whoever would connect again by himself.
+    // Long enough for a client that would reconnect by itself.
     let until = Instant::now() + Duration::from_secs(2);
     let mut fresh = 0;
     while Instant::now() < until {
@@ -74,11 +74,11 @@ async fn members_come_without_a_server_and_begin_when_there_is_one() {
     let bus = Bus::connect(server.options(&scheduler), scheduler).unwrap();
     let mut asks = bus.serve(&Pattern::member(bus.identity()), 8).await.unwrap();
     let subject = Subject::member(bus.identity(), "ping").unwrap();
-    assert_eq!(bus.ask::<_, String>(&subject, &String::new(), LONG).await, Err(AskError::Disconnected));
+    assert_eq!(bus.ask::<_, String>(&subject, &String::new(), LONG_BUDGET).await, Err(AskError::Disconnected));
     block_in_place(|| server.nats.restart());
     connected(&bus, 1).await;
     let question = String::new();
-    let (answer, ()) = tokio::join!(bus.ask::<_, String>(&subject, &question, LONG), async {
+    let (answer, ()) = tokio::join!(bus.ask::<_, String>(&subject, &question, LONG_BUDGET), async {
         let ask = asks.next().await.unwrap();
         ask.answer(&"here".to_owned()).await.unwrap();
     });
@@ -102,7 +102,7 @@ async fn the_connection_ends_with_its_last_user() {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(LONG, gone).await.unwrap();
+    timeout(LONG_BUDGET, gone).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,8 +110,8 @@ async fn only_servers_of_our_authority_are_spoken_to() {
     let Some(server) = block_in_place(|| Server::of(Nats::secured)) else { return };
     let bus = server.join(who(Role::Scheduler, "s")).await;
     let subject = Subject::service(Role::Scheduler, "x").unwrap();
-    assert_eq!(bus.ask::<_, String>(&subject, &String::new(), LONG).await, Err(AskError::NobodyThere));
-    // Another authority; and none, where the server insists on TLS.
+    assert_eq!(bus.ask::<_, String>(&subject, &String::new(), LONG_BUDGET).await, Err(AskError::NobodyThere));
+    // A server of another authority, and a client without authorities at a server that requires TLS.
     let Some(other) = block_in_place(|| Server::of(Nats::secured)) else { return };
     let mut options = server.options(bus.identity());
     options.authorities = other.nats.authority().map(str::to_owned);
@@ -141,7 +141,7 @@ async fn a_credential_that_is_withdrawn_is_shut_out_and_one_that_is_added_let_in
     let Some(server) = block_in_place(|| Server::start("")) else { return };
     let (stays, goes) = (server.join(who(Role::Node, "n1")).await, server.join(who(Role::Node, "n2")).await);
     server.reload_without(&["node-n2"]);
-    timeout(LONG, goes.wait_for(|state| !state.connected)).await.expect("its connection is closed");
+    timeout(LONG_BUDGET, goes.wait_for(|state| !state.connected)).await.expect("its connection is closed");
     assert!(
         timeout(Duration::from_secs(2), goes.wait_for(|state| state.connected)).await.is_err(),
         "and no other made"

@@ -1,4 +1,4 @@
-//! Foreign servers cannot join the cluster of NATS servers, and the answers of a server that has got in all the same are not believed.
+//! Foreign servers cannot join the NATS cluster, and askers reject the answers of a server that joined nevertheless.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -19,9 +19,9 @@ use tokio::time::timeout;
 
 use crate::server::{Server, who};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const ASK_BUDGET: Duration = Duration::from_secs(5);
 
-/// Certificates of routes: those of the cluster, a server's for its clients, and those of somebody else's authority.
+/// Certificates for routes: of the cluster, of a server for its clients, and of a foreign authority.
 struct Keys(TempDir);
 
 impl Keys {
@@ -52,7 +52,7 @@ impl Keys {
         self.0.path().join(name).display().to_string()
     }
 
-    /// The block of a server that calls these, with a certificate and a password.
+    /// The `cluster` block of a server that connects to `servers` with a certificate and a password.
     fn routes(&self, listen: u16, servers: &[u16], certificate: &str, password: &str) -> String {
         let servers: Vec<String> = servers.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         cluster(&Routes {
@@ -66,7 +66,7 @@ impl Keys {
     }
 }
 
-/// How many routes a server has, as it says itself.
+/// Number of routes, as the server's monitoring page reports it.
 fn routes(monitor: u16) -> u64 {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, monitor)).unwrap();
     stream.write_all(b"GET /routez HTTP/1.0\r\n\r\n").unwrap();
@@ -100,7 +100,7 @@ async fn a_foreign_server_does_not_join() {
         "cluster {{ name: oarlock, listen: \"127.0.0.1:{}\", routes: [\"nats://route:right@127.0.0.1:{listen}\"] }}\n",
         port::own()
     );
-    // The foreign server accepts any certificate of the server that it calls.
+    // The foreign server accepts any certificate of the server it connects to.
     let with = |certificate: &str, password: &str| {
         keys.routes(port::own(), &[listen], certificate, password).replace("verify: true", "insecure: true")
     };
@@ -116,7 +116,7 @@ async fn a_foreign_server_does_not_join() {
         let spy = async_nats::connect(rogue.url()).await.unwrap();
         let mut heard = spy.subscribe(">").await.unwrap();
         spy.flush().await.unwrap();
-        // It is turned away, comes again, and is turned away.
+        // The foreign server is refused, tries again, and is refused again.
         block_in_place(|| {
             wait::eventually("it was turned away twice", || {
                 let text = server.nats.said()[said..].to_owned();
@@ -126,14 +126,14 @@ async fn a_foreign_server_does_not_join() {
             });
         });
         let drain = Subject::member(&who(Role::Controllers, "d"), "m").unwrap();
-        let asked = controllers.ask::<_, String>(&drain, &"secret".to_owned(), PATIENCE).await;
+        let asked = controllers.ask::<_, String>(&drain, &"secret".to_owned(), ASK_BUDGET).await;
         assert_eq!(asked, Err(AskError::NobodyThere), "{how}");
         spy.flush().await.unwrap();
         assert!(futures::FutureExt::now_or_never(heard.next()).is_none(), "{how}");
     }
 }
 
-/// What somebody answers who says that nobody objects.
+/// A forged answer that no policy objects.
 fn forged() -> Vec<u8> {
     let body = "nobody objects".to_owned();
     let done = Done { r#type: String::full_name(), body: body.encode_to_vec().into() };
@@ -164,18 +164,18 @@ async fn where_a_foreign_server_has_joined_its_answers_count_for_nothing() {
     let asker = server.join(who(Role::ApiServer, "a")).await;
     let subject = Subject::service(Role::Admission, "policies").unwrap();
     let question = "may it?".to_owned();
-    // Permissions of our server do not hold there: whoever asks anybody is lied to.
+    // Permissions of our server do not apply there: every ask receives the forged answer.
     let deadline = tokio::time::Instant::now() + wait::PATIENCE;
     loop {
-        match asker.ask::<_, String>(&subject, &question, PATIENCE).await {
+        match asker.ask::<_, String>(&subject, &question, ASK_BUDGET).await {
             Err(AskError::NobodyThere) if tokio::time::Instant::now() < deadline => {}
             answer => break assert_eq!(answer, Ok("nobody objects".to_owned())),
         }
     }
-    let unproven = asker.ask_proven::<_, String>(&subject, &question, PATIENCE).await;
+    let unproven = asker.ask_proven::<_, String>(&subject, &question, ASK_BUDGET).await;
     assert!(matches!(unproven, Err(AskError::Unproven(_))), "{unproven:?}");
 
-    // Who holds the role's key is believed.
+    // A holder of the role's key is accepted.
     let judge = server.join(who(Role::Admission, "j")).await;
     let mut asks = judge.serve(&Pattern::service(Role::Admission, "policies").unwrap(), 4).await.unwrap();
     judging.spawn(async move {
@@ -187,8 +187,8 @@ async fn where_a_foreign_server_has_joined_its_answers_count_for_nothing() {
     drop(rogue);
     let proven = timeout(wait::PATIENCE, async {
         loop {
-            // What is on its way to the liar is lost with it.
-            match asker.ask_proven::<_, String>(&subject, &question, PATIENCE).await {
+            // A message on its way to the forger is lost with it.
+            match asker.ask_proven::<_, String>(&subject, &question, ASK_BUDGET).await {
                 Ok(answer) => break answer,
                 Err(AskError::Timeout | AskError::Unproven(_) | AskError::NobodyThere) => {}
                 Err(error) => panic!("{error}"),
@@ -213,16 +213,16 @@ async fn an_answer_is_proven_by_the_key_of_the_role_that_was_asked() {
         }
     });
     let asker = server.join(who(Role::ApiServer, "a")).await;
-    let yes = asker.ask_proven::<_, String>(&subject, &"?".to_owned(), PATIENCE).await;
+    let yes = asker.ask_proven::<_, String>(&subject, &"?".to_owned(), ASK_BUDGET).await;
     assert_eq!(yes, Ok("yes".to_owned()));
-    // The same answer, where another key is thought to be the role's, or none is known.
+    // The same answer with another role key configured, and with none.
     let other = server.seed(&who(Role::Controllers, "c")).public_key().to_owned();
     for (keys, sent) in [(Some(format!("scheduler {other}\n")), true), (None, false)] {
         let who = who(Role::ApiServer, "b");
         let options = oarlock_bus::Options { role_keys: keys, ..server.options(&who) };
         let bus = oarlock_bus::Bus::connect(options, who).unwrap();
         timeout(wait::PATIENCE, bus.wait_for(|state| state.connected)).await.unwrap();
-        let answer = bus.ask_proven::<_, String>(&subject, &"?".to_owned(), PATIENCE).await;
+        let answer = bus.ask_proven::<_, String>(&subject, &"?".to_owned(), ASK_BUDGET).await;
         assert!(matches!(answer, Err(AskError::Unproven(_))), "{answer:?}");
         let service = |stats: &oarlock_bus::proto::bus::v1::KindStats| stats.kind == "service";
         let count = bus.stats().iter().find(|stats| service(stats)).map_or(0, |stats| stats.sent_messages);

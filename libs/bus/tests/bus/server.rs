@@ -1,4 +1,4 @@
-//! A real nats-server that knows the table, and credentials for whoever comes.
+//! A real nats-server configured from the table, with credentials for every member.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `None`, and a loud word, where it cannot be built.
+    /// Starts the server; `None`, with a loud message, where nats-server cannot be built.
     pub(crate) fn start(more: &str) -> Option<Self> {
         Self::of(|configuration| Nats::start(&format!("{configuration}{more}")))
     }
@@ -41,7 +41,7 @@ impl Server {
         Some(Self { nats, seeds: credentials.into_iter().map(|(holder, seed)| (holder.file_name(), seed)).collect() })
     }
 
-    /// Lets the server know everybody but those, from now on.
+    /// Reloads the configuration without the credentials of these members.
     pub(crate) fn reload_without(&self, nobody: &[&str]) {
         let known = self.seeds.iter().filter(|(name, _)| !nobody.contains(&name.as_str()));
         let holders: Vec<(Holder, &Seed)> =
@@ -75,14 +75,14 @@ impl Server {
         }
     }
 
-    /// Another member, connected.
+    /// Connects another member.
     pub(crate) async fn join(&self, who: Identity) -> Bus {
         let bus = Bus::connect(self.options(&who), who).unwrap();
         timeout(Duration::from_secs(30), bus.wait_for(|state| state.connected)).await.expect("a connection");
         bus
     }
 
-    /// A client that keeps to nothing but the protocol, with a member's credentials, and what the server tells it.
+    /// Connects a raw protocol client with a member's credentials; returns it with the server's events.
     pub(crate) async fn raw(
         &self,
         who: &Identity,

@@ -1,4 +1,4 @@
-//! How long an ask takes over a real server on this machine: prints figures, asserts nothing about time.
+//! Measures the time of an ask over a real server on this machine: prints figures, asserts nothing about time.
 //! `cargo test --release -p oarlock-bus --test bus -- --ignored --nocapture speed`
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::server::{Server, who};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG_BUDGET: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "prints figures"]
@@ -31,7 +31,7 @@ async fn speed() {
         let (asker, question) = (&asker, &question);
         async move {
             let began = Instant::now();
-            (asker.ask::<_, String>(&subject, question, LONG).await, began.elapsed())
+            (asker.ask::<_, String>(&subject, question, LONG_BUDGET).await, began.elapsed())
         }
     };
     let measuring = async {

@@ -1,4 +1,4 @@
-//! Calls: which overloads may be meant.
+//! Checks calls: resolves the possible overloads.
 
 use super::{Checker, Typed};
 use crate::ast::Expr;
@@ -7,7 +7,7 @@ use crate::plan::Node;
 use crate::types::Type;
 use crate::value::Value;
 
-/// Functions whose argument, where it stands in the text, is checked before anything runs: position of the argument.
+/// Functions with an argument that is checked at compile time if the argument is a literal, with the position of the argument.
 const LITERALS: &[(&str, usize)] = &[("duration", 0), ("timestamp", 0), ("matches", 1), ("find", 1), ("findAll", 1)];
 
 impl Checker<'_> {
@@ -38,7 +38,7 @@ impl Checker<'_> {
         (Node::Call { function: function.into(), candidates, args: nodes.into() }, result)
     }
 
-    /// `sets.contains(…)` is a function with that name, and no method of something called `sets`.
+    /// Resolves `sets.contains(…)` as a function with a qualified name instead of a method of a variable `sets`.
     fn in_namespace(&self, function: String, target: Option<Expr>) -> (String, Option<Expr>) {
         let Some(target) = target else { return (function, None) };
         let name = self.qualified(&target).map(|prefix| format!("{prefix}.{function}"));
@@ -52,7 +52,7 @@ impl Checker<'_> {
         functions::named(function, member).into()
     }
 
-    /// The overloads that fit, and the type of the result: dyn when they do not agree.
+    /// Returns the matching overloads and the type of the result, which is dyn if the overloads' types differ.
     fn resolve(&mut self, all: &[&'static Overload], args: &[Type]) -> Option<(Box<[&'static Overload]>, Type)> {
         let (mut candidates, mut result) = (Vec::new(), None);
         for overload in all {
@@ -67,7 +67,7 @@ impl Checker<'_> {
         Some((candidates.into(), result?))
     }
 
-    /// The result of a signature with these arguments, if they fit.
+    /// Returns the result type of a signature for these arguments, if they match.
     fn apply(&mut self, signature: &Signature, args: &[Type]) -> Option<Type> {
         let vars: Vec<Type> = (0..signature.vars).map(|_| self.types.fresh()).collect();
         let params: Vec<Type> = signature.params.iter().map(|ty| instance(ty, &vars)).collect();
@@ -93,7 +93,7 @@ impl Checker<'_> {
         (Node::Condition(Box::new([test, then, otherwise])), ty)
     }
 
-    /// Checks an argument that stands in the text.
+    /// Checks an argument that is a literal.
     fn literal(&mut self, function: &str, args: &[Node], places: &[usize]) {
         let Some((_, place)) = LITERALS.iter().find(|(name, _)| *name == function) else { return };
         let (Some(Node::Const(value)), Some(at)) = (args.get(*place), places.get(*place)) else { return };
@@ -118,7 +118,7 @@ pub(super) fn no_overload(function: &str, member: bool, types: impl Iterator<Ite
     format!("found no matching overload for '{function}' applied to '{target}({})'", shown.join(", "))
 }
 
-/// A type of a signature with its parameters replaced.
+/// Returns a type of a signature with its type parameters substituted.
 fn instance(ty: &Type, vars: &[Type]) -> Type {
     match ty {
         Type::Var(var) => usize::try_from(*var).ok().and_then(|var| vars.get(var)).cloned().unwrap_or(Type::Dyn),

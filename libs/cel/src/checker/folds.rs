@@ -1,4 +1,4 @@
-//! Comprehensions.
+//! Checks comprehensions.
 
 use super::calls::no_overload;
 use super::{Checker, Typed};
@@ -55,7 +55,7 @@ impl Checker<'_> {
         (Node::Fold(Box::new(plan::Fold { what: fold.what, range, pairs, filter, body })), ty)
     }
 
-    /// A test upon which a step of the result depends; upstream makes a conditional of it and says so.
+    /// Checks a test on which a step of the result depends; upstream makes the step a conditional and reports a wrong test as an error of the conditional.
     fn guard(&mut self, at: usize, test: Type, result: &Type) {
         if !self.types.assignable(&Type::Bool, &test) {
             let types = [&test, result, result].map(|ty| self.types.settle(ty));
@@ -63,7 +63,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The body of `transformMapEntry`: a map.
+    /// Checks the body of `transformMapEntry`, which must be a map.
     fn entry(&mut self, body: Expr) -> Typed {
         let at = body.at;
         let (node, ty) = self.expr(body);

@@ -1,22 +1,22 @@
-//! Which types fit which, and what is found out about those that are not known yet.
+//! Type unification: decides which types are assignable, and infers type variables.
 
 use crate::types::Type;
 
-/// What is known about type variables.
+/// The inferred types of the type variables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unifier {
     known: Vec<Option<Type>>,
 }
 
 impl Unifier {
-    /// A type about which nothing is known.
+    /// Makes a type variable about which nothing is known.
     pub(crate) fn fresh(&mut self) -> Type {
         let var = Type::Var(u32::try_from(self.known.len()).unwrap_or(u32::MAX));
         self.known.push(None);
         var
     }
 
-    /// The type with all that is known put in.
+    /// Returns the type with all inferred variables substituted.
     pub(crate) fn known(&self, ty: &Type) -> Type {
         match ty {
             Type::Var(var) => match self.value(*var) {
@@ -31,7 +31,7 @@ impl Unifier {
         }
     }
 
-    /// As [`Unifier::known`]; what is not known is dyn.
+    /// Substitutes like [`Unifier::known`], with dyn for the remaining variables.
     pub(crate) fn settle(&self, ty: &Type) -> Type {
         match ty {
             Type::Var(var) => self.value(*var).map_or(Type::Dyn, |known| self.settle(known)),
@@ -43,7 +43,7 @@ impl Unifier {
         }
     }
 
-    /// Whether a value of type `from` may be where `to` is expected. What that says about type variables is kept, unless the answer is no.
+    /// Whether a value of type `from` may be used where `to` is expected. The types inferred on the way are kept, unless the answer is no.
     pub(crate) fn assignable(&mut self, to: &Type, from: &Type) -> bool {
         let before = self.known.clone();
         let fits = self.fits(&self.known(to), &self.known(from));
@@ -53,7 +53,7 @@ impl Unifier {
         fits
     }
 
-    /// Whether values fit expected types, all together.
+    /// Whether values match expected types, all together.
     pub(crate) fn all_assignable(&mut self, to: &[Type], from: &[Type]) -> bool {
         let before = self.known.clone();
         let fit = to.len() == from.len() && to.iter().zip(from).all(|(to, from)| self.assignable(to, from));
@@ -75,7 +75,7 @@ impl Unifier {
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.inner(a, b),
             (Type::Type(_), Type::Type(_)) => true,
             (Type::Map(ak, av), Type::Map(bk, bv)) => self.inner(ak, bk) && self.inner(av, bv),
-            // Values of these types may be missing.
+            // Values of these types may be null.
             (Type::Timestamp | Type::Duration | Type::Object(_) | Type::Opaque(_) | Type::Optional(_), Type::Null) => {
                 true
             }
@@ -89,7 +89,7 @@ impl Unifier {
         self.fits(&a, &b)
     }
 
-    /// A variable is known from now on. When it was, the type that says less stays: a variable that is dyn once is dyn.
+    /// Sets the type of a variable. Returns false when the type contains the variable itself.
     fn learn(&mut self, var: u32, ty: &Type) -> bool {
         if contains(ty, var) {
             return false;
@@ -100,7 +100,7 @@ impl Unifier {
         true
     }
 
-    /// Widens what is known about a variable, after a value of another type was found to fit.
+    /// Widens the type of a variable, after a value of another type was found to match.
     pub(crate) fn widen(&mut self, var: &Type, ty: &Type) {
         let Type::Var(var) = var else { return };
         let Some(known) = self.value(*var).cloned() else { return };

@@ -1,4 +1,4 @@
-//! `authorizer`: what somebody may do.
+//! The functions of `authorizer`, which asks whether a user may perform a request.
 
 use std::sync::Arc;
 
@@ -102,12 +102,12 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// What an expression asks the authorizer.
+/// The question of an expression to the authorizer.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct AccessQuery {
-    /// Namespace and name of the ServiceAccount that is asked about; whoever makes the request when there is none.
+    /// Namespace and name of the ServiceAccount in question; `None` for the user of the request.
     pub account: Option<(String, String)>,
-    /// A path that is no resource; everything below is empty then.
+    /// A non-resource path; all fields below are empty for such a path.
     pub path: String,
     /// API group.
     pub group: String,
@@ -123,28 +123,28 @@ pub struct AccessQuery {
     pub field_selector: String,
     /// Label selector as text, or empty.
     pub label_selector: String,
-    /// What is to be done.
+    /// The verb.
     pub verb: String,
 }
 
-/// What the authorizer says.
+/// The authorizer's decision.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Decision {
-    /// Yes or no.
+    /// Whether the access is allowed.
     pub allowed: bool,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What went wrong while it was decided.
+    /// The error that occurred during the decision, if any.
     pub error: Option<String>,
 }
 
-/// Answers what expressions ask.
+/// An authorizer that answers the questions of expressions.
 pub trait Authorizer {
-    /// Whether the access is allowed.
+    /// Returns the decision about an access.
     fn check(&self, query: &AccessQuery) -> Decision;
 }
 
-/// A question that is being put together.
+/// An authorizer question under construction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     query: AccessQuery,
@@ -171,13 +171,13 @@ impl Request {
 }
 
 impl Value<'_> {
-    /// The authorizer: what the variable of that name is.
+    /// Returns the value of the variable `authorizer`.
     #[must_use]
     pub fn authorizer() -> Self {
         Self::access(AccessQuery::default(), What::Authorizer)
     }
 
-    /// A check of a resource, as the variable `authorizer.requestResource` is one.
+    /// Returns a resource check, the value of a variable such as `authorizer.requestResource`.
     #[must_use]
     pub fn resource_check(query: AccessQuery) -> Self {
         Self::access(query, What::Resource)

@@ -65,7 +65,7 @@ fn same<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
 fn int<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     Ok(Value::Int(match args {
         [Value::Uint(n)] => i64::try_from(*n).map_err(|_| overflow())?,
-        // Both ends are excluded, as a double next to them may have been rounded to them.
+        // Both ends are excluded, because a double next to them may have been rounded to them.
         #[expect(clippy::cast_possible_truncation, reason = "within the range of the type")]
         [Value::Double(n)] if n.abs() < 9_223_372_036_854_775_807.0 => *n as i64,
         [Value::Double(_)] => return Err(overflow()),
@@ -109,7 +109,7 @@ fn string<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     }
 }
 
-/// A scalar as `string()` and error texts show it; the type's name for anything else.
+/// Returns a scalar in the form of `string()` and error texts; the type's name for any other value.
 pub(super) fn text(value: &Value<'_>) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -127,10 +127,10 @@ pub(super) fn text(value: &Value<'_>) -> String {
     }
 }
 
-/// Go writes numbers with more digits before the point with an exponent.
-const SHORTEST_DIGITS: i32 = 6;
+/// The number of digits before the decimal point up to which Go writes a number without an exponent.
+const MAX_PLAIN_DIGITS: i32 = 6;
 
-/// A double with as few digits as tell it from its neighbours, as Go's `%g` writes it.
+/// Formats a double with the fewest digits that identify it, as Go's `%g` does.
 pub(super) fn shortest(n: f64) -> String {
     if n.is_nan() {
         return "NaN".to_owned();
@@ -141,7 +141,7 @@ pub(super) fn shortest(n: f64) -> String {
     let scientific = format!("{n:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..SHORTEST_DIGITS).contains(&exponent) {
+    if (-4..MAX_PLAIN_DIGITS).contains(&exponent) {
         return n.to_string();
     }
     let sign = if exponent < 0 { '-' } else { '+' };

@@ -10,8 +10,8 @@ use crate::value::{Key, Value};
 
 pub(super) const ROWS: &[Row] = &[row("string.format(list(dyn)): string", Cost::Scan, format)];
 
-/// Decimals when none are said.
-const PRECISION: usize = 6;
+/// The number of decimals if the clause states none.
+const DEFAULT_PRECISION: usize = 6;
 
 fn format<'a>(cx: &mut Context<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     let [Value::String(layout), Value::List(values)] = args else { return unfit() };
@@ -42,7 +42,7 @@ fn format<'a>(cx: &mut Context<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>,
     Ok(out.into())
 }
 
-/// `.3` before a clause.
+/// Reads the precision, such as `.3`, before a clause.
 fn precision(rest: &mut &str) -> Result<Option<usize>, EvalError> {
     let Some(after) = rest.strip_prefix('.') else { return Ok(None) };
     let digits = after.bytes().take_while(u8::is_ascii_digit).count();
@@ -67,7 +67,7 @@ fn show<'a>(
     precision: Option<usize>,
     value: &Value<'a>,
 ) -> Result<String, EvalError> {
-    let precision = precision.unwrap_or(PRECISION);
+    let precision = precision.unwrap_or(DEFAULT_PRECISION);
     Ok(match (clause, value) {
         ('s', value) => {
             let mut out = String::new();
@@ -123,7 +123,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// `%s`. Texts within lists and maps are quoted, and maps are sorted by how their keys are shown.
+/// Formats `%s`. Texts within lists and maps are quoted, and maps are sorted by the form of their keys.
 fn plain<'a>(cx: &mut Context<'_, 'a>, value: &Value<'a>, out: &mut String, top: bool) -> Result<(), EvalError> {
     cx.charge_text(value.size())?;
     match value {
@@ -170,7 +170,7 @@ fn no_number(n: f64) -> Option<&'static str> {
     n.is_infinite().then_some(if n > 0.0 { "∞" } else { "-∞" })
 }
 
-/// Thousands are grouped: upstream formats for English.
+/// Formats a number with grouped thousands, because upstream formats for English.
 fn fixed(n: f64, precision: usize) -> String {
     if let Some(shown) = no_number(n) {
         return shown.to_owned();
@@ -192,12 +192,12 @@ fn fixed(n: f64, precision: usize) -> String {
     out
 }
 
-/// Always with the same number of decimals: upstream does not look at what is asked for.
+/// Formats a number with an exponent, always with the same number of decimals: upstream ignores the requested precision.
 fn scientific(n: f64) -> String {
     if let Some(shown) = no_number(n) {
         return shown.to_owned();
     }
-    let shown = format!("{n:.PRECISION$e}");
+    let shown = format!("{n:.DEFAULT_PRECISION$e}");
     let (digits, exponent) = shown.split_once('e').unwrap_or((&shown, "0"));
     let (sign, exponent) = exponent.strip_prefix('-').map_or(("", exponent), |rest| ("⁻", rest));
     let raised: String = format!("{exponent:0>2}").chars().map(superscript).collect();

@@ -1,4 +1,4 @@
-//! Lists, as Kubernetes and cel-go's extension have them.
+//! Functions of lists, from Kubernetes' and cel-go's libraries.
 
 use std::cmp::Ordering;
 

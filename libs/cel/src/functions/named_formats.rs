@@ -1,4 +1,4 @@
-//! Kubernetes' named formats.
+//! Kubernetes' library of named formats.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub(super) const ROWS: &[Row] = &[
     row("format.datetime(): kubernetes.NamedFormat", Cost::One, |_, _| format("datetime")),
 ];
 
-/// A format of texts.
+/// A named format, with the check of texts.
 pub struct Format {
     name: &'static str,
     errors: fn(&str) -> Vec<String>,
@@ -80,7 +80,7 @@ fn format<'a>(name: &str) -> Result<Value<'a>, EvalError> {
     found.map_or_else(unfit, |format| Ok(Value::Opaque(Opaque::Format(format))))
 }
 
-/// A prefix may end in a hyphen: something follows it.
+/// Makes a valid name of a prefix that ends in a hyphen, since more text follows the prefix.
 fn prefix(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(head) => format!("{head}a"),
@@ -92,7 +92,7 @@ fn unless(good: bool, why: &str) -> Vec<String> {
     if good { Vec::new() } else { vec![why.to_owned()] }
 }
 
-/// Hyphens may be left out.
+/// Whether a text is a UUID; the hyphens are optional.
 fn is_uuid(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
     let shape: Vec<usize> = groups.iter().map(|group| group.len()).collect();

@@ -1,4 +1,4 @@
-//! Addresses and ranges of addresses.
+//! IP addresses and CIDR ranges.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// A range of addresses, with the address it was written with.
+/// A CIDR range, with the address as written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cidr {
     ip: IpAddr,
@@ -148,7 +148,7 @@ fn mapped(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
-/// An address as Go's `netip` reads it, without a zone.
+/// Parses an address as Go's `netip` does, without a zone.
 fn parse_ip(text: &str) -> Result<IpAddr, String> {
     let bare = text.split('%').next().unwrap_or(text);
     bare.parse().map_err(|_| {
@@ -173,7 +173,7 @@ fn parse_ip(text: &str) -> Result<IpAddr, String> {
     })
 }
 
-/// An address as Kubernetes accepts it.
+/// Parses an address by Kubernetes' rules.
 fn ip(text: &str) -> Result<IpAddr, String> {
     let parsed = parse_ip(text)
         .map_err(|why| format!("IP Address {} parse error during conversion from string: {why}", quote(text)))?;

@@ -1,4 +1,4 @@
-//! Arithmetic: what does not fit is an error, never another number.
+//! Arithmetic: an overflow is an error, never another number.
 
 use std::sync::Arc;
 
@@ -91,10 +91,10 @@ fn not_zero(args: &[Value<'_>], why: &str) -> Result<(), EvalError> {
     }
 }
 
-/// The sum of a list of one kind of number; `None` for a list of anything else.
+/// Returns the sum of a list of one kind of number; fails for any other list.
 pub(super) fn sum<'a>(cx: &mut Context<'_, 'a>, items: &List<'a>) -> Result<Value<'a>, EvalError> {
     let mut items = items.iter();
-    // The sum of nothing cannot know which zero it is.
+    // The type of an empty sum is unknown; cel-go returns an int.
     let Some(mut total) = items.next() else { return Ok(Value::Int(0)) };
     for item in items {
         cx.charge(1)?;

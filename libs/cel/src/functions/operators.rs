@@ -1,4 +1,4 @@
-//! Equality, order, membership, indexing, and the type of a value.
+//! Operators: equality, order, membership, indexing, and the type of a value.
 
 use std::cmp::Ordering;
 
@@ -123,7 +123,7 @@ fn at_index<'a>(_: &mut Context<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>
     item.ok_or_else(|| EvalError::Failed(format!("index out of bounds: {place}")))
 }
 
-/// An index: any number that is whole.
+/// Converts an index, which may be any whole number.
 fn whole(index: &Value<'_>) -> Result<i64, EvalError> {
     match index {
         Value::Int(n) => Ok(*n),
@@ -142,7 +142,7 @@ fn at_key<'a>(_: &mut Context<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>, 
     found.ok_or_else(|| EvalError::no_key(super::conversions::text(key)))
 }
 
-/// Indexing that gives none where there is nothing, whether or not the list or map is an optional itself.
+/// Indexes with `none` for a missing item, whether or not the list or map is an optional itself.
 fn optionally<'a>(_: &mut Context<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     let [operand, key] = args else { return unfit() };
     let inner = match operand {
@@ -168,7 +168,7 @@ fn size<'a>(_: &mut Context<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>, Ev
 
 fn order<'a>(args: &[Value<'a>], wanted: fn(Ordering) -> bool) -> Result<Value<'a>, EvalError> {
     let [a, b] = args else { return unfit() };
-    // Only NaN has no order among values that fit.
+    // Among comparable values only NaN has no order.
     Ok(Value::Bool(compare(a, b).is_some_and(wanted)))
 }
 

@@ -1,4 +1,4 @@
-//! Optionals.
+//! Functions of optionals.
 
 use super::{Cost, Row, row, unfit};
 use crate::error::EvalError;
@@ -59,7 +59,7 @@ fn unwrap<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     Ok(Value::List(List::new(held)?))
 }
 
-/// Whether a value is what nobody set.
+/// Whether a value is the zero value of its type.
 fn is_zero(value: &Value<'_>) -> bool {
     match value {
         Value::Null | Value::Bool(false) | Value::Int(0) | Value::Uint(0) => true,

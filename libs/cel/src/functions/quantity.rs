@@ -1,4 +1,4 @@
-//! Quantities.
+//! Functions of quantities.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn value<'a>(quantity: Quantity) -> Value<'a> {
     Value::Opaque(Opaque::Quantity(Arc::new(quantity)))
 }
 
-/// The amount, if it is whole and has no more than 64 bits.
+/// Returns the amount if it is whole and fits in 64 bits.
 fn whole(quantity: &Quantity) -> Option<i64> {
     let n = quantity.value();
     (Quantity::new(n, Format::DecimalSi) == *quantity).then_some(n)

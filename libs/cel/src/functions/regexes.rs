@@ -1,4 +1,4 @@
-//! Regular expressions.
+//! Functions of regular expressions.
 
 use std::sync::Arc;
 

@@ -36,14 +36,14 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// A version. What was built (`+…`) does not count.
+/// A semantic version. Build metadata (`+…`) is ignored.
 #[derive(Clone, Debug)]
 pub struct Version {
     numbers: [u64; 3],
     pre: Vec<Part>,
 }
 
-/// One part of a pre-release. Numbers come before words.
+/// One part of a pre-release. Numbers sort before words.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Part {
     Number(u64),
@@ -52,7 +52,7 @@ enum Part {
 
 impl Version {
     fn order(&self, other: &Self) -> Ordering {
-        // A version comes after its pre-releases.
+        // A version sorts after its pre-releases.
         self.numbers.cmp(&other.numbers).then_with(|| match (self.pre.is_empty(), other.pre.is_empty()) {
             (true, true) => Ordering::Equal,
             (true, false) => Ordering::Greater,
@@ -89,7 +89,7 @@ fn make<'a>(args: &[Value<'a>], lenient: bool) -> Result<Value<'a>, EvalError> {
     parse(&text).map(|version| Value::Opaque(Opaque::Semver(Arc::new(version)))).map_err(EvalError::Failed)
 }
 
-/// Without a leading `v`, with three numbers, without leading zeros.
+/// Normalizes a version: no leading `v`, three numbers, no leading zeros.
 fn normal(text: &str) -> String {
     let text = text.strip_prefix('v').unwrap_or(text);
     let (numbers, rest) = text.split_at(text.find(['-', '+']).unwrap_or(text.len()));

@@ -1,4 +1,4 @@
-//! Lists as sets.
+//! Set functions of lists.
 
 use super::{Cost, Row, row, unfit};
 use crate::error::EvalError;

@@ -1,21 +1,21 @@
-//! Signatures as text: `list(T).indexOf(T): int`, `sets.contains(list(T), list(T)): bool`, `_+_(int, int): int`.
+//! Parses signatures: `list(T).indexOf(T): int`, `sets.contains(list(T), list(T)): bool`, `_+_(int, int): int`.
 
 use crate::types::Type;
 use crate::value::Value;
 
-/// What a function takes and gives.
+/// The parameter and result types of a function.
 #[derive(Debug)]
 pub(crate) struct Signature {
-    /// Called as a method of its first parameter.
+    /// Whether the function is called as a method of its first parameter.
     pub(crate) member: bool,
     pub(crate) params: Vec<Type>,
     pub(crate) result: Type,
-    /// Number of type parameters.
+    /// The number of type parameters.
     pub(crate) vars: u32,
 }
 
 impl Signature {
-    /// Whether arguments, or only the first of them, fit, as far as values say it themselves: what lists and maps hold is left to the function.
+    /// Whether the arguments, or only the first of them, match as far as the values show: the function must check the content of lists and maps itself.
     pub(crate) fn accepts(&self, args: &[Value<'_>], only_first: bool) -> bool {
         let looked_at = if only_first { 1 } else { args.len() };
         let mut pairs = self.params.iter().zip(args).take(looked_at);
@@ -44,10 +44,10 @@ fn accepts(param: &Type, arg: &Value<'_>) -> bool {
     }
 }
 
-/// Reads a signature and the function's name.
+/// Parses a signature with the function's name.
 pub(super) fn read(text: &'static str) -> Option<(&'static str, Signature)> {
     let mut reader = Reader { rest: text, vars: Vec::new() };
-    // A method begins with the type of its receiver and a dot, a function with its name, which may have dots too.
+    // A method begins with the type of its receiver and a dot, a function with its name, which may contain dots too.
     let (head, result) = text.rsplit_once(": ")?;
     let open = opening(head)?;
     let (before, params) = (head.get(..open)?, head.get(open + 1..head.len() - 1)?);
@@ -71,7 +71,7 @@ pub(super) fn read(text: &'static str) -> Option<(&'static str, Signature)> {
 
 const NAMESPACES: &[&str] = &["optional", "sets", "ip", "format", "lists", "strings"];
 
-/// Where the parenthesis opens that closes at the end.
+/// Returns the position of the opening parenthesis whose counterpart is at the end.
 fn opening(head: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, byte) in head.bytes().enumerate().rev() {

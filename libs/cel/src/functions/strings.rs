@@ -1,4 +1,4 @@
-//! Texts. Positions are in characters.
+//! Functions of texts. Positions are in characters.
 
 use super::{Cost, Row, row, unfit};
 use crate::error::EvalError;
@@ -75,14 +75,14 @@ fn out_of_range(place: i64) -> EvalError {
     EvalError::Failed(format!("index out of range: {place}"))
 }
 
-/// The byte at which a character begins; the place behind the last one is one too.
+/// Returns the byte offset of a character; the position after the last character is valid too.
 fn offset(text: &str, place: i64) -> Result<usize, EvalError> {
     let index = usize::try_from(place).map_err(|_| out_of_range(place))?;
     let starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     starts.into_iter().nth(index).ok_or_else(|| out_of_range(place))
 }
 
-/// How many characters stand before a byte.
+/// Returns the number of characters before a byte offset.
 fn place(text: &str, at: usize) -> usize {
     text.get(..at).map_or(0, |before| before.chars().count())
 }
@@ -92,7 +92,7 @@ fn index_of<'a>(args: &[Value<'a>], from: i64) -> Result<Value<'a>, EvalError> {
     if from < 0 {
         return Err(out_of_range(from));
     }
-    // A start behind the end is no mistake: there is nothing.
+    // A start after the end is no error: no match exists.
     let Ok(start) = offset(text, from) else { return Ok(Value::Int(-1)) };
     let found = text.get(start..).and_then(|rest| rest.find(&**part));
     Ok(found.map_or(Value::Int(-1), |at| Value::count(place(text, start + at))))
@@ -104,7 +104,7 @@ fn last_index_of<'a>(args: &[Value<'a>], from: Option<i64>) -> Result<Value<'a>,
         None => text.len(),
         Some(from) if from < 0 => return Err(out_of_range(from)),
         Some(from) => match offset(text, from) {
-            // A match may begin at `from` and end behind it.
+            // A match may begin at `from` and end later.
             Ok(start) => text.floor_char_boundary((start + part.len()).min(text.len())),
             Err(_) => return Ok(Value::Int(-1)),
         },
@@ -144,7 +144,7 @@ fn split<'a>(cx: &mut Context<'_, 'a>, args: &[Value<'a>], most: i64) -> Result<
         Ok::<(), EvalError>(())
     };
     if between.is_empty() {
-        // Nothing stands between characters.
+        // An empty separator splits between all characters.
         let mut rest: &str = text;
         let mut left = most;
         while let Some(first) = rest.chars().next().filter(|_| left > 0) {

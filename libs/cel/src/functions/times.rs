@@ -1,4 +1,4 @@
-//! Moments and spans of time.
+//! Functions of timestamps and durations.
 
 use jiff::civil::{DateTime, Weekday};
 use jiff::tz::{Offset, TimeZone};
@@ -69,7 +69,7 @@ pub(super) const ROWS: &[Row] = &[
     row("timestamp.getSeconds(string): int", Cost::One, |_, args| part(args, |t| t.second().into())),
     row("timestamp.getMilliseconds(): int", Cost::One, |_, args| part(args, |t| t.millisecond().into())),
     row("timestamp.getMilliseconds(string): int", Cost::One, |_, args| part(args, |t| t.millisecond().into())),
-    // Of a span these are the whole in that unit, not a part of it.
+    // For a duration these return the whole duration in the unit, not a component.
     row("duration.getHours(): int", Cost::One, |_, args| whole(args, 3_600_000_000_000)),
     row("duration.getMinutes(): int", Cost::One, |_, args| whole(args, 60_000_000_000)),
     row("duration.getSeconds(): int", Cost::One, |_, args| whole(args, 1_000_000_000)),
@@ -86,7 +86,7 @@ fn overflow<'a>() -> Result<Value<'a>, EvalError> {
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// A moment by seconds since 1970, if it is between the years 1 and 9999.
+/// Returns the time at the given seconds since 1970, if between the years 1 and 9999.
 fn from_unix(seconds: i64, nanos: i32) -> Option<DateTime> {
     later(EPOCH, SignedDuration::new(seconds, 0)).and_then(|time| later(time, SignedDuration::new(0, nanos)))
 }
@@ -95,7 +95,7 @@ fn later(time: DateTime, span: SignedDuration) -> Option<DateTime> {
     time.checked_add(span).ok().filter(|time| time.year() >= 1)
 }
 
-/// Seconds since 1970; what is less than a second counts towards the past.
+/// Returns the seconds since 1970, rounded towards the past.
 pub(super) fn unix(time: DateTime) -> i64 {
     time.duration_since(EPOCH).as_nanos().div_euclid(1_000_000_000).try_into().unwrap_or(i64::MAX)
 }
@@ -104,9 +104,9 @@ fn shifted<'a>(time: DateTime, nanos: i64) -> Result<Value<'a>, EvalError> {
     later(time, SignedDuration::from_nanos(nanos)).map_or_else(overflow, |time| Ok(Value::Timestamp(time)))
 }
 
-/// A moment from RFC 3339 text.
+/// Parses RFC 3339.
 pub(crate) fn parse(text: &str) -> Option<DateTime> {
-    // The strict reader knows the form; it drops the fraction.
+    // The strict parser checks the form but drops the fraction.
     let seconds = oarlock_meta::Time::parse(text).ok()?.unix();
     let digits = text.split_once('.').map_or("", |(_, rest)| rest);
     let digits = digits.bytes().take_while(u8::is_ascii_digit).take(9);
@@ -114,12 +114,12 @@ pub(crate) fn parse(text: &str) -> Option<DateTime> {
     from_unix(seconds, nanos * 10_i32.pow(9 - len))
 }
 
-/// RFC 3339 in UTC, with as many digits of the second as there are.
+/// Formats a time as RFC 3339 in UTC, with as many digits of the second as are set.
 pub(super) fn show(time: DateTime) -> String {
     format!("{time}Z")
 }
 
-/// Seconds with a fraction and `s`, as protobuf's JSON has spans.
+/// Formats a duration as protobuf's JSON does: seconds with a fraction and `s`.
 pub(super) fn show_span(span: GoDuration) -> String {
     let nanos = span.nanos().unsigned_abs();
     let (seconds, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
@@ -141,13 +141,13 @@ fn part<'a>(args: &[Value<'a>], read: fn(&DateTime) -> i64) -> Result<Value<'a>,
         [Value::Timestamp(time), Value::String(name)] => (time, zone(name)?),
         _ => return unfit(),
     };
-    // The last hours of the year 9999 are beyond what zones are known for; they have the last known offset.
+    // The last hours of the year 9999 are beyond the range of the time zone database; the last known offset is used.
     let known = Timestamp::from_second(unix(*time)).unwrap_or(Timestamp::MAX);
     let local = time.checked_add(SignedDuration::from_secs(zone.to_offset(known).seconds().into()));
     local.map(|local| Value::Int(read(&local))).or_else(|_| overflow())
 }
 
-/// A zone by name, or by its distance from UTC (`+02:00`, `-02:30`, `02:00`).
+/// Parses a time zone: a name, or an offset from UTC (`+02:00`, `-02:30`, `02:00`).
 fn zone(name: &str) -> Result<TimeZone, EvalError> {
     let Some((hours, minutes)) = name.split_once(':') else {
         return TimeZone::get(name).map_err(|_| EvalError::Failed(format!("unknown time zone {name}")));

@@ -1,4 +1,4 @@
-//! URLs, read as Go's `url.ParseRequestURI` reads them.
+//! URLs, parsed as Go's `url.ParseRequestURI` does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// A URL in its parts.
+/// A URL, split into its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
     scheme: String,
     user: String,
     host: String,
-    /// Escaped.
+    /// The escaped path.
     path: String,
     query: String,
 }
@@ -51,10 +51,10 @@ fn text<'a>(args: &[Value<'a>], part: fn(&Address) -> String) -> Result<Value<'a
 }
 
 impl Address {
-    /// Reads an absolute URL, or an absolute path.
+    /// Parses an absolute URL, or an absolute path.
     ///
     /// # Errors
-    /// Go's text.
+    /// Go's error text.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("parse {}: {why}", quote(text));
         if text.bytes().any(|b| b < b' ' || b == 0x7f) {
@@ -69,7 +69,7 @@ impl Address {
             if scheme.is_empty() {
                 return Err(wrong("invalid URI for request"));
             }
-            // Opaque: nothing of it is a host or a path.
+            // An opaque URL has no host and no path.
             return Ok(Self {
                 scheme,
                 user: String::new(),
@@ -91,7 +91,7 @@ impl Address {
         Ok(Self { scheme, user, host, path: escape_path(path), query })
     }
 
-    /// Host and port; brackets around an address are no part of it.
+    /// Splits host and port; the brackets around an IPv6 address are removed.
     fn split_host(&self) -> (&str, &str) {
         let (host, port) = match self.host.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (host, port),
@@ -101,7 +101,7 @@ impl Address {
         (bare.unwrap_or(host), port)
     }
 
-    /// Values by name; pairs that are not well escaped are left out.
+    /// Returns the query values by name; badly escaped pairs are left out.
     fn queries<'a>(&self) -> Result<Value<'a>, EvalError> {
         let mut values: BTreeMap<String, Vec<Value<'a>>> = BTreeMap::new();
         for pair in self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
@@ -116,7 +116,7 @@ impl Address {
     }
 }
 
-/// What stands before the first colon, lower case, and the rest.
+/// Splits off the scheme, the text before the first colon, in lower case.
 fn scheme(text: &str) -> Result<(String, &str), &'static str> {
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -165,7 +165,7 @@ fn check_escapes(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A path with everything escaped that has to be; what is escaped already stays.
+/// Escapes the characters of a path that need an escape; existing escapes stay.
 fn escape_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -1,4 +1,4 @@
-//! Comprehensions.
+//! Evaluates comprehensions.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::error::EvalError;
 use crate::plan::Fold;
 use crate::value::{Key, List, Map, Value, compare};
 
-/// What one step of a comprehension costs beside its body.
-const STEP: usize = 2;
-/// What a step that keeps an element costs besides: upstream makes a list of one.
-const KEEP: usize = 10;
+/// The cost of one step of a comprehension besides its body.
+const STEP_COST: usize = 2;
+/// The additional cost of a step that keeps an element: upstream makes a list of one element.
+const KEEP_COST: usize = 10;
 
 impl<'a> Interpreter<'_, 'a> {
     pub(super) fn fold(&mut self, fold: &Fold) -> Result<Value<'a>, EvalError> {
@@ -41,7 +41,7 @@ impl<'a> Interpreter<'_, 'a> {
         state.finish()
     }
 
-    /// One element; true when the result is known.
+    /// Handles one element; returns true when the result is known.
     fn step(
         &mut self,
         fold: &Fold,
@@ -49,7 +49,7 @@ impl<'a> Interpreter<'_, 'a> {
         first: Value<'a>,
         second: Value<'a>,
     ) -> Result<bool, EvalError> {
-        self.context.charge(STEP)?;
+        self.context.charge(STEP_COST)?;
         let before = self.locals.len();
         let element = first.clone();
         self.locals.push(first);
@@ -82,23 +82,23 @@ impl<'a> Interpreter<'_, 'a> {
             What::ExistsOne => state.found += usize::from(self.truth(&fold.body)??),
             What::Filter => {
                 if self.truth(&fold.body)?? {
-                    self.context.charge(KEEP)?;
+                    self.context.charge(KEEP_COST)?;
                     state.items.push(element);
                 }
             }
             What::Map => {
                 let item = self.eval(&fold.body)?;
-                self.context.charge(KEEP)?;
+                self.context.charge(KEEP_COST)?;
                 state.items.push(item);
             }
             What::SortBy => {
                 let key = self.eval(&fold.body)?;
-                self.context.charge(KEEP)?;
+                self.context.charge(KEEP_COST)?;
                 state.sorted.push((key, element));
             }
             What::TransformMap => {
                 let value = self.eval(&fold.body)?;
-                self.context.charge(KEEP)?;
+                self.context.charge(KEEP_COST)?;
                 state.insert(element, value)?;
             }
             What::TransformMapEntry => {
@@ -113,7 +113,7 @@ impl<'a> Interpreter<'_, 'a> {
     }
 }
 
-/// What cel-go's texts call a value that is no list and no map: by its Go type.
+/// Returns the name of a value that is no list and no map in cel-go's texts: its Go type.
 fn foreign_name(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "types.Null",
@@ -131,7 +131,7 @@ fn foreign_name(value: &Value<'_>) -> &'static str {
     }
 }
 
-/// What a comprehension has so far.
+/// The intermediate result of a comprehension.
 struct State<'a> {
     what: What,
     decided: bool,
@@ -160,7 +160,7 @@ impl<'a> State<'a> {
     fn finish(self) -> Result<Value<'a>, EvalError> {
         match self.what {
             What::All | What::Exists => match self.error {
-                // An element that fails does not matter when another one decides.
+                // An element that fails is ignored if another one decides.
                 Some(error) if !self.decided => Err(error),
                 _ => Ok(Value::Bool(self.decided == (self.what == What::Exists))),
             },
@@ -172,7 +172,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// Values in the order of their keys; equal ones stay as they are.
+/// Sorts values by their keys; equal ones keep their order.
 pub(crate) fn sort_by<'a>(mut pairs: Vec<(Value<'a>, Value<'a>)>) -> Result<Vec<Value<'a>>, EvalError> {
     let first = pairs.first().map(|(key, _)| key.clone());
     if let Some(first) = first

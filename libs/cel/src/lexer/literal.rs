@@ -1,17 +1,17 @@
-//! Numbers, texts and bytes.
+//! Lexes the literals of numbers, texts and bytes.
 
 use crate::lexer::Token;
 use crate::value::Value;
 
 pub(super) const BAD_ESCAPE: &str = "unable to unescape string";
 
-/// A literal in quotes: raw bytes of what it stands for.
+/// The value of a quoted literal, as raw bytes.
 pub(super) struct Quoted {
     pub(super) bytes: bool,
     pub(super) content: Result<Vec<u8>, &'static str>,
 }
 
-/// A number at the beginning of the text, and its length.
+/// Reads a number at the beginning of the text; returns the token and its length.
 pub(super) fn number(rest: &str) -> (Token, usize) {
     let digits = |from: usize, hex: bool| {
         let is = |b: &u8| if hex { b.is_ascii_hexdigit() } else { b.is_ascii_digit() };
@@ -51,7 +51,7 @@ pub(super) fn number(rest: &str) -> (Token, usize) {
     (Token::Literal(value.map(Value::Int).ok_or("invalid int literal")), len)
 }
 
-/// A text or bytes at the beginning, and its length; `None` when nothing in quotes begins here, `Err` with the length of what is wrong.
+/// Reads a quoted text or bytes at the beginning; returns the value and its length. `None` when no quoted literal begins here, `Err` with the length of the invalid part.
 pub(super) fn quoted(rest: &str) -> Option<Result<(Quoted, usize), usize>> {
     let all = rest.as_bytes();
     let mut at = 0;
@@ -63,7 +63,7 @@ pub(super) fn quoted(rest: &str) -> Option<Result<(Quoted, usize), usize>> {
     let (bytes, raw) = (prefix(b"bB"), prefix(b"rR"));
     let quote = *all.get(at).filter(|b| matches!(b, b'"' | b'\''))?;
     let three = [quote; 3];
-    // Three quotes that nothing closes are an empty text and the beginning of another.
+    // Three quotes without an end are an empty text and the beginning of another.
     let long = all.get(at..).and_then(|r| r.strip_prefix(&three)).is_some_and(|r| r.windows(3).any(|w| w == three));
     let close = if long { &three[..] } else { &three[..1] };
     at += close.len();
@@ -91,7 +91,7 @@ pub(super) fn quoted(rest: &str) -> Option<Result<(Quoted, usize), usize>> {
     }
 }
 
-/// What follows a backslash: the bytes it stands for (`None`: none), and its length; `Err` with the length of what is no escape.
+/// Reads an escape after its backslash; returns its bytes (`None` for no bytes) and its length, or `Err` with the length of the invalid escape.
 fn escape(ahead: &[u8], bytes: bool) -> Result<(Option<Vec<u8>>, usize), usize> {
     let digits = |skip: usize, len: usize, radix: u32| {
         let text = ahead.get(skip..skip + len).and_then(|d| std::str::from_utf8(d).ok());
@@ -99,7 +99,7 @@ fn escape(ahead: &[u8], bytes: bool) -> Result<(Option<Vec<u8>>, usize), usize> 
         good.and_then(|text| u32::from_str_radix(text, radix).ok()).ok_or(skip + 1)
     };
     let utf8 = |code: u32| char::from_u32(code).map(|c| c.to_string().into_bytes());
-    // Bytes take these for one byte, a text for a character.
+    // In bytes these escapes give one byte, in a text a character.
     let small = |code: u32| if bytes { u8::try_from(code).ok().map(|b| vec![b]) } else { utf8(code) };
     let plain = |byte: u8| Ok((Some(vec![byte]), 1));
     match ahead.first() {

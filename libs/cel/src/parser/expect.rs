@@ -1,4 +1,4 @@
-//! What the parser says about a token that does not fit, in the words of upstream's generated parser.
+//! Error texts for unexpected tokens, in the words of upstream's generated parser.
 
 use super::{Parser, Wrong};
 use crate::lexer::{Lexeme, Token};
@@ -7,7 +7,7 @@ const BEGINNINGS: &str =
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 impl Parser<'_> {
-    /// Nothing may follow.
+    /// Fails unless the text ends here.
     pub(super) fn end(&self) -> Result<(), Wrong> {
         match self.peek().token {
             Token::End => Ok(()),
@@ -15,7 +15,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes a sign that has to come here.
+    /// Consumes a required sign.
     pub(super) fn expect(&mut self, sign: &'static str) -> Result<(), Wrong> {
         if self.take(sign).is_some() {
             return Ok(());
@@ -30,13 +30,13 @@ impl Parser<'_> {
         self.unfit(BEGINNINGS, false, false)
     }
 
-    /// Neither a comma nor the end of a list or map.
+    /// Makes the error for a token that is neither a comma nor the end of a list or map.
     pub(super) fn no_more(&self, close: &str) -> Wrong {
         let expected = if close == "}" { "{'}', ','}".to_owned() } else { format!("{{'{close}', ','}}") };
         self.unfit(&expected, false, false)
     }
 
-    /// No name where one has to be.
+    /// Makes the error for a token that is no name where a name is required.
     pub(super) fn no_name(&self, before: &str) -> Wrong {
         let here = self.peek();
         let shown = if matches!(here.token, Token::End) { "" } else { self.shown(here) };

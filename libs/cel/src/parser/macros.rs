@@ -1,10 +1,10 @@
-//! Macros: calls that the parser takes apart, because they test fields or name variables.
+//! Macros: calls that the parser expands, because they test fields or define variables.
 
 use super::{Parser, Wrong};
 use crate::ast::{Access, Expr, Fold, Kind, What};
 
 impl Parser<'_> {
-    /// A call of a function, or `has`.
+    /// Makes a call of a function, or expands `has`.
     pub(super) fn function(&self, at: usize, function: String, args: Vec<Expr>) -> Result<Expr, Wrong> {
         let mut args = args;
         if function == "has" && args.len() == 1 {
@@ -17,7 +17,7 @@ impl Parser<'_> {
         self.make(at, Kind::Call { function, target: None, args })
     }
 
-    /// A call of a method, a comprehension, or another macro of that form.
+    /// Makes a call of a method, or expands a comprehension or another macro in method form.
     pub(super) fn method(&self, at: usize, target: Expr, name: String, mut args: Vec<Expr>) -> Result<Expr, Wrong> {
         use What::{All, Exists, ExistsOne, Filter, Map, SortBy, TransformMap, TransformMapEntry};
         let (what, names) = match (name.as_str(), args.len()) {

@@ -1,17 +1,16 @@
-//! Equality and order.
+//! Equality and order of values.
 
 use std::cmp::Ordering;
 
 use super::Value;
 
-/// Whether two values are equal. Numbers are equal by what they mean, whatever their type; NaN equals nothing; values of different kinds
-/// differ.
+/// Whether two values are equal. Numbers of different types compare by value; NaN equals nothing; values of different kinds are not equal.
 #[must_use]
 pub fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
     equal_counted(a, b, &mut 0)
 }
 
-/// As [`equal`]; counts values and characters that were looked at.
+/// Compares like [`equal`], and counts the visited values and characters.
 pub(crate) fn equal_counted(a: &Value<'_>, b: &Value<'_>, looked_at: &mut usize) -> bool {
     *looked_at += 1;
     match (a, b) {
@@ -20,7 +19,7 @@ pub(crate) fn equal_counted(a: &Value<'_>, b: &Value<'_>, looked_at: &mut usize)
             a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| equal_counted(&a, &b, looked_at))
         }
         (Value::Map(a), Value::Map(b)) => {
-            // Both may borrow from different objects: keys are looked for by value.
+            // The maps may borrow from different objects, so keys are looked up by value.
             a.len() == b.len()
                 && a.iter().all(|(key, value)| {
                     let other = match &key {
@@ -44,7 +43,7 @@ pub(crate) fn equal_counted(a: &Value<'_>, b: &Value<'_>, looked_at: &mut usize)
     }
 }
 
-/// The order of two values; `None` when there is none, as with values of different kinds and NaN.
+/// Returns the order of two values; `None` if there is none, as for values of different kinds and NaN.
 #[must_use]
 pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     use Value::{Bool, Bytes, Double, Duration, Int, String, Timestamp, Uint};
@@ -67,7 +66,7 @@ pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     })
 }
 
-/// A whole number beside a double: as a double (cel-go's rule).
+/// Compares a whole number with a double, as doubles (cel-go's rule).
 #[expect(clippy::cast_precision_loss, reason = "the rule of the language's reference implementation")]
 fn whole_to_double(whole: i128, double: f64) -> Option<Ordering> {
     (whole as f64).partial_cmp(&double)

@@ -1,4 +1,4 @@
-//! Lists.
+//! List values.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::Value;
 use crate::error::EvalError;
 use crate::limits;
 
-/// A list: of an object, or made by an expression.
+/// A list of an object, or made by an expression.
 #[derive(Clone, Debug)]
 pub struct List<'a>(Items<'a>);
 
@@ -25,16 +25,16 @@ struct Owned<'a> {
 }
 
 impl<'a> List<'a> {
-    /// The items of an object's list.
+    /// Makes a list of the items of an object's list.
     #[must_use]
     pub fn tree(items: &'a [Tree]) -> Self {
         Self(Items::Tree(items))
     }
 
-    /// A list of values.
+    /// Makes a list of values.
     ///
     /// # Errors
-    /// When they are nested deeper than [`limits::VALUE_DEPTH`].
+    /// When the nesting exceeds [`limits::VALUE_DEPTH`].
     pub fn new(items: Vec<Value<'a>>) -> Result<Self, EvalError> {
         let depth = 1 + items.iter().map(Value::depth).max().unwrap_or(0);
         if depth > limits::VALUE_DEPTH {
@@ -43,7 +43,7 @@ impl<'a> List<'a> {
         Ok(Self(Items::Owned(Arc::new(Owned { items, depth }))))
     }
 
-    /// Number of items.
+    /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -52,13 +52,13 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the list has no item.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The item at an index.
+    /// Returns the item at an index.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<Value<'a>> {
         match &self.0 {
@@ -67,7 +67,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The items.
+    /// Returns the items.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Value<'a>> + ExactSizeIterator {
         // The index is below the length.
         (0..self.len()).map(|index| self.get(index).unwrap_or(Value::Null))

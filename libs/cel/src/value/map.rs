@@ -1,4 +1,4 @@
-//! Maps, and objects, which expressions see as maps.
+//! Map values, and objects, which are maps to expressions.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::{Text, Value, node};
 use crate::error::EvalError;
 use crate::limits;
 
-/// A map: of an object, or made by an expression.
+/// A map of an object, or made by an expression.
 #[derive(Clone, Debug)]
 pub struct Map<'a>(Entries<'a>);
 
@@ -28,21 +28,21 @@ struct Owned<'a> {
     depth: usize,
 }
 
-/// A key. Whole numbers are one, whether they have a sign or not: `{1: 'a'}[1u]` is found.
+/// A key. Signed and unsigned keys with the same number are equal: `{1: 'a'}[1u]` is found.
 #[derive(Clone, Debug)]
 pub enum Key<'a> {
     /// `true`, `false`.
     Bool(bool),
-    /// With a sign.
+    /// A signed integer.
     Int(i64),
-    /// Without.
+    /// An unsigned integer.
     Uint(u64),
     /// Text.
     String(Text<'a>),
 }
 
 impl<'a> Key<'a> {
-    /// The key that a value is; `None` for values that are no keys.
+    /// Converts a value to a key; `None` for values that cannot be keys.
     #[must_use]
     pub fn of(value: &Value<'a>) -> Option<Self> {
         Some(match value {
@@ -56,7 +56,7 @@ impl<'a> Key<'a> {
         })
     }
 
-    /// The key as a value.
+    /// Returns the key as a value.
     #[must_use]
     pub fn value(&self) -> Value<'a> {
         match self {
@@ -102,7 +102,7 @@ impl PartialEq for Key<'_> {
 }
 impl Eq for Key<'_> {}
 
-/// As error texts show it.
+/// Prints the key's form in error texts.
 impl fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -115,22 +115,22 @@ impl fmt::Display for Key<'_> {
 }
 
 impl<'a> Map<'a> {
-    /// An object's map.
+    /// Makes a map of an object's map.
     #[must_use]
     pub fn tree(map: &'a TreeMap) -> Self {
         Self(Entries::Tree(map))
     }
 
-    /// An object, or a part of one: a map of the fields that are set.
+    /// Makes a map of the set fields of an object, or of a part of an object.
     #[must_use]
     pub fn object(node: &'a Struct) -> Self {
         Self(Entries::Struct(node))
     }
 
-    /// A map of values.
+    /// Makes a map of values.
     ///
     /// # Errors
-    /// When they are nested deeper than [`limits::VALUE_DEPTH`].
+    /// When the nesting exceeds [`limits::VALUE_DEPTH`].
     pub fn new(entries: BTreeMap<Key<'a>, Value<'a>>) -> Result<Self, EvalError> {
         let depth = 1 + entries.values().map(Value::depth).max().unwrap_or(0);
         if depth > limits::VALUE_DEPTH {
@@ -139,7 +139,7 @@ impl<'a> Map<'a> {
         Ok(Self(Entries::Owned(Arc::new(Owned { entries, depth }))))
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -149,13 +149,13 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the map has no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value at a text.
+    /// Returns the value of a text key.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<Value<'a>> {
         match &self.0 {
@@ -165,14 +165,14 @@ impl<'a> Map<'a> {
                 node.field(id).map(|value| node::field(&def.shape, value))
             }
             Entries::Owned(owned) => {
-                // Keys of another lifetime are looked for by a range, since nothing is borrowed for longer than this.
+                // Shortens the lifetime of the keys, so that a key borrowed from `name` can be looked up.
                 let entries: &BTreeMap<Key<'_>, Value<'a>> = &owned.entries;
                 find(entries, name).cloned()
             }
         }
     }
 
-    /// The value at a key.
+    /// Returns the value of a key.
     #[must_use]
     pub fn get(&self, key: &Key<'a>) -> Option<Value<'a>> {
         match (key, &self.0) {
@@ -182,7 +182,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The entries, in an order that is always the same.
+    /// Returns the entries in a deterministic order.
     pub fn iter(&self) -> Box<dyn Iterator<Item = (Key<'a>, Value<'a>)> + '_> {
         let text = |name: &'a str| Key::String(Text::Borrowed(name));
         match &self.0 {

@@ -1,7 +1,7 @@
-//! Nodes of an object's tree as values. Nothing is converted before it is looked at.
+//! Values over the nodes of an object's tree, converted only when an expression reads them.
 //!
-//! As upstream shows objects to expressions (their unstructured form): times, quantities and bytes are texts, and fields that are not set are
-//! not there.
+//! Expressions see objects as in upstream's unstructured form: times, quantities and bytes are texts, and unset fields are
+//! absent.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use oarlock_schema::{Obj, Shape, Value as Tree};
 use super::{Key, List, Map, Text, Value};
 
 impl<'a> Value<'a> {
-    /// A node.
+    /// Returns the value of a node.
     #[must_use]
     pub fn tree(node: &'a Tree) -> Self {
         match node {
             Tree::Null => Self::Null,
             Tree::Bool(b) => Self::Bool(*b),
             Tree::Int(n) => Self::Int(*n),
-            // Decoders checked that it is a number.
+            // Decoders have checked that the text is a number.
             Tree::Number(text) => Self::Double(text.parse().unwrap_or(f64::NAN)),
             Tree::Str(text) => Self::String(Text::Borrowed(text)),
             Tree::List(items) => Self::List(List::tree(items)),
@@ -26,14 +26,14 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A whole object.
+    /// Returns the value of a whole object.
     #[must_use]
     pub fn object(obj: &'a Obj) -> Self {
         Self::Map(Map::object(obj))
     }
 }
 
-/// A field of an object: its type says what its node does not.
+/// Returns the value of a field, whose type can differ from the type of its node.
 pub(super) fn field<'a>(shape: &Shape, node: &'a Tree) -> Value<'a> {
     match (shape, node) {
         #[expect(clippy::cast_precision_loss, reason = "the field is a double")]
@@ -45,7 +45,7 @@ pub(super) fn field<'a>(shape: &Shape, node: &'a Tree) -> Value<'a> {
     }
 }
 
-/// JSON as a value of its own; only field sets are kept as text and need it.
+/// Converts JSON to an owned value; only field sets need this conversion, since they are stored as text.
 fn json(value: serde_json::Value) -> Option<Value<'static>> {
     Some(match value {
         serde_json::Value::Null => Value::Null,

@@ -1,4 +1,4 @@
-//! Values of Kubernetes' own types.
+//! Values of the types of Kubernetes' libraries.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub enum Opaque {
 }
 
 impl Opaque {
-    /// The name of the type.
+    /// Returns the name of the type.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {

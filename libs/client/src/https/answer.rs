@@ -1,4 +1,4 @@
-//! From HTTP answers to replies.
+//! Converts HTTP answers to replies.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,9 +14,10 @@ use super::attempt::Refusal;
 use crate::object::{List, Object};
 use crate::request::{Call, Reply, Request};
 
-/// So much of an answer that is no Status is shown.
-const SHOWN: usize = 1024;
+/// Bytes shown of a failed answer that is no Status.
+const MAX_SHOWN_BYTES: usize = 1024;
 
+/// `metadata` of a list.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct ListMeta<'a> {
@@ -28,6 +29,7 @@ struct ListMeta<'a> {
     remaining_item_count: Option<u64>,
 }
 
+/// A list with undecoded items.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default)]
@@ -38,25 +40,26 @@ struct Envelope<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
+/// `kind` of an answer.
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow, default)]
     kind: Cow<'a, str>,
 }
 
-/// When to come back, from the header `Retry-After` in seconds.
+/// Reads the header `Retry-After`, in seconds.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<u32> {
     headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// Whether the server says that it did not do it and that it may do it later.
+/// Returns a refusal when the server says that it did not execute the request and may do so later.
 pub(super) fn refusal<B>(response: &Response<B>) -> Option<Refusal> {
     let code = response.status().as_u16();
     let after = retry_after(response.headers()).map(|seconds| Duration::from_secs(seconds.into()));
     matches!(code, 429 | 503).then_some(Refusal { code, after, elsewhere: false })
 }
 
-/// A successful answer.
+/// Decodes a successful answer.
 pub(super) fn reply(request: &Request, code: StatusCode, bytes: Bytes) -> Result<Reply, Status> {
     match &request.call {
         Call::List(_) => list(request.resource.ty, &bytes).map(Reply::List),
@@ -86,7 +89,7 @@ fn malformed(error: serde_json::Error) -> Status {
     Status::internal_error(format!("the server's answer cannot be read: {error}"))
 }
 
-/// A list; its items share its bytes.
+/// Decodes a list; the items share its bytes.
 fn list(ty: TypeRef, bytes: &Bytes) -> Result<List, Status> {
     let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(malformed)?;
     if !envelope.kind.ends_with("List") {
@@ -101,7 +104,7 @@ fn list(ty: TypeRef, bytes: &Bytes) -> Result<List, Status> {
     })
 }
 
-/// The Status of an answer that is no success; made from the code where the body holds none.
+/// Returns the Status of a failed answer, built from the code where the body contains none.
 pub(super) fn failure(
     code: StatusCode,
     bytes: &Bytes,
@@ -110,7 +113,7 @@ pub(super) fn failure(
 ) -> Status {
     let code = code.as_u16();
     let Ok(mut status) = serde_json::from_slice::<Status>(bytes) else {
-        let shown = String::from_utf8_lossy(bytes.get(..SHOWN).unwrap_or(bytes));
+        let shown = String::from_utf8_lossy(bytes.get(..MAX_SHOWN_BYTES).unwrap_or(bytes));
         return Status::generic_server_response(
             code,
             method,

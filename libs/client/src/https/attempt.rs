@@ -1,4 +1,4 @@
-//! Whether an attempt that failed is made again: a pure decision.
+//! Decides whether a failed attempt is repeated. No I/O.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use tokio::time::Instant;
 
 use super::Response;
 
-/// The pauses between attempts double from here …
-const FIRST: Duration = Duration::from_millis(50);
-/// … to here.
-const MAX: Duration = Duration::from_secs(2);
-/// A server is asked again so often when it says when to come back (as client-go).
-const REFUSALS: u32 = 10;
-/// A read is sent again so often when its connection breaks.
-const BREAKS: u32 = 5;
+/// First pause between attempts; further pauses double.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Longest pause between attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+/// Attempts after refusals with a `Retry-After` (as client-go).
+const MAX_REFUSALS: u32 = 10;
+/// Attempts of a read whose connection breaks.
+const MAX_BREAKS: u32 = 5;
 
 pub(super) const UNAUTHORIZED: &str = "unauthorized";
 
-/// Why an attempt brought no answer that can be used as it is.
+/// Why an attempt produced no usable answer.
 pub(super) enum Failure {
     /// Nothing was sent: no server could be reached.
     Unreachable(String),
-    /// The server certainly did not begin with the request: a stream or connection that it refused.
+    /// The server certainly did not begin the request: it refused the stream or the connection.
     NotBegun(String),
-    /// The connection broke; what became of the request is unknown.
+    /// The connection broke; the outcome of the request is unknown.
     Broken(String),
-    /// The request cannot even be written.
+    /// The request cannot be encoded.
     Request(String),
-    /// The server answered that it did not do it.
+    /// The server answered that it did not execute the request.
     Refused(Refusal, Box<Response>),
     /// 401 for a token that may have been renewed.
     Unauthorized(Box<Response>),
@@ -37,27 +37,27 @@ pub(super) enum Failure {
     Deadline,
 }
 
-/// An answer that invites another attempt.
+/// A refusal that permits another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) code: u16,
-    /// When to come back, if the server says so.
+    /// Time until the next attempt, if the server names one.
     pub(super) after: Option<Duration>,
-    /// Another server may do it now.
+    /// Whether another server may accept the request now.
     pub(super) elsewhere: bool,
 }
 
-/// What to do.
+/// Decision about a failed attempt.
 pub(super) enum Verdict {
-    /// Take the answer for what it is.
+    /// Return the server's answer.
     Answer(Box<Response>),
-    /// No answer.
+    /// Return this Status.
     GiveUp(Status),
-    /// Another attempt after a pause, for this reason.
-    Again(Duration, &'static str),
+    /// Make another attempt after a pause, for this reason.
+    Retry(Duration, &'static str),
 }
 
-/// The attempts at one call.
+/// The attempts of one call.
 pub(super) struct Retry {
     safe: bool,
     deadline: Instant,
@@ -68,7 +68,7 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// `safe`: doing it twice is as good as once.
+    /// Creates the state of a call. `safe`: sending it twice has the same effect as once.
     pub(super) fn new(safe: bool, deadline: Instant) -> Self {
         Self { safe, deadline, attempts: 0, refusals: 0, breaks: 0, renewed: false }
     }
@@ -85,13 +85,13 @@ impl Retry {
             }
             Failure::Broken(why) if self.safe => {
                 self.breaks += 1;
-                let again = if self.breaks <= BREAKS { self.again("connection broke") } else { None };
+                let again = if self.breaks <= MAX_BREAKS { self.again("connection broke") } else { None };
                 again.unwrap_or_else(|| Verdict::GiveUp(Status::service_unavailable(why)))
             }
             Failure::Broken(why) => Verdict::GiveUp(unknown(&why)),
             Failure::Unauthorized(_) if !self.renewed => {
                 self.renewed = true;
-                Verdict::Again(Duration::ZERO, UNAUTHORIZED)
+                Verdict::Retry(Duration::ZERO, UNAUTHORIZED)
             }
             Failure::Unauthorized(response) => Verdict::Answer(response),
             Failure::Refused(refusal, response) => self.refused(refusal, response),
@@ -100,46 +100,46 @@ impl Retry {
 
     fn refused(&mut self, refusal: Refusal, response: Box<Response>) -> Verdict {
         self.refusals += 1;
-        // Without a time to come back, a 503 may be a proxy's that lost the server on the way.
-        if self.refusals > REFUSALS || (refusal.after.is_none() && !self.safe && refusal.code != 429) {
+        // Without `Retry-After`, a 503 may come from a proxy that lost the server after sending the request.
+        if self.refusals > MAX_REFUSALS || (refusal.after.is_none() && !self.safe && refusal.code != 429) {
             return Verdict::Answer(response);
         }
         let pause = match refusal.elsewhere {
             true => Duration::ZERO,
-            false => refusal.after.unwrap_or_else(|| self.pause()).max(FIRST),
+            false => refusal.after.unwrap_or_else(|| self.pause()).max(FIRST_PAUSE),
         };
-        if self.left() <= pause { Verdict::Answer(response) } else { Verdict::Again(pause, "refused") }
+        if self.remaining() <= pause { Verdict::Answer(response) } else { Verdict::Retry(pause, "refused") }
     }
 
-    /// Another attempt, if there is time for it.
+    /// Decides for another attempt, if there is time for one.
     fn again(&self, why: &'static str) -> Option<Verdict> {
         let pause = self.pause();
-        (self.left() > pause).then_some(Verdict::Again(pause, why))
+        (self.remaining() > pause).then_some(Verdict::Retry(pause, why))
     }
 
-    fn left(&self) -> Duration {
+    fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Doubles; up to half of it is left to chance, so that clients of a server that comes back do not come all at once. The first
-    /// attempt after a clean refusal costs nothing: another connection will do.
+    /// Returns the next pause: doubled each time, with up to half of it random, so that clients of a restarted server do not return together. The first attempt after a clean
+    /// refusal has no pause: another connection may accept at once.
     fn pause(&self) -> Duration {
         if self.attempts <= 1 {
             return Duration::ZERO;
         }
-        let whole = FIRST.saturating_mul(1 << self.attempts.min(10)).min(MAX);
+        let whole = FIRST_PAUSE.saturating_mul(1 << self.attempts.min(10)).min(MAX_PAUSE);
         let half = whole / 2;
         let span = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX).max(1);
         half + Duration::from_nanos(getrandom::u64().unwrap_or(span / 2) % span)
     }
 }
 
-/// A read did not come back in time.
+/// Status of a read without an answer in time.
 pub(super) fn late() -> Status {
     Status::timeout("the server did not answer before the deadline", 0)
 }
 
-/// A write of which nobody knows what became of it.
+/// Status of a write whose outcome is unknown.
 pub(super) fn unknown(why: &str) -> Status {
     Status::timeout(format!("{why}; the outcome of the request is unknown"), 0)
 }

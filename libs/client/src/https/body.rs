@@ -1,4 +1,4 @@
-//! Bodies of answers: taken whole, or part by part.
+//! Reads the bodies of answers, whole or part by part.
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -11,19 +11,19 @@ use super::connection::chain;
 use super::pool::Stream;
 use crate::raw::{RawBody, RawReply};
 
-/// No answer to a call may be longer; lists of more are for pages.
-const LIMIT: usize = 1 << 30;
+/// Longest body of an answer to a call, in bytes; longer lists must be read in pages.
+const MAX_BODY_BYTES: usize = 1 << 30;
 
-/// The whole body. One frame is taken as it is, several are joined.
+/// Reads the whole body. A single frame is returned without a copy, several are joined.
 pub(super) async fn whole(mut body: Incoming) -> Result<Bytes, String> {
     let Some(first) = part(&mut body).await? else { return Ok(Bytes::new()) };
     let Some(second) = part(&mut body).await? else { return Ok(first) };
-    let hint = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(LIMIT);
+    let hint = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(MAX_BODY_BYTES);
     let mut whole = BytesMut::with_capacity(first.len() + second.len() + hint);
     whole.extend_from_slice(&first);
     whole.extend_from_slice(&second);
     while let Some(next) = part(&mut body).await? {
-        if whole.len() + next.len() > LIMIT {
+        if whole.len() + next.len() > MAX_BODY_BYTES {
             return Err("the answer is too long".to_owned());
         }
         whole.extend_from_slice(&next);
@@ -31,12 +31,12 @@ pub(super) async fn whole(mut body: Incoming) -> Result<Bytes, String> {
     Ok(whole.freeze())
 }
 
-/// The next data of a body. Cancel safe.
+/// Reads the next data of a body. Cancel safe.
 pub(super) async fn part(body: &mut Incoming) -> Result<Option<Bytes>, String> {
     loop {
         let Some(frame) = body.frame().await else { return Ok(None) };
         let frame = frame.map_err(|e| chain(&e))?;
-        // What is no data is trailers.
+        // Frames other than data are trailers.
         if let Ok(data) = frame.into_data()
             && !data.is_empty()
         {
@@ -45,6 +45,7 @@ pub(super) async fn part(body: &mut Incoming) -> Result<Option<Bytes>, String> {
     }
 }
 
+/// Body of a raw answer; keeps the stream counted while it is read.
 struct Parts {
     body: Incoming,
     _stream: Stream,

@@ -1,4 +1,4 @@
-//! From calls to HTTP: paths, queries, headers, bodies.
+//! Converts calls to HTTP requests: paths, queries, headers, bodies.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use crate::wire;
 
 const JSON: &str = "application/json";
 
-/// A request without the server's and the identity's part.
+/// A request without server address and identity.
 #[derive(Debug)]
 pub(super) struct Composed {
     pub(super) method: Method,
@@ -141,6 +141,7 @@ fn encode(out: &mut String, text: &str, path: bool) {
     }
 }
 
+/// Builder of a query string.
 #[derive(Default)]
 struct Query(String);
 
@@ -184,6 +185,7 @@ impl Query {
     }
 }
 
+/// `DeleteOptions` as a request body.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DeleteBody<'a> {
@@ -199,6 +201,7 @@ struct DeleteBody<'a> {
     dry_run: Option<[&'static str; 1]>,
 }
 
+/// `DeleteOptions.preconditions`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Preconditions<'a> {

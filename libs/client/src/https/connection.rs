@@ -1,4 +1,4 @@
-//! One HTTP/2 connection, and the streams on it.
+//! One HTTP/2 connection and its streams.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,29 +19,29 @@ use tokio_rustls::TlsConnector;
 
 use super::attempt::Failure;
 
-/// How long TCP, TLS and the HTTP/2 handshake may take together.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How long a server may take to say that it is ready.
-const READY: Duration = Duration::from_secs(2);
-/// A connection that was silent for so long is asked whether it lives …
-const PING: Duration = Duration::from_secs(5);
-/// … and is given up when it does not answer in this time. (client-go: 30 s and 15 s. A lost host says nothing, and a crew that has other servers to
-/// go to need not wait so long for one.)
-const PONG: Duration = Duration::from_secs(5);
-/// Bytes that a server may send ahead of the reader on one stream: what a slow watcher costs at most.
+/// Deadline for TCP, TLS and the HTTP/2 handshake together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Deadline for a server's answer about its readiness.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
+/// A connection that was silent for this long is pinged.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// A connection that does not answer a ping in this time is closed. client-go uses 30 s and 15 s; a lost host answers nothing, and with several servers a client need not wait
+/// that long.
+const PONG_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes that a server may send ahead of the reader on one stream; bounds the memory of a slow watcher.
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// The same for a whole connection; wide, so that slow streams do not block the others.
+/// Bytes that a server may send ahead on a whole connection; wide, so that slow streams do not block the others.
 const CONNECTION_WINDOW: u32 = 32 * 1024 * 1024;
-/// Streams on one connection; a little below the apiserver's limit of 100, then another connection is made.
-pub(super) const STREAMS: usize = 90;
+/// Streams per connection, a little below the apiserver's limit of 100; further streams get another connection.
+pub(super) const MAX_STREAMS: usize = 90;
 
-/// Runs the tasks of connections.
+/// Runs the background tasks of connections.
 pub trait Spawn: Send + Sync + 'static {
     /// Runs `task` to its end; dropping it instead closes the connection.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
 }
 
-/// Runs them on the current tokio runtime: for tools and tests, which need no orderly end.
+/// Runs tasks on the current tokio runtime; for tools and tests, which need no orderly shutdown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioSpawn;
 
@@ -52,6 +52,7 @@ impl Spawn for TokioSpawn {
     }
 }
 
+/// Executor that hands hyper's tasks to a [`Spawn`].
 #[derive(Clone)]
 struct Exec(Arc<dyn Spawn>);
 
@@ -63,7 +64,7 @@ impl<F: Future + Send + 'static> hyper::rt::Executor<F> for Exec {
     }
 }
 
-/// A request or watch in flight; counted until it is dropped.
+/// A request or watch in flight, counted until dropped.
 pub(super) struct Stream {
     open: Arc<AtomicUsize>,
 }
@@ -74,7 +75,7 @@ impl Drop for Stream {
     }
 }
 
-/// A handle on a connection.
+/// A handle on a connection. Clones share the connection.
 #[derive(Clone)]
 pub(super) struct Connection {
     sender: http2::SendRequest<Full<Bytes>>,
@@ -82,16 +83,16 @@ pub(super) struct Connection {
     base: Arc<Base>,
 }
 
-/// An address, taken apart.
+/// A server's address in parts.
 #[derive(Clone, Debug)]
 pub(super) struct Base {
     pub(super) host: String,
     pub(super) port: u16,
-    /// Where the host is; `None`: nobody has looked yet.
+    /// Resolved address of the host; `None` before the first lookup.
     pub(super) address: Option<SocketAddr>,
     /// `host[:port]` for `:authority`.
     pub(super) authority: String,
-    /// What comes before each path, without a slash at the end.
+    /// Path prefix of all requests, without a slash at the end.
     pub(super) prefix: String,
     pub(super) name: ServerName<'static>,
 }
@@ -99,7 +100,7 @@ pub(super) struct Base {
 impl std::fmt::Display for Base {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.authority)?;
-        // A name's address is worth telling.
+        // Print the address only when the host is a name.
         self.address.filter(|at| self.host.parse() != Ok(at.ip())).map_or(Ok(()), |at| write!(f, " ({at})"))
     }
 }
@@ -124,8 +125,8 @@ impl Connection {
             }
             http2::Builder::new(Exec(spawn.clone()))
                 .timer(TokioTimer::new())
-                .keep_alive_interval(PING)
-                .keep_alive_timeout(PONG)
+                .keep_alive_interval(PING_INTERVAL)
+                .keep_alive_timeout(PONG_TIMEOUT)
                 .keep_alive_while_idle(true)
                 .initial_stream_window_size(STREAM_WINDOW)
                 .initial_connection_window_size(CONNECTION_WINDOW)
@@ -135,13 +136,13 @@ impl Connection {
                 .map_err(|e| chain(&e))
         };
         let at = base.to_string();
-        // Apart: a call has no room for it, and seldom needs it.
-        let (sender, connection) = timeout(CONNECT, Box::pin(making))
+        // Boxed: the future is large and seldom needed.
+        let (sender, connection) = timeout(CONNECT_TIMEOUT, Box::pin(making))
             .await
             .unwrap_or_else(|_| Err("timed out".to_owned()))
             .map_err(|why| format!("connect to {at}: {why}"))?;
         spawn.spawn(Box::pin(async move {
-            // Requests report the error themselves; this is for idle connections.
+            // Requests report connection errors themselves; this message is for idle connections.
             if let Err(error) = connection.await {
                 tracing::debug!(at, error = chain(&error), "connection ended");
             }
@@ -149,21 +150,21 @@ impl Connection {
         Ok(Self { sender, open: Arc::default(), base })
     }
 
-    /// Whether new streams can be begun at all.
-    pub(super) fn lives(&self) -> bool {
+    /// Whether the connection accepts new streams.
+    pub(super) fn accepts_streams(&self) -> bool {
         !self.sender.is_closed()
     }
 
-    /// How many streams are open.
+    /// Returns the number of open streams.
     pub(super) fn streams(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Asks whether the server is ready. Only its own word counts: one that does not let us ask is.
+    /// Asks the server whether it is ready. Only a clear "not ready" counts: a server that forbids the question is ready.
     pub(super) async fn ready(&mut self) -> Result<(), String> {
         let mut request = http::Request::new(Full::default());
         *request.uri_mut() = self.uri("/readyz")?;
-        let answer = timeout(READY, self.send(request)).await;
+        let answer = timeout(READY_TIMEOUT, self.send(request)).await;
         match answer {
             Ok(Ok((answer, _))) if answer.status().is_server_error() => Err(format!("{} is not ready", self.base)),
             Ok(Ok(_)) => Ok(()),
@@ -172,7 +173,7 @@ impl Connection {
         }
     }
 
-    /// The full URI of a path and query.
+    /// Builds the full URI of a path and query.
     pub(super) fn uri(&self, path: &str) -> Result<http::Uri, String> {
         let path = format!("{}{path}", self.base.prefix);
         http::Uri::builder()
@@ -202,8 +203,7 @@ impl Connection {
     }
 }
 
-/// Whether the server says that it did not look at the request: the stream was refused, or a graceful GOAWAY named an earlier one as the
-/// last (RFC 9113, 8.7).
+/// Whether the server says that it did not process the request: the stream was refused, or a graceful GOAWAY named an earlier stream as the last (RFC 9113, 8.7).
 fn refused(error: &hyper::Error) -> bool {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
@@ -217,7 +217,7 @@ fn refused(error: &hyper::Error) -> bool {
     false
 }
 
-/// An error with its sources.
+/// Formats an error with its sources.
 pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! Where to connect and as whom.
+//! Settings of the HTTPS transport: servers, trust and identity.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,31 +7,31 @@ use oarlock_config::{Credential, ServerTrust};
 use oarlock_pki::{CertificateDer, PrivateKeyDer, tls};
 use rustls_pki_types::pem::PemObject;
 
-/// Why a transport cannot be made.
+/// Why a transport cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An address is no `https://host[:port][/path]`.
+    /// An address is not `https://host[:port][/path]`.
     #[error("server address {address:?}: {reason}")]
     Address {
         /// The address.
         address: String,
-        /// What is wrong.
+        /// Description of the error.
         reason: String,
     },
-    /// A value cannot stand in a header.
+    /// A value is not valid in a header.
     #[error("header {name}: value {value:?} is malformed")]
     Header {
-        /// The header.
+        /// Name of the header.
         name: &'static str,
         /// The value.
         value: String,
     },
-    /// A certificate or key cannot be read.
+    /// A certificate or key cannot be used.
     #[error("{what}: {reason}")]
     Credential {
-        /// Which.
+        /// The certificate or key.
         what: &'static str,
-        /// What is wrong.
+        /// Description of the error.
         reason: String,
     },
     /// The TLS configuration is refused.
@@ -39,15 +39,15 @@ pub enum Error {
     Tls(#[from] oarlock_pki::Error),
 }
 
-/// Who one is, beside a client certificate.
+/// The client's identity, besides a client certificate.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Auth {
-    /// Nobody, or the client certificate says it.
+    /// Anonymous, or identified by the client certificate alone.
     #[default]
     None,
-    /// The bearer of a token.
+    /// A bearer token.
     Token(String),
-    /// The bearer of the token in a file, which is read again every minute and after a 401 (bound tokens are renewed in place).
+    /// A file with a bearer token, read again every minute and after a 401 (bound tokens are renewed in place).
     TokenFile(PathBuf),
 }
 
@@ -62,28 +62,28 @@ impl std::fmt::Debug for Auth {
     }
 }
 
-/// What the HTTPS transport needs to know.
+/// Settings of the HTTPS transport.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Addresses `https://host[:port][/path]` of equal apiservers; at least one. A name that stands for several addresses is that many servers.
+    /// Addresses `https://host[:port][/path]` of equal apiservers; at least one. A name with several addresses counts as that many servers.
     pub servers: Vec<String>,
-    /// Whom to trust and the client certificate.
+    /// TLS configuration: trusted authorities and the client certificate.
     pub tls: Arc<rustls::ClientConfig>,
-    /// The name the servers' certificates must carry, where it is not the host.
+    /// Name expected in the servers' certificates, if different from the host.
     pub server_name: Option<String>,
-    /// Who one is, beside a client certificate.
+    /// The client's identity, besides a client certificate.
     pub auth: Auth,
-    /// The user to act as.
+    /// The user to impersonate.
     pub impersonate: Option<String>,
     /// `name/version`; the part before the slash is the default field manager.
     pub user_agent: String,
 }
 
 impl Endpoint {
-    /// From a context of a kubeconfig.
+    /// Creates the settings from a kubeconfig's context.
     ///
     /// # Errors
-    /// When a certificate or key is malformed, or the system's authorities cannot be found.
+    /// When a certificate or key is malformed, or the system's certificate authorities cannot be read.
     pub fn new(config: &oarlock_config::Endpoint, user_agent: impl Into<String>) -> Result<Self, Error> {
         let trust = match &config.trust {
             ServerTrust::Authorities(pem) => tls::ServerTrust::Authorities(oarlock_pki::parse_chain(pem)?),
@@ -106,7 +106,7 @@ impl Endpoint {
         })
     }
 
-    /// The same over several equal servers.
+    /// Returns the settings with these equal servers.
     #[must_use]
     pub fn with_servers(mut self, servers: Vec<String>) -> Self {
         self.servers = servers;
@@ -114,6 +114,7 @@ impl Endpoint {
     }
 }
 
+/// A client certificate chain with its key.
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn identity(certificate: &str, key: &str) -> Result<Identity, Error> {

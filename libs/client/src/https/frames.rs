@@ -1,22 +1,22 @@
-//! Lines out of chunks: the frames of a watch, without copying more than what lies across a boundary.
+//! Splits a watch's byte stream into lines. Only lines across chunk boundaries are copied.
 
 use bytes::{Bytes, BytesMut};
 
-/// No event may be longer: some objects' worth of the apiserver's limit of 3 MiB for a body.
-const LIMIT: usize = 64 << 20;
+/// Longest event, in bytes: several objects at the apiserver's limit of 3 MiB per body.
+const MAX_EVENT_BYTES: usize = 64 << 20;
 
-/// An event is longer than the limit.
+/// Error for an event longer than the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-/// Cuts a stream into lines. A line within one chunk shares its bytes; one across chunks is joined once.
+/// Splitter of a byte stream into lines. A line within one chunk shares its bytes; a line across chunks is joined once.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     rest: BytesMut,
 }
 
 impl Frames {
-    /// Takes the next chunk; appends the lines that are complete now, without their line breaks, to `lines`. Empty lines are left out.
+    /// Adds a chunk and appends all complete lines, without line breaks, to `lines`. Empty lines are skipped.
     pub(super) fn push(&mut self, mut chunk: Bytes, lines: &mut Vec<Bytes>) -> Result<(), TooLong> {
         while let Some(at) = memchr::memchr(b'\n', &chunk) {
             let mut line = chunk.split_to(at + 1);
@@ -29,15 +29,15 @@ impl Frames {
                 lines.push(line);
             }
         }
-        if self.rest.len() + chunk.len() > LIMIT {
+        if self.rest.len() + chunk.len() > MAX_EVENT_BYTES {
             return Err(TooLong);
         }
         self.rest.extend_from_slice(&chunk);
         Ok(())
     }
 
-    /// Whether a line was begun and not ended.
-    pub(super) fn open(&self) -> bool {
+    /// Whether the last line is incomplete.
+    pub(super) fn has_partial_line(&self) -> bool {
         !self.rest.is_empty()
     }
 }
@@ -51,7 +51,7 @@ mod tests {
         for chunk in chunks {
             frames.push(Bytes::copy_from_slice(chunk.as_bytes()), &mut lines).unwrap();
         }
-        (lines.iter().map(|line| String::from_utf8(line.to_vec()).unwrap()).collect(), frames.open())
+        (lines.iter().map(|line| String::from_utf8(line.to_vec()).unwrap()).collect(), frames.has_partial_line())
     }
 
     #[test]
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn refuses_a_line_beyond_the_limit() {
         let mut frames = Frames::default();
-        let chunk = Bytes::from(vec![b'x'; LIMIT / 2 + 1]);
+        let chunk = Bytes::from(vec![b'x'; MAX_EVENT_BYTES / 2 + 1]);
         assert_eq!(frames.push(chunk.clone(), &mut Vec::new()), Ok(()));
         assert_eq!(frames.push(chunk, &mut Vec::new()), Err(TooLong));
     }

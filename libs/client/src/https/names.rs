@@ -1,4 +1,4 @@
-//! Which servers there are: each address, and each address that a name stands for.
+//! The list of servers: every configured address, and every address that a configured name resolves to.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,41 +12,42 @@ use super::connection::Base;
 use super::endpoint::Error;
 use super::server::Server;
 
-/// Names are looked up this often …
-const FRESH: Duration = Duration::from_secs(30);
-/// … or this, while a server fails: who was started again may have another address.
-const DOUBTED: Duration = Duration::from_secs(1);
-/// How long that may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Interval of name lookups.
+const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
+/// Interval of name lookups while a server fails; a restarted server may have another address.
+const FAILING_LOOKUP_INTERVAL: Duration = Duration::from_secs(1);
+/// Deadline of one name lookup.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Servers, as shared by all who look.
+/// Servers, as a shared snapshot.
 pub(super) type Servers = Arc<[Arc<Server>]>;
 
-/// See the module text.
+/// Resolver of the configured addresses to servers.
 pub(super) struct Names {
     bases: Vec<Base>,
-    known: Mutex<Known>,
-    /// Held while looking up.
-    asking: tokio::sync::Mutex<()>,
+    known: Mutex<LookupState>,
+    /// Locked during a lookup.
+    lookup_lock: tokio::sync::Mutex<()>,
 }
 
-struct Known {
+/// Servers found by the last lookup.
+struct LookupState {
     servers: Servers,
-    /// There are names.
-    named: bool,
-    /// When they were looked up.
-    looked: Option<Instant>,
+    /// Whether any configured address is a name.
+    has_names: bool,
+    /// Time of the last lookup.
+    looked_up: Option<Instant>,
 }
 
-/// What is to be done about names.
+/// Whether names must be looked up.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
-    /// Nothing.
-    Fresh,
-    /// They should be looked up again, beside the calls.
-    Again,
-    /// They never were.
-    First,
+pub(super) enum Lookup {
+    /// No lookup is due.
+    NotDue,
+    /// A lookup is due, in the background of calls.
+    Due,
+    /// No lookup was made yet.
+    Never,
 }
 
 impl Names {
@@ -55,33 +56,39 @@ impl Names {
             return Err(Error::Address { address: String::new(), reason: "there is none".to_owned() });
         }
         let bases = addresses.iter().map(|address| base(address, name)).collect::<Result<Vec<_>, _>>()?;
-        let named = bases.iter().any(|base| base.address.is_none());
-        // Until names are looked up, a connection does it.
+        let has_names = bases.iter().any(|base| base.address.is_none());
+        // Before the first lookup, the connection resolves the name.
         let servers = bases.iter().cloned().map(Server::new).map(Arc::new).collect();
-        let known = Known { servers, named, looked: None };
-        Ok(Self { bases, known: Mutex::new(known), asking: tokio::sync::Mutex::default() })
+        let known = LookupState { servers, has_names, looked_up: None };
+        Ok(Self { bases, known: Mutex::new(known), lookup_lock: tokio::sync::Mutex::default() })
     }
 
-    /// The addresses, as they were given.
+    /// Returns the addresses as configured.
     pub(super) fn given(&self) -> Vec<String> {
         self.bases.iter().map(ToString::to_string).collect()
     }
 
-    /// The servers, and what is to be done about names.
-    pub(super) fn servers(&self) -> (Servers, Look) {
+    /// Returns the servers, and whether a lookup is due.
+    pub(super) fn servers(&self) -> (Servers, Lookup) {
         let known = self.known.lock();
-        let age = || if known.servers.iter().any(|server| server.ails()) { DOUBTED } else { FRESH };
-        let look = match known.looked {
-            None if known.named => Look::First,
-            Some(looked) if known.named && looked.elapsed() >= age() => Look::Again,
-            _ => Look::Fresh,
+        let age = || {
+            if known.servers.iter().any(|server| server.is_failing()) {
+                FAILING_LOOKUP_INTERVAL
+            } else {
+                LOOKUP_INTERVAL
+            }
+        };
+        let look = match known.looked_up {
+            None if known.has_names => Lookup::Never,
+            Some(looked_up) if known.has_names && looked_up.elapsed() >= age() => Lookup::Due,
+            _ => Lookup::NotDue,
         };
         (known.servers.clone(), look)
     }
 
-    /// Looks the names up, unless somebody is at it. A name that cannot be resolved keeps the addresses it had.
+    /// Looks up all names, unless a lookup is in progress. A name that cannot be resolved keeps its addresses.
     pub(super) async fn look_up(&self) {
-        let Ok(_asking) = self.asking.try_lock() else { return };
+        let Ok(_lookup_lock) = self.lookup_lock.try_lock() else { return };
         let before = self.known.lock().servers.clone();
         let mut servers: Vec<Arc<Server>> = Vec::new();
         for base in &self.bases {
@@ -97,7 +104,7 @@ impl Names {
                 servers.extend(old(base.address));
                 continue;
             }
-            let found = timeout(PATIENCE, tokio::net::lookup_host((base.host.as_str(), base.port))).await;
+            let found = timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((base.host.as_str(), base.port))).await;
             match found.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())) {
                 Ok(addresses) => {
                     let mut addresses: Vec<SocketAddr> = addresses.collect();
@@ -116,11 +123,11 @@ impl Names {
             servers = before.to_vec();
         }
         let mut known = self.known.lock();
-        (known.servers, known.looked) = (servers.into(), Some(Instant::now()));
+        (known.servers, known.looked_up) = (servers.into(), Some(Instant::now()));
     }
 }
 
-/// Takes an address apart.
+/// Parses an address.
 fn base(address: &str, name: Option<&str>) -> Result<Base, Error> {
     let wrong = |reason: &str| Error::Address { address: address.to_owned(), reason: reason.to_owned() };
     let uri: http::Uri = address.parse().map_err(|e: http::uri::InvalidUri| wrong(&e.to_string()))?;
@@ -149,23 +156,23 @@ mod tests {
     async fn names_are_looked_up_sooner_while_a_server_fails() {
         let names = Names::new(&["https://localhost:1".to_owned()], None).unwrap();
         let look = || names.servers().1;
-        assert!(look() == Look::First);
+        assert!(look() == Lookup::Never);
         names.look_up().await;
-        tokio::time::advance(FRESH - DOUBTED).await;
-        assert!(look() == Look::Fresh);
+        tokio::time::advance(LOOKUP_INTERVAL - FAILING_LOOKUP_INTERVAL).await;
+        assert!(look() == Lookup::NotDue);
         names.servers().0.iter().for_each(|server| server.failed(false));
-        assert!(look() == Look::Again, "its address may have changed");
+        assert!(look() == Lookup::Due, "its address may have changed");
         names.look_up().await;
-        assert!(look() == Look::Fresh, "not at every call");
-        tokio::time::advance(DOUBTED).await;
-        assert!(look() == Look::Again);
+        assert!(look() == Lookup::NotDue, "not at every call");
+        tokio::time::advance(FAILING_LOOKUP_INTERVAL).await;
+        assert!(look() == Lookup::Due);
     }
 
     #[tokio::test(start_paused = true)]
     async fn addresses_are_not_looked_up() {
         let names = Names::new(&["https://127.0.0.1:1".to_owned()], None).unwrap();
         names.servers().0.iter().for_each(|server| server.failed(false));
-        tokio::time::advance(FRESH).await;
-        assert!(names.servers().1 == Look::Fresh);
+        tokio::time::advance(LOOKUP_INTERVAL).await;
+        assert!(names.servers().1 == Lookup::NotDue);
     }
 }

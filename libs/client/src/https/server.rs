@@ -1,4 +1,4 @@
-//! One server: its connections, and what is known of its health.
+//! One server: its connections and its health.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,37 +6,38 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::connection::{Base, Connection, STREAMS, Spawn};
+use super::connection::{Base, Connection, MAX_STREAMS, Spawn};
 
-/// A server that failed is left to others for this long, then twice as long, …
-const OUT: Duration = Duration::from_millis(500);
-/// … up to this.
-const OUT_MAX: Duration = Duration::from_secs(15);
-/// Connections to one server; beyond that streams queue.
-const CONNECTIONS: usize = 32;
+/// Pause of a server after its first failure; further pauses double.
+const FIRST_FAILURE_PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause of a failed server.
+const MAX_FAILURE_PAUSE: Duration = Duration::from_secs(15);
+/// Connections per server; beyond that, streams queue.
+const MAX_CONNECTIONS: usize = 32;
 
-/// How connections are made.
-pub(super) struct Means {
+/// What is needed to connect: TLS configuration and task spawner.
+pub(super) struct Connector {
     pub(super) tls: Mutex<Arc<rustls::ClientConfig>>,
     pub(super) spawn: Arc<dyn Spawn>,
 }
 
-/// See the module text.
+/// One server of a pool, with its connections and its health.
 pub(super) struct Server {
     pub(super) base: Arc<Base>,
     connections: Mutex<Vec<Connection>>,
-    /// Held while connecting, so that a burst makes one connection and not one each.
+    /// Locked while connecting, so that a burst of calls makes one connection.
     dial: tokio::sync::Mutex<()>,
     health: Mutex<Health>,
 }
 
+/// Recent failures of a server.
 #[derive(Clone, Copy, Default)]
 struct Health {
-    /// In a row.
+    /// Consecutive failures.
     failures: u32,
-    /// Left to others until then.
+    /// End of the pause.
     out: Option<Instant>,
-    /// It could be reached and would not serve: it is asked whether it is ready before it gets anything again.
+    /// Whether a reachable server refused a call; it must report readiness before it gets further calls.
     doubtful: bool,
 }
 
@@ -50,72 +51,72 @@ impl Server {
         }
     }
 
-    /// Whether it failed lately.
-    pub(super) fn is_out(&self) -> bool {
+    /// Whether the server is paused.
+    pub(super) fn is_paused(&self) -> bool {
         self.health.lock().out.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Whether it failed and has not done better since.
-    pub(super) fn ails(&self) -> bool {
+    /// Whether the server failed and has not succeeded since.
+    pub(super) fn is_failing(&self) -> bool {
         self.health.lock().failures > 0
     }
 
-    /// It failed; `doubtful`: not for want of a connection.
+    /// Records a failure; `doubtful`: the server was reachable but refused a call.
     pub(super) fn failed(&self, doubtful: bool) {
         let mut health = self.health.lock();
-        let span = OUT.saturating_mul(1 << health.failures.min(10)).min(OUT_MAX);
+        let span = FIRST_FAILURE_PAUSE.saturating_mul(1 << health.failures.min(10)).min(MAX_FAILURE_PAUSE);
         health.failures = health.failures.saturating_add(1);
         health.out = Some(Instant::now() + span);
         health.doubtful |= doubtful;
     }
 
-    /// The open connection with the fewest streams, if one has room (or no more can be made).
+    /// Returns the open connection with the fewest streams, if it has room or no more connections are allowed.
     pub(super) fn open(&self) -> Option<Connection> {
         let mut connections = self.connections.lock();
-        // One that got a GOAWAY takes no new streams; those it has keep it alive.
-        connections.retain(Connection::lives);
-        let full = connections.len() >= CONNECTIONS;
+        // A connection after a GOAWAY accepts no new streams; its open streams keep it alive.
+        connections.retain(Connection::accepts_streams);
+        let full = connections.len() >= MAX_CONNECTIONS;
         let least = connections.iter().min_by_key(|connection| connection.streams())?;
-        (full || least.streams() < STREAMS).then(|| least.clone())
+        (full || least.streams() < MAX_STREAMS).then(|| least.clone())
     }
 
-    /// Forgets its connections; they close when their streams have ended.
+    /// Drops the pool's handles on all connections; each is closed when its streams have ended.
     pub(super) fn forget(&self) {
         self.connections.lock().clear();
     }
 
-    /// Whether it could be reached and would not serve.
+    /// Whether the server was reachable but refused a call.
     pub(super) fn doubtful(&self) -> bool {
         self.health.lock().doubtful
     }
 
-    /// A connection, made if there is none. `ask`: others are there, so that this one's turn is over when it failed meanwhile, and a new
-    /// connection's server, or a doubtful one, must say that it is ready.
-    pub(super) async fn reach(&self, means: &Means, ask: bool) -> Result<Connection, String> {
+    /// Returns a connection, made if necessary. `ask`: other servers exist, so a server that failed meanwhile is skipped, and a doubtful server or one without a connection
+    /// must report readiness first.
+    pub(super) async fn reach(&self, connector: &Connector, ask: bool) -> Result<Connection, String> {
         let _dialling = self.dial.lock().await;
-        if ask && self.is_out() {
+        if ask && self.is_paused() {
             return Err(format!("{} is left alone for a while", self.base));
         }
-        self.connect(means, ask).await
+        self.connect(connector, ask).await
     }
 
-    /// As [`Server::reach`] for nobody, if nobody is at it already.
-    pub(super) async fn look_after(&self, means: &Means) {
+    /// As [`Server::reach`] in the background, unless another task is already connecting.
+    pub(super) async fn probe(&self, connector: &Connector) {
         let Ok(_dialling) = self.dial.try_lock() else { return };
-        if !self.is_out()
-            && (self.ails() || self.open().is_none())
-            && let Err(why) = self.connect(means, true).await
+        if !self.is_paused()
+            && (self.is_failing() || self.open().is_none())
+            && let Err(why) = self.connect(connector, true).await
         {
-            tracing::debug!(why, "server is still out");
+            tracing::debug!(why, "server is still paused");
         }
     }
 
-    async fn connect(&self, means: &Means, ask: bool) -> Result<Connection, String> {
+    async fn connect(&self, connector: &Connector, ask: bool) -> Result<Connection, String> {
         let (connection, fresh) = match self.open() {
             Some(connection) => (connection, false),
             None => {
-                let tls = means.tls.lock().clone();
-                let made = Connection::make(self.base.clone(), tls, means.spawn.clone()).await;
+                let tls = connector.tls.lock().clone();
+                let made = Connection::make(self.base.clone(), tls, connector.spawn.clone()).await;
                 (made.inspect_err(|_| self.failed(false))?, true)
             }
         };

@@ -1,4 +1,4 @@
-//! The bearer token, read again from its file now and then.
+//! The bearer token, reread from its file.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use super::endpoint::{Auth, Error};
 
-/// A token from a file is used for this long (as client-go).
-const FRESH: Duration = Duration::from_secs(60);
+/// Time for which a token from a file is used before it is read again (as client-go).
+const REREAD_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Makes the `authorization` header.
+/// Source of the `authorization` header.
 pub(super) enum Token {
     None,
     Fixed(HeaderValue),
@@ -30,7 +30,7 @@ impl Token {
         })
     }
 
-    /// The header, and whether another try may bring another one.
+    /// Returns the header, and whether a retry may produce another one.
     pub(super) fn header(&self) -> Result<Option<(HeaderValue, bool)>, String> {
         match self {
             Self::None => Ok(None),
@@ -48,10 +48,10 @@ impl Token {
                     );
                 match (value, &*read) {
                     (Ok(value), _) => {
-                        *read = Some((value.clone(), Instant::now() + FRESH));
+                        *read = Some((value.clone(), Instant::now() + REREAD_INTERVAL));
                         Ok(Some((value, true)))
                     }
-                    // While a file is being replaced the last token may still do.
+                    // While the file is being replaced, the last token may still be valid.
                     (Err(error), Some((old, _))) => {
                         tracing::warn!(error, "token not renewed");
                         Ok(Some((old.clone(), true)))
@@ -62,7 +62,7 @@ impl Token {
         }
     }
 
-    /// The server refused the token: read the file again.
+    /// Forces the file to be read again, after the server refused the token.
     pub(super) fn forget(&self) {
         if let Self::File { read, .. } = self
             && let Some((_, until)) = &mut *read.lock()

@@ -1,4 +1,4 @@
-//! A watch over HTTPS: events out of lines, as fast as they are taken. Who does not take them stops the stream at its window.
+//! A watch over HTTPS: parses events only as fast as the consumer takes them; HTTP/2 flow control slows the server down.
 
 use std::borrow::Cow;
 
@@ -18,6 +18,7 @@ use crate::peek::peek;
 use crate::request::Event;
 use crate::transport::Watch;
 
+/// A [`Watch`] over an HTTP/2 stream.
 pub(super) struct HttpsWatch {
     ty: TypeRef,
     body: Incoming,
@@ -26,6 +27,7 @@ pub(super) struct HttpsWatch {
     _stream: Stream,
 }
 
+/// One line of a watch: an event's type and its undecoded object.
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(borrow, rename = "type")]
@@ -53,14 +55,14 @@ impl Watch for HttpsWatch {
         }
         let mut lines = Vec::new();
         while lines.is_empty() {
-            // The only await: what came so far is kept in `frames`.
+            // The only await point: data received so far is kept in `frames`.
             match body::part(&mut self.body).await {
                 Ok(Some(chunk)) => {
                     if self.frames.push(chunk, &mut lines).is_err() {
                         return self.failed("an event of the watch is too long".to_owned());
                     }
                 }
-                Ok(None) if self.frames.open() => {
+                Ok(None) if self.frames.has_partial_line() => {
                     return self.failed("the watch ended within an event".to_owned());
                 }
                 Ok(None) => {
@@ -83,7 +85,7 @@ impl Watch for HttpsWatch {
     }
 }
 
-/// The type of a frame and its object's text. Servers write them in one form, in which the object need not be read to find its end.
+/// Returns a frame's type and the text of its object. Servers write frames in one form, which allows this without parsing the object.
 fn parts(line: &[u8]) -> Option<(&str, &str)> {
     let rest = std::str::from_utf8(line).ok()?.strip_prefix(r#"{"type":""#)?.strip_suffix('}')?;
     let (kind, object) = rest.split_once(r#"","object":"#)?;
@@ -131,7 +133,7 @@ mod tests {
         let whole = |line: &[u8]| serde_json::from_slice::<Frame<'_>>(line).is_ok();
         for line in LINES.into_iter().flat_map(|line| oarlock_testkit::damaged(1, line.as_bytes(), 2000)) {
             let line = Bytes::from(line);
-            // What is cut out of a frame is what is in it.
+            // The extracted text must equal the parsed object.
             if let Some((kind, object)) = parts(&line).filter(|_| whole(&line)) {
                 let frame: Frame<'_> = serde_json::from_slice(&line).unwrap();
                 assert_eq!((kind, object), (&*frame.kind, frame.object.get()));

@@ -1,4 +1,4 @@
-//! From JSON bytes to canonical structs or untyped values.
+//! Decodes JSON bytes into canonical structs or untyped values.
 
 use std::borrow::Cow;
 
@@ -12,20 +12,19 @@ use crate::tree::stamp;
 use crate::walk::{Decoded, Mode, Walk};
 use crate::wanted::Wanted;
 
-/// Decodes an object of type `ty` in one pass into canonical form. Where the text states no `kind` and `apiVersion`, those
-/// of `ty` are set; whether it states the right ones is for the caller ([`peek_gvk`](super::peek_gvk)).
+/// Decodes an object of type `ty` in one pass into canonical form. If the text states no `kind` and `apiVersion`, those of `ty` are set; the caller must check
+/// a stated kind ([`peek_gvk`](super::peek_gvk)).
 ///
-/// # Errors
-/// [`DecodeError`] with upstream's text: a syntax error anywhere wins over a value that its own decoder refuses (quantities,
-/// times), which wins over the first type error.
+/// [`DecodeError`] with upstream's text: a syntax error anywhere takes precedence over a value that its own decoder refuses (quantities, times), which takes
+/// precedence over the first type error.
 pub fn decode(bytes: &[u8], ty: TypeRef, mode: Mode) -> Result<Decoded<Obj>, DecodeError> {
     decode_noting(bytes, ty, mode).map(|(decoded, _)| decoded)
 }
 
-/// As [`decode`], of the wanted fields only.
+/// Decodes like [`decode`], but only the wanted fields.
 ///
 /// # Errors
-/// As [`decode`]; values that are not wanted need only be JSON.
+/// As [`decode`]; unwanted values need only be valid JSON.
 pub fn decode_wanted(bytes: &[u8], ty: TypeRef, wanted: &Wanted) -> Result<Obj, DecodeError> {
     let text = utf8(bytes);
     let mut walk = Walk::new(Text::new(&text), Mode::Lenient);
@@ -34,7 +33,7 @@ pub fn decode_wanted(bytes: &[u8], ty: TypeRef, wanted: &Wanted) -> Result<Obj, 
     finish(&mut walk, root, bytes).map(|root| Obj::from_root(stamp(root)))
 }
 
-/// As [`decode`]; also whether peeking would find another kind than the object states.
+/// Decodes like [`decode`]; also returns whether peeking would find another kind than the object states.
 pub(crate) fn decode_noting(bytes: &[u8], ty: TypeRef, mode: Mode) -> Result<(Decoded<Obj>, bool), DecodeError> {
     let text = utf8(bytes);
     let mut walk = Walk::new(Text::new(&text), mode);
@@ -63,7 +62,7 @@ fn finish<T>(walk: &mut Walk<'_, Text<'_>>, result: Result<T, Fail>, bytes: &[u8
         Ok(_) | Err(Fail::Syntax) => return Err(bad_syntax(bytes)),
         Err(Fail::Depth) => return Err(bad_syntax(bytes)),
         Err(Fail::Value(text)) => {
-            // Upstream checks the syntax of the whole text before it reads any value.
+            // Upstream checks the syntax of the whole text before decoding any value.
             return Err(match syntax::explain(bytes) {
                 Some(text) => DecodeError::Syntax(text),
                 None => DecodeError::Value(String::from(*text)),
@@ -76,13 +75,13 @@ fn finish<T>(walk: &mut Walk<'_, Text<'_>>, result: Result<T, Fail>, bytes: &[u8
     }
 }
 
-/// What is well-formed for Go and still failed here is nested too deeply for a tree.
+/// Returns the error for bytes that failed to decode. If they are well-formed for Go, the nesting is too deep for a tree.
 #[cold]
 pub(crate) fn bad_syntax(bytes: &[u8]) -> DecodeError {
     DecodeError::Syntax(syntax::explain(bytes).unwrap_or_else(syntax::too_deep))
 }
 
-/// The bytes as text; each byte that is not UTF-8 becomes U+FFFD, as Go's decoder has it.
+/// Returns the bytes as text; each byte that is not UTF-8 becomes U+FFFD, as in Go's decoder.
 pub(crate) fn utf8(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),

@@ -1,19 +1,19 @@
-//! From structs and values to the JSON bytes that Go's encoder writes.
+//! Encodes structs and values as the JSON bytes that Go's encoder writes.
 
 use std::borrow::Cow;
 
 use oarlock_schema::{FieldId, Shape, Struct, Value};
 
-/// JSON bytes of an object.
+/// The JSON bytes of an object, and the position for its resourceVersion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
     /// The bytes, without a line break at the end.
     pub bytes: Vec<u8>,
-    /// Where `"resourceVersion":"N",` belongs in `bytes`; `None` when the metadata holds one already, or nothing behind it.
+    /// The position in `bytes` for `"resourceVersion":"N",`; `None` when the metadata has a resourceVersion already, or no field after the position.
     pub splice: Option<usize>,
 }
 
-/// Encodes an object, in declaration order, as Go does.
+/// Encodes an object in declaration order, as Go does.
 #[must_use]
 pub fn encode(root: &Struct) -> Encoded {
     let mut bytes = Vec::with_capacity(1024);
@@ -21,7 +21,7 @@ pub fn encode(root: &Struct) -> Encoded {
     Encoded { bytes, splice }
 }
 
-/// Appends an object's JSON and says where in `out` the resourceVersion belongs.
+/// Appends an object's JSON and returns the position of the resourceVersion in `out`.
 pub fn encode_into(root: &Struct, out: &mut Vec<u8>) -> Option<usize> {
     let mut splice = None;
     let ty = root.ty();
@@ -53,12 +53,12 @@ fn metadata(node: &Struct, out: &mut Vec<u8>) -> Option<usize> {
     splice.and_then(|(id, at)| (id != version).then_some(at))
 }
 
-/// Appends any value. A text in a generic value is always a JSON text; field sets are embedded only below their struct.
+/// Appends any value. A text in a generic value is always written as a JSON text; field sets are embedded only below their struct.
 pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
     put::<true>(value, out);
 }
 
-/// As [`encode_value`], but without the escapes for HTML: the form in which embedded JSON is kept.
+/// Appends any value like [`encode_value`], but without the escapes for HTML: the form in which embedded JSON is stored.
 pub(crate) fn encode_raw(value: &Value, out: &mut Vec<u8>) {
     put::<false>(value, out);
 }
@@ -99,7 +99,7 @@ fn put<const HTML: bool>(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// `met` is told each field's id and the place where it begins.
+/// Appends a struct. `met` is called with each field's id and start position.
 fn structure<const HTML: bool>(node: &Struct, out: &mut Vec<u8>, mut met: impl FnMut(FieldId, usize)) {
     let ty = node.ty();
     out.push(b'{');
@@ -124,7 +124,7 @@ fn field<const HTML: bool>(shape: &Shape, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether Go writes this byte of a text as it is. 0xe2 may begin one of the two separators that it escapes.
+/// The bytes of a text that Go writes unescaped. 0xe2 is excluded, since it may begin one of the two separators that Go escapes.
 const PLAIN: [bool; 256] = {
     let mut table = [true; 256];
     let mut byte = 0;
@@ -142,7 +142,7 @@ fn special(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|b| !PLAIN.get(usize::from(*b)).copied().unwrap_or(false))
 }
 
-/// Appends a text in quotes, escaped as Go does, with or without its escapes for HTML.
+/// Appends a text in quotes, escaped as Go does, with or without the escapes for HTML.
 fn string<const HTML: bool>(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text.as_bytes();
@@ -168,7 +168,7 @@ fn string<const HTML: bool>(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Behind a byte 0xe2: writes U+2028 and U+2029 escaped, anything else as it is, and gives what is left.
+/// Handles the bytes after 0xe2: writes U+2028 and U+2029 escaped, anything else unchanged, and returns the remaining bytes.
 fn separator<'a>(after: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     match after {
         [0x80, last @ (0xa8 | 0xa9), rest @ ..] => {
@@ -188,7 +188,7 @@ fn unicode(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte)]);
 }
 
-/// JSON text as it comes back once it was written, so that an object is the same before and after.
+/// Returns JSON text with the escapes that encoding adds, so that an object is the same before and after encoding.
 pub(crate) fn escaped(text: Cow<'_, str>) -> Cow<'_, str> {
     if !text.bytes().any(|b| matches!(b, b'<' | b'>' | b'&' | 0xe2)) {
         return text;
@@ -198,7 +198,7 @@ pub(crate) fn escaped(text: Cow<'_, str>) -> Cow<'_, str> {
     String::from_utf8(out).map_or(text, Cow::Owned)
 }
 
-/// Appends JSON text that is kept as it came, with the characters escaped that Go escapes there.
+/// Appends embedded JSON text unchanged except for the characters that Go escapes.
 fn raw(mut rest: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = rest.iter().position(|b| matches!(b, b'<' | b'>' | b'&' | 0xe2)) {
         let (plain, tail) = rest.split_at(at);

@@ -2,7 +2,7 @@
 
 use oarlock_schema::{Str, Value};
 
-/// The value of a float: whole numbers that fit are [`Value::Int`], others keep Go's shortest text.
+/// Returns the value of a float: whole numbers in range become [`Value::Int`], others keep Go's shortest text.
 pub(crate) fn float(n: f64) -> Value {
     let text = go_float(n);
     match text.parse::<i64>() {
@@ -11,7 +11,7 @@ pub(crate) fn float(n: f64) -> Value {
     }
 }
 
-/// Go's text: plain digits, but with an exponent below 1e-6 and from 1e21 on.
+/// Formats a float as Go does: plain digits, but with an exponent below 1e-6 and from 1e21 on.
 pub(crate) fn go_float(n: f64) -> String {
     let size = n.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {

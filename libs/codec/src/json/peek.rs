@@ -1,4 +1,4 @@
-//! Which kind a body claims to be, without decoding it.
+//! Reads the kind that a body states, without decoding the body.
 
 use oarlock_meta::{GroupVersion, GroupVersionKind};
 use oarlock_schema::Value;
@@ -9,7 +9,7 @@ use crate::error::DecodeError;
 use crate::source::{Fail, Kind, Source};
 use crate::tree::Tree;
 
-/// `apiVersion` and `kind` as a body states them; each may be empty.
+/// The `apiVersion` and `kind` that a body states; each may be empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Peeked {
     /// Group and version.
@@ -19,7 +19,7 @@ pub struct Peeked {
 }
 
 impl Peeked {
-    /// With what is missing taken from `default`, by upstream's rule.
+    /// Fills in missing parts from `default`, by upstream's rule.
     #[must_use]
     pub fn or(&self, default: &GroupVersionKind) -> GroupVersionKind {
         let mut gvk = self.group_version.with_kind(self.kind.as_str());
@@ -36,11 +36,11 @@ impl Peeked {
     }
 }
 
-/// Go's name of the struct that it reads these two fields into.
+/// Go's type of the struct into which upstream reads these two fields.
 const GO_STRUCT: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
-/// Reads `apiVersion` and `kind` of a JSON object. Upstream matches the two names in any case here, and only here.
+/// Reads `apiVersion` and `kind` of a JSON object. Upstream ignores case in these two names here, and only here.
 ///
 /// # Errors
 /// [`DecodeError::Kind`] with upstream's text, for malformed JSON, a value that is no object, a field that is no text, and an
@@ -57,7 +57,7 @@ pub fn peek_gvk(bytes: &[u8]) -> Result<Peeked, DecodeError> {
 /// Reads `apiVersion` and `kind` of a generic value.
 ///
 /// # Errors
-/// As [`peek_gvk`].
+/// As for [`peek_gvk`].
 pub fn peek_value(value: &Value) -> Result<Peeked, DecodeError> {
     match read(&mut Tree::new(value)) {
         Ok(found) => found.done(),

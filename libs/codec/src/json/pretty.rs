@@ -1,6 +1,6 @@
 //! Indented JSON for `?pretty=true`.
 
-/// Compact JSON with line breaks and two blanks per level, as Go's `json.Indent` lays it out.
+/// Adds line breaks and two spaces per level to compact JSON, as Go's `json.Indent` does.
 #[must_use]
 pub fn pretty(compact: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(compact.len() * 2);

@@ -1,11 +1,11 @@
-//! Where the resourceVersion belongs in stored bytes, which carry none: the store's revision is spliced in when they are read.
+//! Inserts the resourceVersion into stored bytes, which contain none: the store's revision is spliced in on every read.
 
 use super::text::Text;
 use crate::source::{Fail, Kind, Source};
 
-/// Finds where `"resourceVersion":"N",` belongs in the canonical JSON of an object without it. Built-in types have it behind
-/// `uid`, custom resources (which begin with `apiVersion`) in alphabetical order. `None` when the bytes are no such object,
-/// hold one already, or have no field behind it (then the comma would be wrong).
+/// Returns the position for `"resourceVersion":"N",` in the canonical JSON of an object without one. The field follows `uid` in built-in types; in custom
+/// resources (which begin with `apiVersion`) the fields are in alphabetical order. `None` when the bytes are no such object,
+/// contain a resourceVersion, or have no field after the position (the comma would be wrong).
 #[must_use]
 pub fn splice_offset(bytes: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(bytes).ok()?;
@@ -37,7 +37,7 @@ fn in_metadata(src: &mut Text<'_>, sorted: bool) -> Result<Option<usize>, Fail> 
     src.begin();
     let mut first = true;
     loop {
-        // Canonical JSON has no space, so the key begins here, or behind the comma.
+        // Canonical JSON has no space, so the key begins here, or after the comma.
         let at = src.position() + usize::from(!first);
         let Some(key) = src.next_key(first)? else { return Ok(None) };
         first = false;
@@ -56,7 +56,7 @@ fn in_metadata(src: &mut Text<'_>, sorted: bool) -> Result<Option<usize>, Fail> 
     }
 }
 
-/// The bytes with `"resourceVersion":"N",` at `at`, a place from [`splice_offset`] or from the encoder.
+/// Returns the bytes with `"resourceVersion":"N",` at `at`, a position from [`splice_offset`] or from the encoder.
 #[must_use]
 pub fn splice_resource_version(bytes: &[u8], at: usize, revision: u64) -> Vec<u8> {
     let (head, tail) = bytes.split_at_checked(at).unwrap_or((bytes, &[]));

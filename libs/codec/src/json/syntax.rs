@@ -1,23 +1,23 @@
-//! Go's words for what is wrong with JSON text. Runs only after a decoder has failed, so clarity goes before speed.
+//! Finds Go's message for malformed JSON text. Runs only after a decoder has failed, so the code favours clarity over speed.
 
-/// What the scanner expects next.
+/// The token that the scanner expects next.
 #[derive(Clone, Copy, PartialEq)]
 enum Want {
     /// A value.
     Value,
-    /// A value, or the end of the list just begun.
+    /// A value, or the end of the list that has just begun.
     ItemOrEnd,
-    /// A key, or the end of the map just begun.
+    /// A key, or the end of the map that has just begun.
     KeyOrEnd,
     /// A key.
     Key,
-    /// The colon behind a key.
+    /// The colon after a key.
     Colon,
-    /// What follows a value: comma, closing bracket, or nothing more at the top.
+    /// The token after a value: comma, closing bracket, or the end at the top level.
     After,
 }
 
-/// The text of Go's error for `bytes`, or `None` when they are well-formed JSON.
+/// Returns Go's error message for `bytes`, or `None` for well-formed JSON.
 pub(crate) fn explain(bytes: &[u8]) -> Option<String> {
     let mut at = 0;
     let mut open: Vec<u8> = Vec::new();
@@ -97,7 +97,7 @@ fn exceeded(byte: u8) -> String {
     format!("invalid character {} exceeded max depth", quoted(byte))
 }
 
-/// The text for nesting that the decoder itself refuses.
+/// Returns the message for nesting that the decoder itself refuses.
 pub(crate) fn too_deep() -> String {
     exceeded(b'{')
 }
@@ -111,7 +111,7 @@ fn message(byte: u8, context: &str) -> String {
     format!("invalid character {} {context}", quoted(byte))
 }
 
-/// A byte as Go shows it: quoted like a character, taken as Latin-1.
+/// Returns a byte in Go's form: quoted like a character, interpreted as Latin-1.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),

@@ -1,17 +1,17 @@
-//! The tokenizer: a cursor over JSON text that a schema-directed walk drives.
+//! The tokenizer: a cursor over JSON text, driven by a schema-directed walk.
 //!
-//! Written by hand because the walk knows what it expects: no token is materialised, plain texts are borrowed, and a syntax
-//! error only says that there is one (`syntax` finds Go's words for it afterwards).
+//! The tokenizer is written by hand because the walk knows the expected token: no token is materialised, plain texts are borrowed, and a syntax
+//! error carries no message (`syntax` finds Go's message afterwards).
 
 use std::borrow::Cow;
 
 use crate::source::{Fail, Kind, Num, Source};
 
-/// Nesting at which Go's scanner gives up.
+/// The nesting at which Go's scanner gives up.
 pub(crate) const MAX_NESTING: u32 = 10_000;
 
-/// Words of eight bytes after which a text is a long one.
-const LONG: u32 = 8;
+/// The number of eight-byte words after which a text is scanned in larger blocks.
+const LONG_TEXT_WORDS: u32 = 8;
 
 pub(crate) struct Text<'de> {
     text: &'de str,
@@ -24,12 +24,12 @@ impl<'de> Text<'de> {
         Self { text, bytes: text.as_bytes(), at: 0 }
     }
 
-    /// Index of the next byte.
+    /// Returns the index of the next byte.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// Whether only space is left.
+    /// Whether only space remains.
     pub(crate) fn at_end(&mut self) -> bool {
         self.space();
         self.at >= self.bytes.len()
@@ -40,7 +40,7 @@ impl<'de> Text<'de> {
         self.bytes.get(self.at).copied().unwrap_or(0)
     }
 
-    /// Skips space and gives the byte behind it; 0, which is no token, at the end.
+    /// Skips space and returns the next byte; 0, which is no token, at the end.
     #[inline]
     fn space(&mut self) -> u8 {
         loop {
@@ -66,7 +66,7 @@ impl<'de> Text<'de> {
         Ok(())
     }
 
-    /// Reads a text; the cursor is at its opening quote.
+    /// Reads a text; the cursor must be at its opening quote.
     #[inline]
     fn string(&mut self) -> Result<Cow<'de, str>, Fail> {
         let start = self.at + 1;
@@ -78,12 +78,12 @@ impl<'de> Text<'de> {
         self.escaped(start, end).map(Cow::Owned)
     }
 
-    /// Index of the first byte at or after `from` that is a quote or a backslash.
+    /// Returns the index of the first byte at or after `from` that is a quote or a backslash.
     #[inline]
     fn plain(&self, from: usize) -> Result<usize, Fail> {
         let mut rest = self.bytes.get(from..).unwrap_or(&[]);
         let mut words = 0;
-        // Eight bytes at a time, more in long texts, and one by one at the end.
+        // Eight bytes at a time, larger blocks in long texts, and single bytes at the end.
         while let Some((chunk, tail)) = rest.split_first_chunk::<8>() {
             let special = special_bytes(u64::from_le_bytes(*chunk));
             if special != 0 {
@@ -91,7 +91,7 @@ impl<'de> Text<'de> {
                 return if self.bytes.get(at).is_some_and(|b| *b >= 0x20) { Ok(at) } else { Err(Fail::Syntax) };
             }
             words += 1;
-            rest = if words == LONG { behind_plain_blocks(tail) } else { tail };
+            rest = if words == LONG_TEXT_WORDS { behind_plain_blocks(tail) } else { tail };
         }
         match rest.iter().position(|b| is_special(*b)) {
             Some(offset) if rest.get(offset).is_some_and(|b| *b >= 0x20) => Ok(self.bytes.len() - rest.len() + offset),
@@ -126,7 +126,7 @@ impl<'de> Text<'de> {
         }
     }
 
-    /// The character of `\uXXXX`, of two of them for a surrogate pair; a lone half is U+FFFD, as in Go.
+    /// Returns the character of `\uXXXX`, or of two of them for a surrogate pair; a lone surrogate is U+FFFD, as in Go.
     fn unicode(&mut self) -> Result<char, Fail> {
         let first = self.hex(self.at).ok_or(Fail::Syntax)?;
         self.at += 4;
@@ -150,7 +150,7 @@ impl<'de> Text<'de> {
         digits.iter().try_fold(0, |n, b| Some(n << 4 | char::from(*b).to_digit(16)?))
     }
 
-    /// Moves over a number and says whether it is written as a whole one.
+    /// Skips a number and returns whether it is written as a whole number.
     fn number_end(&mut self) -> Result<bool, Fail> {
         if self.byte() == b'-' {
             self.at += 1;
@@ -279,7 +279,7 @@ impl<'de> Source<'de> for Text<'de> {
     }
 
     fn skip(&mut self, depth: u32) -> Result<(), Fail> {
-        // One flag per open container, whether it is a map: nesting is the client's choice, so it must not recurse.
+        // One flag per open container, whether the container is a map: the client chooses the nesting, so recursion could overflow the stack.
         let mut open: Vec<bool> = Vec::new();
         loop {
             let byte = self.space();
@@ -327,7 +327,7 @@ fn is_special(byte: u8) -> bool {
     byte == b'"' || byte == b'\\' || byte < 0x20
 }
 
-/// What is left behind blocks without a special byte. The processor looks at the bytes of a block together.
+/// Skips blocks without a special byte. The processor examines the bytes of a block in parallel.
 fn behind_plain_blocks(mut rest: &[u8]) -> &[u8] {
     while let Some((block, tail)) = rest.split_first_chunk::<64>() {
         if block.iter().fold(false, |found, byte| found | is_special(*byte)) {
@@ -338,8 +338,8 @@ fn behind_plain_blocks(mut rest: &[u8]) -> &[u8] {
     rest
 }
 
-/// The high bit of each byte that is a quote, a backslash or a control character. Bits above the lowest one set may be
-/// wrong (a borrow runs upwards), which does not matter to who asks for the first.
+/// Returns the high bit of each byte that is a quote, a backslash or a control character. Bits above the lowest set one may be
+/// wrong (a borrow propagates upwards), which does not affect a search for the first.
 #[inline]
 fn special_bytes(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -350,7 +350,7 @@ fn special_bytes(word: u64) -> u64 {
     (zero(quote) | zero(backslash) | (word.wrapping_sub(ONES * 0x20) & !word)) & HIGH
 }
 
-/// JSON text without space outside of texts.
+/// Removes space outside of texts from JSON text.
 fn compact(text: &str) -> Cow<'_, str> {
     let is_space = |b: u8| matches!(b, b' ' | b'\n' | b'\r' | b'\t');
     if !text.bytes().any(is_space) {

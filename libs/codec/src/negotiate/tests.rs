@@ -1,4 +1,4 @@
-//! Headers with the answers that a kube-apiserver 1.35.0 gave to them.
+//! Headers with the recorded answers of a kube-apiserver 1.35.0.
 
 use super::{Endpoint, Format, Representation, Transform, input, media_type, output, stream, wants_pretty};
 

@@ -1,4 +1,4 @@
-//! Webhook configurations and admission policies.
+//! Printers of webhook configurations and admission policies.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::admissionregistration_v1::{
@@ -39,13 +39,13 @@ fn param(param: ParamRef<'_>) -> String {
     match (param.name(), param.namespace(), param.selector()) {
         ("", _, Some(selector)) => go_text(selector),
         ("", _, None) => UNSET.to_owned(),
-        // Whether the parameter lives in a namespace is not known here.
+        // The printer does not know whether the parameter is namespaced.
         (name, "", _) => format!("*/{name}"),
         (name, namespace, _) => format!("{namespace}/{name}"),
     }
 }
 
-/// A selector as Go's generated `String` writes it.
+/// Formats a selector as Go's generated `String` does.
 fn go_text(selector: LabelSelector<'_>) -> String {
     let labels: String = selector.match_labels().iter().map(|(key, value)| format!("{key}: {value},")).collect();
     let expressions: String = selector

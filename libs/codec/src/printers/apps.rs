@@ -1,4 +1,4 @@
-//! Workloads.
+//! Printers of workloads.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::apps_v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};

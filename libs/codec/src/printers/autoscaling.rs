@@ -1,4 +1,4 @@
-//! Autoscalers of both versions, and Scale.
+//! Printers of autoscalers of both versions, and of Scale.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::autoscaling_v1::{HorizontalPodAutoscaler as Old, Scale};
@@ -10,8 +10,8 @@ use super::text::{NONE, UNSET};
 use super::{Now, cells};
 
 const UNKNOWN: &str = "<unknown>";
-/// Go's text of a quantity that is not there.
-const NIL: &str = "<nil>";
+/// Go's text of an absent quantity.
+const NIL_QUANTITY: &str = "<nil>";
 
 pub(super) fn horizontal(obj: HorizontalPodAutoscaler<'_>, now: Now) -> Vec<Value> {
     let (meta, spec, status) = (obj.metadata(), obj.spec(), obj.status());
@@ -29,11 +29,11 @@ pub(super) fn horizontal(obj: HorizontalPodAutoscaler<'_>, now: Now) -> Vec<Valu
     ]
 }
 
-/// `autoscaling/v1` knows CPU alone.
+/// Returns the cells of an autoscaler in `autoscaling/v1`, which has only a CPU target.
 pub(super) fn horizontal_v1(obj: Old<'_>, now: Now) -> Vec<Value> {
     let (meta, spec, status) = (obj.metadata(), obj.spec(), obj.status());
     let target = spec.scale_target_ref();
-    // What upstream's conversion assumes where nothing is said.
+    // The default of upstream's conversion.
     let wanted = spec.target_cpu_utilization_percentage().unwrap_or(80);
     let metric = format!("cpu: {}/{wanted}%", percent(status.current_cpu_utilization_percentage(), UNKNOWN));
     cells![
@@ -47,13 +47,13 @@ pub(super) fn horizontal_v1(obj: Old<'_>, now: Now) -> Vec<Value> {
     ]
 }
 
-/// The first two metrics and how many more there are.
+/// Returns the first two metrics and the number of further ones.
 fn targets(metrics: &[String]) -> String {
-    const SHOWN: usize = 2;
-    match metrics.len().checked_sub(SHOWN) {
+    const MAX_SHOWN: usize = 2;
+    match metrics.len().checked_sub(MAX_SHOWN) {
         None | Some(0) if metrics.is_empty() => NONE.to_owned(),
         None | Some(0) => metrics.join(", "),
-        Some(more) => format!("{} + {more} more...", metrics.get(..SHOWN).unwrap_or_default().join(", ")),
+        Some(more) => format!("{} + {more} more...", metrics.get(..MAX_SHOWN).unwrap_or_default().join(", ")),
     }
 }
 
@@ -69,7 +69,7 @@ fn metric(spec: MetricSpec<'_>, status: Option<MetricStatus<'_>>) -> String {
         }
         "Pods" => {
             let current = status.and_then(|s| s.pods()).map(|p| p.current());
-            let wanted = spec.pods().and_then(|p| p.target().average_value()).unwrap_or(NIL);
+            let wanted = spec.pods().and_then(|p| p.target().average_value()).unwrap_or(NIL_QUANTITY);
             format!("{}/{wanted}", average(current))
         }
         "Resource" => {
@@ -84,18 +84,18 @@ fn metric(spec: MetricSpec<'_>, status: Option<MetricStatus<'_>>) -> String {
     }
 }
 
-/// Metrics of other objects and of outside: a value, or an average.
+/// Formats a metric of another object or an external one: a value, or an average.
 fn outside(target: Option<MetricTarget<'_>>, current: Option<MetricValueStatus<'_>>) -> String {
     match target.and_then(|t| t.average_value()) {
         Some(wanted) => format!("{}/{wanted} (avg)", current.and_then(|c| c.average_value()).unwrap_or(UNKNOWN)),
         None => {
-            let current = current.map_or(UNKNOWN, |c| c.value().unwrap_or(NIL));
-            format!("{current}/{}", target.and_then(|t| t.value()).unwrap_or(NIL))
+            let current = current.map_or(UNKNOWN, |c| c.value().unwrap_or(NIL_QUANTITY));
+            format!("{current}/{}", target.and_then(|t| t.value()).unwrap_or(NIL_QUANTITY))
         }
     }
 }
 
-/// Metrics of resources: an average, or a share of what is requested.
+/// Formats a resource metric: an average, or a percentage of the request.
 fn usage(name: &str, target: MetricTarget<'_>, current: Option<MetricValueStatus<'_>>) -> String {
     match target.average_value() {
         Some(wanted) => format!("{name}: {}/{wanted}", average(current)),
@@ -107,7 +107,7 @@ fn usage(name: &str, target: MetricTarget<'_>, current: Option<MetricValueStatus
 }
 
 fn average(current: Option<MetricValueStatus<'_>>) -> &str {
-    current.map_or(UNKNOWN, |c| c.average_value().unwrap_or(NIL))
+    current.map_or(UNKNOWN, |c| c.average_value().unwrap_or(NIL_QUANTITY))
 }
 
 fn percent(share: Option<i64>, absent: &str) -> String {

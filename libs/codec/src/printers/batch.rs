@@ -1,4 +1,4 @@
-//! Jobs and cron jobs.
+//! Printers of jobs and cron jobs.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::batch_v1::{CronJob, Job};

@@ -1,4 +1,4 @@
-//! Small kinds of the core group.
+//! Printers of small kinds of the core group.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::List;
@@ -60,7 +60,7 @@ fn empty<'a, T: oarlock_schema::views::FromValue<'a>>() -> List<'a, T> {
     oarlock_schema::views::FromValue::absent()
 }
 
-/// Requests and limits apart, each as `name: used/hard`.
+/// Returns the cells of a quota: requests and limits separately, each as `name: used/hard`.
 pub(super) fn resource_quota(obj: ResourceQuota<'_>, now: Now) -> Cells {
     let (meta, status) = (obj.metadata(), obj.status());
     let (mut requests, mut limits) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Endpoints and endpoint slices.
+//! Printers of endpoints and endpoint slices.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::core_v1::Endpoints;

@@ -1,4 +1,4 @@
-//! Events of both groups: the same things under different names.
+//! Printers of events of both groups, which have the same fields under different names.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::core_v1::{Event as Core, EventSource, ObjectReference};
@@ -7,7 +7,7 @@ use oarlock_schema::views::events_v1::Event as Events;
 use super::text::or;
 use super::{Now, cells, now};
 
-/// What both forms of an event say.
+/// The fields that both forms of an event have.
 struct Facts<'a> {
     name: &'a str,
     kind: &'a str,

@@ -1,4 +1,4 @@
-//! Flow control.
+//! Printers of flow control (API priority and fairness).
 
 use oarlock_schema::views::flowcontrol_v1::{FlowSchema, PriorityLevelConfiguration};
 use oarlock_schema::{Obj, Value};
@@ -6,7 +6,7 @@ use oarlock_schema::{Obj, Value};
 use super::text::NONE;
 use super::{Now, cells};
 
-/// By what a list of flow schemas is sorted: precedence, then name.
+/// Returns the sort key of a flow schema: precedence, then name.
 pub(super) fn precedence(obj: &Obj) -> (i64, String) {
     (obj.view::<FlowSchema<'_>>().map_or(0, |schema| schema.spec().matching_precedence()), obj.name().to_owned())
 }

@@ -1,4 +1,4 @@
-//! Ingresses, policies and addresses.
+//! Printers of ingresses, network policies and addresses.
 
 use std::collections::BTreeSet;
 
@@ -25,17 +25,17 @@ pub(super) fn ingress(obj: Ingress<'_>, now: Now) -> Cells {
     ]
 }
 
-/// The first three hosts; rules that come after them count as more, with a host or without.
+/// Returns the first three hosts. Every rule after them counts as one more, with a host or without.
 fn hosts(ingress: Ingress<'_>) -> String {
-    const SHOWN: usize = 3;
+    const MAX_SHOWN: usize = 3;
     let rules = ingress.spec().rules();
     let named = rules.iter().enumerate().filter(|(_, rule)| !rule.host().is_empty());
-    let shown: Vec<(usize, &str)> = named.map(|(i, rule)| (i, rule.host())).take(SHOWN).collect();
+    let shown: Vec<(usize, &str)> = named.map(|(i, rule)| (i, rule.host())).take(MAX_SHOWN).collect();
     let text = join(shown.iter().map(|(_, host)| *host), ",");
-    let full = shown.get(SHOWN - 1).is_some_and(|(last, _)| last + 1 < rules.len());
+    let full = shown.get(MAX_SHOWN - 1).is_some_and(|(last, _)| last + 1 < rules.len());
     match (text.is_empty(), full) {
         (true, _) => "*".to_owned(),
-        (false, true) => format!("{text} + {} more...", rules.len() - SHOWN),
+        (false, true) => format!("{text} + {} more...", rules.len() - MAX_SHOWN),
         (false, false) => text,
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn network_policy(obj: NetworkPolicy<'_>, now: Now) -> Cells {
     cells![meta.name(), selector(Some(obj.spec().pod_selector())), now.since(meta.creation_timestamp())]
 }
 
-/// Upstream gives an age, but no column for it.
+/// Returns the cells of an address, with an age, for which upstream has no column.
 pub(super) fn ip_address(obj: IPAddress<'_>, now: Now) -> Cells {
     let meta = obj.metadata();
     let parent = obj.spec().parent_ref().map_or_else(

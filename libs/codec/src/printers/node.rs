@@ -1,4 +1,4 @@
-//! Nodes.
+//! The printer of nodes.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub(super) fn node(obj: Node<'_>, now: Now) -> Vec<Value> {
     ]
 }
 
-/// Roles that labels give (`node-role.kubernetes.io/<role>`, `kubernetes.io/role=<role>`), sorted.
+/// Returns the roles that labels state (`node-role.kubernetes.io/<role>`, `kubernetes.io/role=<role>`), sorted.
 fn roles(node: Node<'_>) -> BTreeSet<&str> {
     let labels = node.metadata().labels();
     let role = |(key, value)| match (key, value) {

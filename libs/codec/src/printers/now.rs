@@ -1,22 +1,22 @@
-//! The moment for which a table is made, against which it counts ages.
+//! The time at which a table is made, from which ages are counted.
 
 use oarlock_meta::time::{GoDuration, MicroTime, Time, human_duration};
 
-/// The moment for which a table is made.
+/// The time at which a table is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now(pub MicroTime);
 
-/// What an unset time shows.
+/// The cell of an unset time.
 const UNKNOWN: &str = "<unknown>";
 
 impl Now {
-    /// Age of a moment (`Time` or `MicroTime`); `<unknown>` when it is not set.
+    /// Returns the age of a time (`Time` or `MicroTime`); `<unknown>` when unset.
     pub(super) fn since(self, text: &str) -> String {
         micros(text).map_or_else(|| UNKNOWN.to_owned(), |then| human(self.0.unix_micros() - then))
     }
 }
 
-/// The time between two moments; `<unknown>` when one is not set.
+/// Returns the time between two times; `<unknown>` when one is unset.
 pub(super) fn between(from: &str, to: &str) -> String {
     match (micros(from), micros(to)) {
         (Some(from), Some(to)) => human(to - from),
@@ -24,7 +24,7 @@ pub(super) fn between(from: &str, to: &str) -> String {
     }
 }
 
-/// A span of seconds.
+/// Formats a number of seconds.
 pub(super) fn seconds(seconds: i64) -> String {
     human(seconds.saturating_mul(1_000_000))
 }
@@ -33,7 +33,7 @@ fn human(micros: i64) -> String {
     human_duration(GoDuration::from_nanos(micros.saturating_mul(1000)))
 }
 
-/// Microseconds since 1970 of a set time.
+/// Returns the microseconds since 1970 of a set time.
 pub(super) fn micros(text: &str) -> Option<i64> {
     let micros = match Time::parse(text) {
         Ok(time) if time.is_zero() => return None,

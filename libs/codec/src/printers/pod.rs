@@ -1,4 +1,4 @@
-//! Pods: what of all the containers' states is worth one word.
+//! The printer of pods, which summarizes the states of all containers in one word.
 
 use oarlock_pods::{conditions, sidecar, termination};
 use oarlock_schema::Value;
@@ -7,18 +7,18 @@ use oarlock_schema::views::core_v1::{ContainerStateTerminated, ContainerStatus, 
 use super::text::{NONE, or};
 use super::{Now, Row, cells, now};
 
-/// What the states of containers add up to.
+/// The summary of the containers' states.
 struct Summary<'a> {
     reason: String,
     ready: usize,
     restarts: Restarts<'a>,
-    /// Init containers are still at work; what the others say does not count.
+    /// Whether init containers are still running; the states of other containers do not count then.
     initializing: bool,
-    /// Restarts of sidecars alone.
+    /// Restarts of sidecars only.
     sidecars: Restarts<'a>,
 }
 
-/// Restarts, and when the container that was restarted last had ended.
+/// The number of restarts, and the end of the previous run of the container that was restarted last.
 #[derive(Default, Clone, Copy)]
 struct Restarts<'a> {
     count: i64,
@@ -78,7 +78,7 @@ pub(super) fn pod(pod: Pod<'_>, now: Now) -> Row {
     }
 }
 
-/// The pod's own word, or that of the first init container that is not through.
+/// Summarizes the init containers: the pod's own reason, or that of the first init container that has not completed.
 fn init_containers<'a>(spec: PodSpec<'a>, status: PodStatus<'a>) -> Summary<'a> {
     let gated = status.conditions().iter().any(|c| c.type_() == "PodScheduled" && c.reason() == "SchedulingGated");
     let reason = if gated { "SchedulingGated" } else { or(status.reason(), status.phase()) };
@@ -133,7 +133,7 @@ fn main_containers<'a>(status: PodStatus<'a>, summary: &mut Summary<'a>) {
             summary.ready += 1;
         }
     }
-    // Some containers being through does not make the pod so.
+    // A pod with some completed containers has not completed.
     if summary.reason == "Completed" {
         if running && any_ready(status) {
             summary.reason = "Running".into();
@@ -153,7 +153,7 @@ fn exit_word(ended: ContainerStateTerminated<'_>) -> String {
     }
 }
 
-/// Whether any condition of readiness is true: upstream's printer does not stop at the first, as other readers do.
+/// Whether any condition `Ready` is true: upstream's printer does not stop at the first, unlike other readers.
 fn any_ready(status: PodStatus<'_>) -> bool {
     status.conditions().iter().any(|c| c.type_() == "Ready" && c.status() == "True")
 }

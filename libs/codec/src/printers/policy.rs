@@ -1,4 +1,4 @@
-//! Kinds that are alone in their groups: disruption budgets, leases, priority and runtime classes, signing requests, API
+//! Printers of kinds that are alone in their groups: disruption budgets, leases, priority and runtime classes, signing requests, API
 //! services.
 
 use oarlock_schema::Value;

@@ -1,4 +1,4 @@
-//! Bindings of roles.
+//! Printers of role bindings.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::List;

@@ -1,4 +1,4 @@
-//! Dynamic resource allocation.
+//! Printers of dynamic resource allocation.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::resource_v1::{ResourceClaim, ResourceSlice};

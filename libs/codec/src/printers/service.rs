@@ -1,4 +1,4 @@
-//! Services.
+//! The printer of services.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Storage classes, drivers and attachments.
+//! Printers of storage classes, drivers and attachments.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::storage_v1::{CSIDriver, CSINode, StorageClass, VolumeAttachment, VolumeAttributesClass};

@@ -1,4 +1,4 @@
-//! Pieces of text that several kinds' cells share.
+//! Text helpers that several printers share.
 
 use oarlock_meta::selector::{LabelRequirement, Operator};
 use oarlock_meta::{LabelSelector, Path};
@@ -9,7 +9,7 @@ use oarlock_schema::views::{List, Map};
 pub(super) const NONE: &str = "<none>";
 pub(super) const UNSET: &str = "<unset>";
 
-/// `text`, or `other` where there is none.
+/// Returns `text`, or `other` if `text` is empty.
 pub(super) fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
     if text.is_empty() { other } else { text }
 }
@@ -19,18 +19,18 @@ pub(super) fn join<'a>(texts: impl IntoIterator<Item = &'a str>, separator: &str
     texts.into_iter().collect::<Vec<_>>().join(separator)
 }
 
-/// Names and images of containers (upstream `layoutContainerCells`).
+/// Returns names and images of containers (upstream `layoutContainerCells`).
 pub(super) fn containers(list: List<'_, Container<'_>>) -> (String, String) {
     (join(list.iter().map(|c| c.name()), ","), join(list.iter().map(|c| c.image()), ","))
 }
 
-/// A plain map of labels (upstream `labels.FormatLabels`).
+/// Formats a plain map of labels (upstream `labels.FormatLabels`).
 pub(super) fn labels(map: Map<'_, &str>) -> String {
     let text = map.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
     if text.is_empty() { NONE.to_owned() } else { text }
 }
 
-/// A selector; nothing and everything are both `<none>` (upstream `FormatLabelSelector`).
+/// Formats a selector; the selectors of nothing and of everything are both `<none>` (upstream `FormatLabelSelector`).
 pub(super) fn selector(view: Option<SelectorView<'_>>) -> String {
     match selector_text(view) {
         Some(text) if text.is_empty() => NONE.to_owned(),
@@ -39,7 +39,7 @@ pub(super) fn selector(view: Option<SelectorView<'_>>) -> String {
     }
 }
 
-/// A selector's text; `None` when it is not valid. An absent one selects nothing, whose text is empty too.
+/// Returns a selector's text; `None` for an invalid selector. An absent selector selects nothing, and its text is empty too.
 pub(super) fn selector_text(view: Option<SelectorView<'_>>) -> Option<String> {
     let Some(view) = view else { return Some(String::new()) };
     let at = Path::new("selector");
@@ -61,11 +61,11 @@ pub(super) fn selector_text(view: Option<SelectorView<'_>>) -> Option<String> {
     Some(LabelSelector::new(requirements).to_string())
 }
 
-/// The first three of some texts and how many more there are (upstream `listWithMoreString`).
+/// Returns the first three of some texts and the number of further ones (upstream `listWithMoreString`).
 pub(super) fn first_three(texts: &[String]) -> String {
-    const SHOWN: usize = 3;
-    let shown = texts.get(..SHOWN.min(texts.len())).unwrap_or_default().join(",");
-    match texts.len().checked_sub(SHOWN) {
+    const MAX_SHOWN: usize = 3;
+    let shown = texts.get(..MAX_SHOWN.min(texts.len())).unwrap_or_default().join(",");
+    match texts.len().checked_sub(MAX_SHOWN) {
         Some(more) if more > 0 => format!("{shown} + {more} more..."),
         _ if shown.is_empty() => UNSET.to_owned(),
         _ => shown,

@@ -1,4 +1,4 @@
-//! Persistent volumes and claims.
+//! Printers of persistent volumes and claims.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::List;
@@ -8,7 +8,7 @@ use oarlock_schema::views::meta_v1::ObjectMeta;
 use super::text::{UNSET, join};
 use super::{Now, cells};
 
-/// Where the storage class stood before it was a field.
+/// The annotation that named the storage class before the field existed.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 pub(super) fn volume(obj: PersistentVolume<'_>, now: Now) -> Vec<Value> {
@@ -50,7 +50,7 @@ fn phase<'a>(meta: ObjectMeta<'_>, phase: &'a str) -> &'a str {
     if meta.deletion_timestamp().is_some() { "Terminating" } else { phase }
 }
 
-/// Access modes by their short names, each once, in a fixed order.
+/// Returns access modes by their short names, each once, in a fixed order.
 fn modes(modes: List<'_, &str>) -> String {
     const NAMES: [(&str, &str); 4] =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];

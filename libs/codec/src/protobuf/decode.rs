@@ -1,4 +1,4 @@
-//! From protobuf bytes to canonical structs, driven by the schema's field numbers.
+//! Decodes protobuf bytes into canonical structs, driven by the schema's field numbers.
 
 use oarlock_schema::{FieldId, Map, Obj, Presence, Shape, Str, Struct, TypeRef, Value, canonical};
 use thin_vec::ThinVec;
@@ -16,7 +16,7 @@ use crate::walk::{Decoded, MAX_DEPTH, to_str, zero_item};
 /// Reads group, version and kind from a body's envelope.
 ///
 /// # Errors
-/// [`DecodeError::Kind`] when there is no envelope.
+/// [`DecodeError::Kind`] for a body without an envelope.
 pub fn peek_gvk(body: &[u8]) -> Result<Peeked, DecodeError> {
     envelope::open(body)?.gvk()
 }
@@ -25,13 +25,13 @@ pub fn peek_gvk(body: &[u8]) -> Result<Peeked, DecodeError> {
 /// envelope. Unknown numbers are skipped: strict validation never applies to protobuf, so there are no findings.
 ///
 /// # Errors
-/// [`DecodeError::Kind`] when there is no envelope, [`DecodeError::Value`] when the message is malformed.
+/// [`DecodeError::Kind`] for a body without an envelope, [`DecodeError::Value`] for a malformed message.
 pub fn decode(body: &[u8], ty: TypeRef) -> Result<Decoded<Obj>, DecodeError> {
     let value = decode_at(body, ty, 0).map_err(|error| *error)?;
     Ok(Decoded { value, findings: Vec::new() })
 }
 
-/// As [`decode`] for an object that lies so deep in another one: embedded objects may embed others.
+/// Decodes like [`decode`] an object at depth `depth` of another one: embedded objects may embed others.
 pub(super) fn decode_at(body: &[u8], ty: TypeRef, depth: u32) -> Result<Obj, Bad> {
     let opened = envelope::open(body)?;
     let mut root = structure(opened.raw, plan(ty), Struct::with_capacity(ty, 8), depth)?;
@@ -45,7 +45,7 @@ pub(super) fn decode_at(body: &[u8], ty: TypeRef, depth: u32) -> Result<Obj, Bad
 /// Decodes a bare message as a struct of type `ty`, in canonical form.
 ///
 /// # Errors
-/// [`DecodeError::Value`] when it is malformed.
+/// [`DecodeError::Value`] for a malformed message.
 pub fn decode_message(bytes: &[u8], ty: TypeRef) -> Result<Struct, DecodeError> {
     structure(bytes, plan(ty), Struct::with_capacity(ty, 8), 0).map_err(|error| *error)
 }
@@ -54,17 +54,17 @@ pub(super) fn structure(bytes: &[u8], plan: &Message, node: Struct, depth: u32) 
     structure_of(&[bytes], plan, node, depth)
 }
 
-/// A struct field that occurs again, with the messages of its further occurrences.
-type Again<'a> = (&'a Slot, TypeRef, Vec<&'a [u8]>);
+/// A struct field that occurs repeatedly, with the messages of its further occurrences.
+type RepeatedField<'a> = (&'a Slot, TypeRef, Vec<&'a [u8]>);
 
-/// Reads a message that comes in parts, on top of `node`. A field may occur any number of times. To complete the struct after each occurrence would cost the
+/// Reads a message that comes in parts, on top of `node`. A field may occur any number of times. Completing the struct after each occurrence would cost the
 /// square of their number, so the parts are collected and read together.
 fn structure_of(parts: &[&[u8]], plan: &Message, mut node: Struct, depth: u32) -> Result<Struct, Bad> {
-    let mut again = Vec::new();
+    let mut repeated_fields = Vec::new();
     for part in parts {
-        fields(part, plan, &mut node, depth, &mut again)?;
+        fields(part, plan, &mut node, depth, &mut repeated_fields)?;
     }
-    for (slot, ty, parts) in again {
+    for (slot, ty, parts) in repeated_fields {
         let at = node.entry(slot.id, || Value::Null);
         let old = match std::mem::take(at) {
             Value::Struct(old) => old,
@@ -82,7 +82,7 @@ fn fields<'a>(
     plan: &'a Message,
     node: &mut Struct,
     depth: u32,
-    again: &mut Vec<Again<'a>>,
+    repeated_fields: &mut Vec<RepeatedField<'a>>,
 ) -> Result<(), Bad> {
     if depth > MAX_DEPTH {
         return Err(malformed("nested too deeply"));
@@ -92,13 +92,15 @@ fn fields<'a>(
         let (number, kind) = reader.tag()?;
         match plan.get(number) {
             None => reader.skip(number, kind)?,
-            Some(Target::Inline(inner)) => fields(reader.bytes(number, kind)?, inner, node, depth + 1, again)?,
+            Some(Target::Inline(inner)) => {
+                fields(reader.bytes(number, kind)?, inner, node, depth + 1, repeated_fields)?
+            }
             Some(Target::Field(slot)) => match &slot.def.shape {
                 Shape::Struct(ty) if node.field(slot.id).is_some_and(|old| old.as_struct().is_some()) => {
                     let part = reader.bytes(number, kind)?;
-                    match again.iter_mut().find(|(known, ..)| known.id == slot.id) {
+                    match repeated_fields.iter_mut().find(|(known, ..)| known.id == slot.id) {
                         Some((_, _, parts)) => parts.push(part),
-                        None => again.push((slot, ty, vec![part])),
+                        None => repeated_fields.push((slot, ty, vec![part])),
                     }
                 }
                 _ => store(&mut reader, kind, slot, node, depth)?,
@@ -111,7 +113,7 @@ fn fields<'a>(
 /// Reads one occurrence of a field into its struct.
 fn store(reader: &mut Reader<'_>, kind: u8, slot: &Slot, node: &mut Struct, depth: u32) -> Result<(), Bad> {
     let (number, def) = (slot.def.number, slot.def);
-    // Go writes every scalar, set or not: what would vanish anyway is not stored first.
+    // Go writes every scalar, set or not; zero values that the canonical form drops are not stored first.
     let vanishes = !def.pointer && def.presence != Presence::Always;
     match &def.shape {
         Shape::Str => {
@@ -141,7 +143,7 @@ fn store(reader: &mut Reader<'_>, kind: u8, slot: &Slot, node: &mut Struct, dept
         }
         Shape::List(inner) => repeated(reader, kind, inner, slot, depth, list_at(node, slot.id))?,
         Shape::Map(inner) => {
-            // Kept as key and value in turn until the struct is complete: inserting one by one would be quadratic.
+            // Stored as alternating keys and values until the struct is complete: inserting single entries would be quadratic.
             let pairs = list_at(node, slot.id);
             map_entry(reader.bytes(number, kind)?, inner, slot, depth, pairs)?;
         }
@@ -150,11 +152,11 @@ fn store(reader: &mut Reader<'_>, kind: u8, slot: &Slot, node: &mut Struct, dept
     Ok(())
 }
 
-/// The list in a field, made if need be.
+/// Returns the list in a field, created if absent.
 fn list_at(node: &mut Struct, id: FieldId) -> &mut ThinVec<Value> {
     let value = node.entry(id, || Value::List(ThinVec::new()));
     if !matches!(value, Value::List(_)) {
-        // A struct that comes in two parts: its maps are complete already and continue as pairs.
+        // A struct that comes in two parts: its maps are already complete and are reopened as pairs.
         let map = std::mem::take(value);
         let entries = map.as_map().map_or(&[][..], Map::entries);
         *value = Value::List(entries.iter().flat_map(|(k, v)| [Value::Str(k.clone()), v.clone()]).collect());
@@ -181,7 +183,7 @@ fn finish_maps(node: &mut Struct) {
     }
 }
 
-/// The items of a list that has a message of its own.
+/// Appends the items of a list that has a message of its own.
 fn unwrap_items(bytes: &[u8], inner: &Shape, slot: &Slot, depth: u32, items: &mut ThinVec<Value>) -> Result<(), Bad> {
     let mut reader = Reader::new(bytes);
     while !reader.is_empty() {
@@ -193,7 +195,7 @@ fn unwrap_items(bytes: &[u8], inner: &Shape, slot: &Slot, depth: u32, items: &mu
     Ok(())
 }
 
-/// One occurrence of a repeated field: an item, or a packed run of numbers.
+/// Reads one occurrence of a repeated field: an item, or a packed run of numbers.
 fn repeated(
     reader: &mut Reader<'_>,
     kind: u8,
@@ -249,7 +251,7 @@ fn whole(shape: &Shape, n: u64) -> Value {
     }
 }
 
-/// One value that is neither list nor map.
+/// Reads one value that is neither list nor map.
 fn single(reader: &mut Reader<'_>, kind: u8, shape: &Shape, slot: &Slot, depth: u32) -> Result<Value, Bad> {
     let number = slot.def.number;
     Ok(match shape {

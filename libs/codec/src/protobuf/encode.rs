@@ -1,5 +1,5 @@
-//! From canonical structs to the bytes that Go's generated code writes: fields by number, scalars that are no pointers and
-//! struct values always, everything else only when it is there.
+//! Encodes canonical structs as the bytes that Go's generated code writes: fields by number, scalars that are no pointers and
+//! struct values always, everything else only if present.
 
 use oarlock_schema::{Obj, Shape, Struct, Value};
 
@@ -69,7 +69,7 @@ fn field(slot: &Slot, value: Option<&Value>, out: &mut Vec<u8>) {
     }
 }
 
-/// A value that is neither list nor map. One of the wrong kind is written as zero: canonical structs hold none.
+/// Appends a value that is neither list nor map. A value of the wrong kind is written as zero; canonical structs contain none.
 fn single(slot: &Slot, number: u32, shape: &Shape, value: &Value, out: &mut Vec<u8>) {
     match shape {
         Shape::Str => put_bytes(number, value.as_str().unwrap_or("").as_bytes(), out),
@@ -96,7 +96,7 @@ fn single(slot: &Slot, number: u32, shape: &Shape, value: &Value, out: &mut Vec<
     }
 }
 
-/// The zero value that Go writes for a field that is no pointer.
+/// Appends the zero value that Go writes for a field that is no pointer.
 fn zero(slot: &Slot, number: u32, shape: &Shape, out: &mut Vec<u8>) {
     match shape {
         Shape::Str => put_bytes(number, b"", out),

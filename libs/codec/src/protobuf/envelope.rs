@@ -1,4 +1,4 @@
-//! What stands around a message: the `k8s\0` prefix with `runtime.Unknown`, and the frames of a watch.
+//! The envelope of protobuf messages: the `k8s\0` prefix with `runtime.Unknown`, and the frames of a watch.
 
 use oarlock_meta::GroupVersion;
 
@@ -6,22 +6,22 @@ use super::wire::{Bad, Field, Reader, put_bytes, put_message};
 use crate::error::DecodeError;
 use crate::json::Peeked;
 
-/// The four bytes before every protobuf body.
+/// The first four bytes of every protobuf body.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// An opened envelope.
+/// The content of an opened envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Envelope<'a> {
-    /// `apiVersion` as stated, perhaps empty.
+    /// The stated `apiVersion`, may be empty.
     pub api_version: &'a str,
-    /// Kind as stated, perhaps empty.
+    /// The stated kind, may be empty.
     pub kind: &'a str,
     /// The message.
     pub raw: &'a [u8],
 }
 
 impl Envelope<'_> {
-    /// Group, version and kind.
+    /// Returns group, version and kind.
     ///
     /// # Errors
     /// [`DecodeError::Kind`] when `apiVersion` has two slashes.
@@ -31,7 +31,7 @@ impl Envelope<'_> {
     }
 }
 
-/// Opens a body.
+/// Opens the envelope of a body.
 ///
 /// # Errors
 /// [`DecodeError::Kind`] when the prefix is missing or the envelope is malformed.
@@ -71,7 +71,7 @@ fn read(unknown: &[u8]) -> Result<Envelope<'_>, Bad> {
     Ok(envelope)
 }
 
-/// Appends an envelope around what `fill` writes.
+/// Appends an envelope around the bytes that `fill` writes.
 pub fn seal(api_version: &str, kind: &str, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(&MAGIC);
     put_message(1, out, |out| {
@@ -84,7 +84,7 @@ pub fn seal(api_version: &str, kind: &str, out: &mut Vec<u8>, fill: impl FnOnce(
     put_bytes(4, b"", out);
 }
 
-/// A `WatchEvent` message without envelope, around an object with its envelope.
+/// Makes a `WatchEvent` message without envelope, around an object with its envelope.
 #[must_use]
 pub fn watch_event(kind: &str, object: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(object.len() + 32);
@@ -97,7 +97,7 @@ fn put_event(kind: &str, object: &[u8], out: &mut Vec<u8>) {
     put_message(2, out, |out| put_bytes(1, object, out));
 }
 
-/// A frame of a protobuf watch: four bytes of length, most significant first, then the event. `kind` is `ADDED`, `MODIFIED`,
+/// Makes a frame of a protobuf watch: four bytes of length, most significant first, then the event. `kind` is `ADDED`, `MODIFIED`,
 /// `DELETED`, `BOOKMARK` or `ERROR`; `object` has its envelope.
 #[must_use]
 pub fn watch_frame(kind: &str, object: &[u8]) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Tables that lead from protobuf's field numbers to the schema's fields, made once per type.
+//! Tables from protobuf's field numbers to the schema's fields, built once per type.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
@@ -10,7 +10,7 @@ use oarlock_schema::{FieldDef, FieldId, TYPES, TypeRef};
 pub(super) struct Message {
     /// Sorted by number, the order in which Go writes them.
     pub(super) entries: Vec<Entry>,
-    /// Position in `entries` by number, plus one; numbers are small.
+    /// Position in `entries` by field number, plus one; the numbers are small.
     index: Vec<u16>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The message of the structs that the field holds.
+    /// Returns the message of the structs that the field contains.
     pub(super) fn child(&self, ty: TypeRef) -> &'static Message {
         self.child.get_or_init(|| plan(ty))
     }
@@ -72,7 +72,7 @@ impl Message {
         self.entries.sort_by_key(|entry| entry.number);
         for (at, entry) in self.entries.iter_mut().enumerate() {
             let number = entry.number as usize;
-            // Numbers of built-in types end below 200; a larger one would only be found unknown.
+            // Numbers of built-in types end below 200; a field with a number beyond the table is decoded as unknown.
             if number < 4096 {
                 if self.index.len() <= number {
                     self.index.resize(number + 1, 0);
@@ -90,7 +90,7 @@ impl Message {
 
 fn build(ty: TypeRef) -> Message {
     let mut message = Message::default();
-    // `kind` and `apiVersion` of a top-level type travel in the envelope, whatever their numbers in Go's TypeMeta.
+    // `kind` and `apiVersion` of a top-level type are part of the envelope, whatever their numbers in Go's TypeMeta.
     let names: Vec<&str> = ty.fields.iter().take(2).map(|def| def.name).collect();
     let outside = if ty.gvk.is_some() && names == ["kind", "apiVersion"] { 2 } else { 0 };
     for (id, def) in ty.iter().skip(outside) {
@@ -107,7 +107,7 @@ static PLANS: LazyLock<HashMap<&'static str, Message>> =
 
 static NONE: Message = Message { entries: Vec::new(), index: Vec::new() };
 
-/// The message of a built-in type. Custom resources have no protobuf form, so theirs is empty.
+/// Returns the message of a built-in type. Custom resources have no protobuf form, so theirs is empty.
 pub(super) fn plan(ty: TypeRef) -> &'static Message {
     PLANS.get(ty.name).unwrap_or(&NONE)
 }

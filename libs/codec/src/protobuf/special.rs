@@ -1,4 +1,4 @@
-//! Messages whose JSON form is something else: times, quantities, embedded JSON, schema-or-something.
+//! Messages whose JSON form differs from a struct: times, quantities, embedded JSON, schema-or-something.
 
 use oarlock_meta::{GoDuration, MicroTime, Quantity, Time};
 use oarlock_schema::{Shape, Str, Struct, Value};
@@ -13,14 +13,14 @@ use crate::json::{self, number, utf8};
 use crate::source::Source as _;
 use crate::walk::{Walk, schema_type};
 
-/// Seconds since 1970 at which the years that RFC 3339 can write begin and end.
+/// The range of seconds since 1970 that RFC 3339 can write.
 const YEARS: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
 pub(super) fn double(n: f64) -> Result<Value, Bad> {
     if n.is_finite() { Ok(number::float(n)) } else { Err(malformed("a number that JSON cannot hold")) }
 }
 
-/// The value of a special message.
+/// Decodes a message of a special type.
 pub(super) fn decode(shape: &Shape, bytes: &[u8], depth: u32) -> Result<Value, Bad> {
     match shape {
         Shape::Quantity => {
@@ -50,7 +50,7 @@ pub(super) fn decode(shape: &Shape, bytes: &[u8], depth: u32) -> Result<Value, B
     }
 }
 
-/// The bytes of one field of a message, the last if it stands there more than once.
+/// Returns the bytes of one field of a message, the last occurrence if repeated.
 fn text_field(bytes: &[u8], number: u32) -> Result<&[u8], Bad> {
     let mut found: &[u8] = &[];
     let mut reader = Reader::new(bytes);
@@ -63,7 +63,7 @@ fn text_field(bytes: &[u8], number: u32) -> Result<&[u8], Bad> {
     Ok(found)
 }
 
-/// The numbers in fields 1 and 2.
+/// Returns the numbers in fields 1 and 2.
 fn ints(bytes: &[u8]) -> Result<(i64, i64), Bad> {
     let (mut first, mut second) = (0, 0);
     let mut reader = Reader::new(bytes);
@@ -105,7 +105,7 @@ fn time(shape: &Shape, bytes: &[u8]) -> Result<Value, Bad> {
     Ok(if time.is_zero() { Value::Null } else { Value::from(time.to_string()) })
 }
 
-/// A field set's text. It is checked, because it goes into JSON answers as it is.
+/// Reads a field set's text. The text is checked, because JSON answers contain the text unchanged.
 fn embedded_text(raw: &[u8]) -> Result<Value, Bad> {
     let text = utf8(raw);
     let mut source = json::text::Text::new(&text);
@@ -116,7 +116,7 @@ fn embedded_text(raw: &[u8]) -> Result<Value, Bad> {
     }
 }
 
-/// Embedded JSON, or an embedded object in protobuf.
+/// Reads embedded JSON, or an embedded object in protobuf.
 fn embedded(raw: &[u8], depth: u32) -> Result<Value, Bad> {
     if raw.starts_with(&envelope::MAGIC) {
         let opened = envelope::open(raw)?;
@@ -153,7 +153,7 @@ fn schema_or(shape: &Shape, bytes: &[u8], depth: u32) -> Result<Value, Bad> {
             _ => {}
         }
     }
-    // A list wins over a schema, as where Go writes JSON.
+    // A list takes precedence over a schema, as in Go's JSON encoding.
     Ok(match schema {
         _ if !items.is_empty() => Value::List(items),
         Some(schema) => Value::Struct(schema),

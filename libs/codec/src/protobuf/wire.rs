@@ -1,4 +1,4 @@
-//! The wire format: varints, tags and lengths.
+//! The protobuf wire format: varints, tags and lengths.
 
 use crate::error::DecodeError;
 
@@ -9,10 +9,10 @@ const GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED32: u8 = 5;
 
-/// How deep groups may nest in an unknown field; nobody has written a group in this century.
+/// The deepest nesting of groups in an unknown field. Groups have been deprecated since proto2.
 const MAX_GROUPS: u32 = 100;
 
-/// Boxed, so that results fit two registers.
+/// A boxed error, so that results fit in two registers.
 pub(super) type Bad = Box<DecodeError>;
 
 #[cold]
@@ -35,11 +35,11 @@ pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
 
-/// One field as it stands in a message.
+/// One field of a message, as encoded.
 pub(super) enum Field<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
-    /// Nothing that small messages hold.
+    /// A value that small messages never contain.
     Other,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// The next field's number and wire type.
+    /// Returns the next field's number and wire type.
     #[inline]
     pub(super) fn tag(&mut self) -> Result<(u32, u8), Bad> {
         let tag = self.varint()?;
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The bytes of a field whose tag was read.
+    /// Returns the bytes of a field whose tag was read.
     #[inline]
     pub(super) fn bytes(&mut self, number: u32, kind: u8) -> Result<&'a [u8], Bad> {
         if kind != BYTES {
@@ -110,13 +110,13 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
-    /// The number of a field whose tag was read.
+    /// Returns the number of a field whose tag was read.
     #[inline]
     pub(super) fn int(&mut self, number: u32, kind: u8) -> Result<u64, Bad> {
         if kind == VARINT { self.varint() } else { Err(wrong_type(number)) }
     }
 
-    /// The double of a field whose tag was read.
+    /// Returns the double of a field whose tag was read.
     pub(super) fn double(&mut self, number: u32, kind: u8) -> Result<f64, Bad> {
         if kind == FIXED64 { Ok(f64::from_le_bytes(self.fixed()?)) } else { Err(wrong_type(number)) }
     }
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         self.payload(kind, number, 0).map(drop)
     }
 
-    /// The next field with its number.
+    /// Returns the next field with its number.
     pub(super) fn field(&mut self) -> Result<(u32, Field<'a>), Bad> {
         let (number, kind) = self.tag()?;
         Ok((number, self.payload(kind, number, 0)?))
@@ -198,8 +198,8 @@ pub(super) fn put_int(number: u32, value: i64, out: &mut Vec<u8>) {
     put_varint(value.cast_unsigned(), out);
 }
 
-/// Writes a message that `fill` writes, with its length before it. The length is patched in afterwards: most messages are
-/// shorter than 128 bytes, so nothing moves.
+/// Appends the message that `fill` writes, preceded by its length. The length is patched in afterwards: most messages are
+/// shorter than 128 bytes, so no bytes move.
 pub(super) fn put_message(number: u32, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     put_tag(number, BYTES, out);
     let at = out.len();

@@ -1,4 +1,4 @@
-//! Values without a schema: custom fields, embedded objects, patches.
+//! Reads values without a schema: custom fields, embedded objects, patches.
 
 use oarlock_schema::{Map, Str, Value};
 use thin_vec::ThinVec;
@@ -10,7 +10,7 @@ use crate::json::number;
 use crate::source::{Fail, Kind, Num, Source};
 
 impl<'de, S: Source<'de>> Walk<'_, S> {
-    /// Reads any value. `raw` keeps the text of numbers and reports nothing, as Go does where it keeps bytes
+    /// Reads any value. With `raw` numbers keep their text and nothing is reported, as in Go's types that keep bytes
     /// (`RawExtension`, `JSON`); otherwise numbers pass through Go's `float64`, as in untyped objects.
     pub(crate) fn any(&mut self, frame: &Frame<'_>, raw: bool) -> Result<Value, Fail> {
         Ok(match self.src.peek()? {
@@ -52,7 +52,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         let mut first = true;
         while let Some(key) = self.src.next_key(first)? {
             first = false;
-            if self.strict && !raw && keys.again(&entries, &key) {
+            if self.strict && !raw && keys.is_repeat(&entries, &key) {
                 self.find(FindingKind::Duplicate, &key, frame);
             }
             let value = self.any(&frame.key(&key), raw)?;

@@ -1,4 +1,4 @@
-//! Scalars: numbers, bytes, and the types whose text has a form of its own.
+//! Reads scalars: numbers, bytes, and types whose text has a form of its own.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ fn refuse(error: impl ToString) -> Fail {
 }
 
 impl<'de, S: Source<'de>> Walk<'_, S> {
-    /// A number for a field of Go's `int32`, `int64` or `float64`.
+    /// Reads a number for a field of Go's `int32`, `int64` or `float64`.
     pub(super) fn numeric(&mut self, shape: &Shape, frame: &Frame<'_>, slot: &mut Value) -> Result<(), Fail> {
         let number = self.src.number()?;
         let value = match (shape, &number) {
@@ -39,7 +39,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         Ok(())
     }
 
-    /// Bytes: base64 text, or a list of numbers, which Go accepts as well.
+    /// Reads bytes: base64 text, or a list of numbers, which Go accepts as well.
     pub(super) fn bytes(&mut self, kind: Kind, frame: &Frame<'_>, slot: &mut Value) -> Result<(), Fail> {
         if kind == Kind::Str {
             let text = self.src.str()?;
@@ -81,19 +81,19 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         Ok(())
     }
 
-    /// A quantity: text or a bare number.
+    /// Reads a quantity: text or a bare number.
     pub(super) fn quantity(&mut self, kind: Kind) -> Result<Value, Fail> {
         let text = match kind {
             Kind::Str => self.src.str()?,
             Kind::Number => match self.src.number()? {
-                // Nothing that a whole number prints is longer than this, so it stays on the stack.
+                // The longest text of a whole number fits on the stack.
                 Num::Int(n) => return canonical_quantity(itoa::Buffer::new().format(n)),
                 Num::Text(text) => text,
             },
             _ => self.src.raw(self.depth)?,
         };
         match Quantity::canonicalize(&text).map_err(refuse)? {
-            // Keep the buffer where the text is canonical already.
+            // Keep the buffer of a text that is already canonical.
             Cow::Borrowed(same) if same.len() == text.len() => Ok(Value::Str(to_str(text))),
             canonical => Ok(Value::Str(Str::new(&canonical))),
         }
@@ -111,7 +111,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         Err(refuse(frame.type_error(&what, "int32")))
     }
 
-    /// A time, micro-time or duration.
+    /// Reads a time, micro-time or duration.
     pub(super) fn moment(&mut self, shape: &Shape, kind: Kind, frame: &Frame<'_>) -> Result<Value, Fail> {
         if kind != Kind::Str {
             return Err(refuse(frame.type_error(kind.word(), "string")));
@@ -145,7 +145,7 @@ fn canonical_moment(shape: &Shape, text: Cow<'_, str>) -> Result<Value, Fail> {
     })
 }
 
-/// Whole seconds in UTC: nothing to change once it has parsed.
+/// Whether a valid time is already canonical: whole seconds in UTC.
 fn is_plain_time(text: &str) -> bool {
     text.len() == 20 && text.ends_with('Z')
 }

@@ -1,4 +1,4 @@
-//! JSON schema fields that hold a schema or something simpler.
+//! Reads JSON schema fields that hold a schema or something simpler.
 
 use std::sync::LazyLock;
 
@@ -12,14 +12,14 @@ use crate::source::{Fail, Kind, Source};
 static SCHEMA: LazyLock<Option<TypeRef>> =
     LazyLock::new(|| TYPES.iter().copied().find(|ty| ty.name == "apiextensions/v1.JSONSchemaProps"));
 
-/// The type of a JSON schema.
+/// Returns the type of a JSON schema.
 pub(crate) fn schema_type() -> Option<TypeRef> {
     *SCHEMA
 }
 
 impl<'de, S: Source<'de>> Walk<'_, S> {
-    /// These types have decoders of their own upstream, so nothing inside is reported as unknown or duplicate, and a type
-    /// error inside stops the decoding.
+    /// Reads a field that holds a schema or something simpler. These types have decoders of their own upstream, so no field inside is reported as unknown or
+    /// duplicate, and a type error inside stops the decoding.
     pub(super) fn schema_or(&mut self, shape: &Shape, kind: Kind, frame: &Frame<'_>) -> Result<Value, Fail> {
         let strict = std::mem::replace(&mut self.strict, false);
         let saved = self.saved.take();
@@ -52,13 +52,13 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
                 self.list(&Shape::Str, frame, &mut names)?;
                 Ok(or_null(names))
             }
-            // Anything else is taken as nothing.
+            // Any other value is read as null.
             _ => self.src.skip(self.depth).map(|()| Value::Null),
         }
     }
 }
 
-/// Go writes an empty list of these as `null`.
+/// Returns a list, or `null` for an empty one, as Go writes empty lists of these types.
 fn or_null(items: ThinVec<Value>) -> Value {
     if items.is_empty() { Value::Null } else { Value::List(items) }
 }

@@ -1,4 +1,4 @@
-//! From YAML text to a generic value, and from there through the schema.
+//! Reads YAML text into a generic value, which is then decoded by the schema.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,14 +15,13 @@ use crate::json::{self, utf8};
 use crate::tree;
 use crate::walk::{Decoded, Keys, MAX_DEPTH, Mode};
 
-/// How many values anchors and aliases may copy in one document. Manifests copy a few dozen; a bomb wants billions.
+/// The most values that anchors and aliases may copy in one document. Manifests copy a few dozen; an alias bomb copies billions.
 const MAX_COPIES: usize = 200_000;
 
 /// Decodes an object of type `ty` from the first document of a YAML text.
 ///
 /// # Errors
-/// [`DecodeError::Kind`] when the text is no YAML (upstream turns it into JSON before it looks for the kind), else as the JSON
-/// decoder.
+/// [`DecodeError::Kind`] for invalid YAML (upstream converts to JSON before looking for the kind), else as the JSON decoder.
 pub fn decode(bytes: &[u8], ty: TypeRef, mode: Mode) -> Result<Decoded<Obj>, DecodeError> {
     let generic = decode_value(bytes, mode)?;
     let mut typed = tree::type_value(&generic.value, ty, mode)?;
@@ -30,11 +29,11 @@ pub fn decode(bytes: &[u8], ty: TypeRef, mode: Mode) -> Result<Decoded<Obj>, Dec
     Ok(typed)
 }
 
-/// Decodes the first document of a YAML text without a schema; no document is `null`. In [`Mode::Strict`] keys that stand
-/// twice give one finding with go-yaml's text.
+/// Decodes the first document of a YAML text without a schema; an empty text is `null`. In [`Mode::Strict`] all duplicate keys together give one finding with
+/// go-yaml's text.
 ///
 /// # Errors
-/// [`DecodeError::Kind`] with go-yaml's prefix; the detail is our parser's.
+/// [`DecodeError::Kind`] with go-yaml's prefix; the detail is that of our parser.
 pub fn decode_value(bytes: &[u8], mode: Mode) -> Result<Decoded<Value>, DecodeError> {
     if let Some(value) = plain_json(bytes) {
         return Ok(Decoded { value, findings: Vec::new() });
@@ -49,15 +48,15 @@ pub fn decode_value(bytes: &[u8], mode: Mode) -> Result<Decoded<Value>, DecodeEr
         }
     }
     let mut findings = Vec::new();
-    if !reader.twice.is_empty() {
-        let path = format!("yaml: unmarshal errors:{}", reader.twice);
+    if !reader.duplicate_keys.is_empty() {
+        let path = format!("yaml: unmarshal errors:{}", reader.duplicate_keys);
         findings.push(Finding { kind: FindingKind::Text, path });
     }
     Ok(Decoded { value: reader.done.unwrap_or_default(), findings })
 }
 
-/// What clients send as YAML is mostly JSON, and read faster as such. Not what YAML refuses, or reads in another way: keys that
-/// stand twice, halves of surrogate pairs, breaks and controls beyond ASCII.
+/// Reads a YAML text that is JSON with the JSON decoder, which is faster; most YAML bodies are JSON. `None` for JSON that YAML refuses or reads differently:
+/// duplicate keys, lone surrogates, line breaks and control characters beyond ASCII.
 fn plain_json(bytes: &[u8]) -> Option<Value> {
     let same =
         |pair: &[u8]| pair != b"\\u" && pair.iter().all(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~'));
@@ -75,28 +74,28 @@ fn refuse(why: impl std::fmt::Display) -> DecodeError {
 struct Reader {
     strict: bool,
     open: Vec<Open>,
-    /// Finished anchored values with their extents; `None` while one is open.
+    /// Finished anchored values with their extents; `None` for an unfinished one.
     anchors: BTreeMap<usize, Option<(Value, Extent)>>,
     copies: usize,
-    /// Lines about keys that stand twice.
-    twice: String,
+    /// Messages about duplicate keys, one a line.
+    duplicate_keys: String,
     done: Option<Value>,
 }
 
-/// A list or map that has begun.
+/// A list or map that is being read.
 struct Open {
     node: Node,
     anchor: usize,
-    /// Of what is inside so far, itself included.
+    /// The extent so far, including the list or map itself.
     extent: Extent,
 }
 
-/// How much a value is.
+/// The size and depth of a value.
 #[derive(Clone, Copy)]
 struct Extent {
-    /// Values, itself included.
+    /// Number of values, including the value itself.
     size: usize,
-    /// Lists and maps around its deepest value, itself included.
+    /// Number of lists and maps around the deepest value, including the value itself.
     depth: usize,
 }
 
@@ -116,14 +115,14 @@ enum Node {
 }
 
 enum Key {
-    /// With whether go-yaml shows it in quotes.
+    /// A name, and whether go-yaml shows the name in quotes.
     Name(Str, bool),
-    /// `<<`: the value's entries are added where the map has none of that name.
+    /// `<<`: adds the value's entries for names that the map lacks.
     Merge,
 }
 
 impl Reader {
-    /// Takes one event; `true` when the first document is complete.
+    /// Handles one event; returns `true` when the first document is complete.
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<bool, DecodeError> {
         let line = span.start.line();
         match event {
@@ -155,7 +154,7 @@ impl Reader {
                     if self.copies > MAX_COPIES {
                         return Err(refuse("document contains excessive aliasing"));
                     }
-                    // Aliases of values that hold aliases nest deeper than the text does.
+                    // Aliases of values that contain aliases nest deeper than the text.
                     if self.open.len() + extent.depth > MAX_DEPTH as usize {
                         return Err(refuse("exceeded max depth"));
                     }
@@ -209,7 +208,7 @@ impl Reader {
         }
     }
 
-    /// Puts a finished value where it belongs.
+    /// Adds a finished value to its list or map.
     fn put(&mut self, value: Value, extent: Extent, line: usize) -> Result<(), DecodeError> {
         if self.wants_key() {
             let quoted = matches!(value, Value::Str(_));
@@ -226,10 +225,10 @@ impl Reader {
             Node::List(items) => items.push(value),
             Node::Map { entries, key, merged, keys } => match key.take() {
                 Some(Key::Name(name, quoted)) => {
-                    if self.strict && keys.again(entries, &name) {
+                    if self.strict && keys.is_repeat(entries, &name) {
                         let shown = if quoted { quote(&name) } else { name.to_string() };
                         // Writing to a String cannot fail.
-                        let _ = write!(self.twice, "\n  line {line}: key {shown} already set in map");
+                        let _ = write!(self.duplicate_keys, "\n  line {line}: key {shown} already set in map");
                     }
                     entries.push((name, value));
                 }
@@ -241,7 +240,7 @@ impl Reader {
     }
 }
 
-/// The entries, with those of merged maps where there is none of that name.
+/// Returns the entries, with those of merged maps for missing names.
 fn merge(entries: ThinVec<(Str, Value)>, merged: Vec<Value>) -> Result<Map, DecodeError> {
     if merged.is_empty() {
         return Ok(Map::from_entries(entries));
@@ -260,7 +259,7 @@ fn merge(entries: ThinVec<(Str, Value)>, merged: Vec<Value>) -> Result<Map, Deco
             value => add(value)?,
         }
     }
-    // Earlier maps win over later ones, and the map's own entries over both; `from_entries` keeps the last.
+    // Earlier maps take precedence over later ones, and the map's own entries over both; `from_entries` keeps the last.
     let merged = maps.iter().rev().flat_map(|map| map.entries().iter().cloned());
     Ok(Map::from_entries(merged.chain(entries).collect()))
 }

@@ -1,10 +1,10 @@
-//! What a plain scalar means: YAML 1.1, as go-yaml v2 has it.
+//! Resolves plain scalars by YAML 1.1, as go-yaml v2 does.
 
 use oarlock_schema::{Str, Value};
 
 use crate::json::number;
 
-/// The value of a plain scalar without a tag. Infinities and NaN come as [`Value::Number`] with a text that JSON cannot hold.
+/// Returns the value of a plain scalar without a tag. Infinities and NaN give a [`Value::Number`] with a text that JSON cannot hold.
 pub(super) fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -20,7 +20,7 @@ pub(super) fn plain(text: &str) -> Value {
     let first = text.bytes().next().unwrap_or(b'a');
     let number = match first {
         b'.' => float(text),
-        // A date stays text; nothing else that begins like one is a number either.
+        // A date stays text; no other text with such a beginning is a number either.
         b'0'..=b'9' | b'+' | b'-' => {
             let digits = text.replace('_', "");
             whole(&digits).or_else(|| float(&digits))
@@ -30,7 +30,7 @@ pub(super) fn plain(text: &str) -> Value {
     number.unwrap_or_else(|| Value::from(text))
 }
 
-/// A whole number: decimal, `0x`, `0o` or `0b`, or octal with a leading zero.
+/// Parses a whole number: decimal, `0x`, `0o` or `0b`, or octal with a leading zero.
 fn whole(text: &str) -> Option<Value> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
@@ -52,13 +52,13 @@ fn whole(text: &str) -> Option<Value> {
     let signed = if negative { 0_i128 - i128::from(size) } else { i128::from(size) };
     match i64::try_from(signed) {
         Ok(n) => Some(Value::Int(n)),
-        // Go keeps what only fits an unsigned number exactly.
+        // Go represents a number that fits only an unsigned type exactly.
         Err(_) if !negative => Some(Value::Number(Str::from(size.to_string()))),
         Err(_) => None,
     }
 }
 
-/// A decimal fraction, perhaps with an exponent.
+/// Parses a decimal fraction, with an optional exponent.
 fn float(text: &str) -> Option<Value> {
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (mantissa, exponent) = body.split_once(['e', 'E']).unwrap_or((body, "0"));

@@ -1,4 +1,4 @@
-//! YAML answers: block style, maps sorted by key, lists level with their key, as upstream prints them.
+//! Writes YAML answers: block style, maps sorted by key, lists at the indentation of their key, as upstream prints them.
 
 use oarlock_schema::{Struct, Value};
 
@@ -32,7 +32,7 @@ fn indent(level: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The entries of a map; the first one goes where the cursor is.
+/// Writes the entries of a map; the first one goes to the cursor's position.
 fn block_map(value: &Value, level: usize, out: &mut Vec<u8>) {
     let Value::Map(map) = value else { return };
     for (index, (key, item)) in map.iter().enumerate() {
@@ -74,7 +74,7 @@ fn block_list(value: &Value, level: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A value on one line (or a literal block), with its line break.
+/// Writes a value on one line (or as a literal block), with its line break.
 fn scalar(value: &Value, level: usize, out: &mut Vec<u8>) {
     match value {
         Value::Str(s) => text(s, Some(level), out),
@@ -87,7 +87,7 @@ fn scalar(value: &Value, level: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A text: plain where that is safe, a literal block for several lines where `block` allows one, else in double quotes.
+/// Writes a text: plain if safe, as a literal block for several lines if `block` allows one, else in double quotes.
 fn text(s: &str, block: Option<usize>, out: &mut Vec<u8>) {
     if is_plain(s) {
         out.extend_from_slice(s.as_bytes());
@@ -114,7 +114,7 @@ fn text(s: &str, block: Option<usize>, out: &mut Vec<u8>) {
     quoted(s, out);
 }
 
-/// Whether a text can stand without quotes and be read as the same text by YAML 1.1 and 1.2 alike.
+/// Whether YAML 1.1 and 1.2 both read the unquoted text as the same text.
 fn is_plain(s: &str) -> bool {
     let Some(first) = s.chars().next() else { return false };
     let safe = |c: char| {
@@ -136,7 +136,7 @@ fn is_plain(s: &str) -> bool {
         && matches!(resolve::plain(s), Value::Str(_))
 }
 
-/// Whether a literal block gives the same text back.
+/// Whether a literal block preserves the text.
 fn is_literal(s: &str) -> bool {
     s.contains('\n')
         && !s.starts_with([' ', '\n', '\t'])

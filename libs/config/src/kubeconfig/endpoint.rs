@@ -1,4 +1,4 @@
-//! From a context to what a client needs: the server's address, whom to trust, who one is.
+//! Resolves a kubeconfig context to what a client needs: server address, trust, credential.
 
 use std::path::PathBuf;
 
@@ -8,59 +8,59 @@ use base64::engine::general_purpose::STANDARD;
 use super::Kubeconfig;
 use crate::{Error, Result};
 
-/// Where to connect and as whom.
+/// Servers, trust and credential of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
-    /// `https://host:port[/path]`, without a slash at the end.
+    /// `https://host:port[/path]`, without a trailing slash.
     pub server: String,
-    /// The same of further servers that are as good. A kubeconfig has no field for them; see [`Endpoint::at`].
+    /// Further equal servers, in the same form. A kubeconfig has no field for them; see [`Endpoint::at`].
     pub more: Vec<String>,
-    /// The name the server's certificate must carry, where it is not the host.
+    /// Name expected in the server's certificate, if different from the host.
     pub tls_server_name: Option<String>,
-    /// Whom to trust.
+    /// How the server's certificate is verified.
     pub trust: ServerTrust,
-    /// Who one is.
+    /// The client's credential.
     pub credential: Credential,
-    /// The user to act as, if any.
+    /// The user to impersonate, if any.
     pub impersonate: Option<String>,
     /// The context's namespace, if it names one.
     pub namespace: Option<String>,
 }
 
-/// Whom a client believes to be the server.
+/// How a client verifies the server's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerTrust {
-    /// Servers of these authorities (PEM).
+    /// By these certificate authorities (PEM).
     Authorities(String),
-    /// Servers of the authorities the operating system trusts.
+    /// By the operating system's certificate authorities.
     System,
-    /// Any server.
+    /// Not at all.
     Anybody,
 }
 
-/// Who a client is.
+/// A client's credential.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// Nobody: `system:anonymous`.
+    /// None: `system:anonymous`.
     None,
-    /// The holder of a client certificate.
+    /// A client certificate.
     Certificate(ClientKey),
-    /// The bearer of a token.
+    /// A bearer token.
     Token(String),
-    /// The bearer of a token in a file, to be read again now and then.
+    /// A file with a bearer token, to be reread periodically.
     TokenFile(PathBuf),
 }
 
-/// A client certificate with its key, both PEM.
+/// A client certificate with its key, both in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientKey {
-    /// The chain, own certificate first.
+    /// The certificate chain, leaf first.
     pub certificate: String,
-    /// The key. Secret.
+    /// The private key. Secret.
     pub key: String,
 }
 
-/// Shows of what kind it is, never a secret.
+/// Prints the kind of credential, never a secret.
 impl std::fmt::Debug for Credential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -79,11 +79,10 @@ impl std::fmt::Debug for ClientKey {
 }
 
 impl Kubeconfig {
-    /// Resolves a context, the current one when none is named: reads the files it refers to and refuses what it asks for and this
-    /// program does not do.
+    /// Resolves a context (default: the current one): reads the referenced files and refuses unsupported settings.
     ///
     /// # Errors
-    /// Names the file and the field that is missing, wrong or not supported.
+    /// Names the file and the field that is missing, invalid or not supported.
     pub fn resolve(&self, context: Option<&str>) -> Result<Endpoint> {
         let name = context.unwrap_or(&self.current_context);
         if name.is_empty() {
@@ -178,7 +177,7 @@ impl Kubeconfig {
         Ok((credential, some(&user.impersonate)))
     }
 
-    /// The embedded text, or the file's; embedded wins, as in client-go.
+    /// Returns the embedded text or the file's content; embedded text wins, as in client-go.
     fn data_or_file(&self, at: &str, data: &str, file: &str) -> Result<Option<String>> {
         if !data.is_empty() {
             let at = format!("{at}-data");
@@ -193,7 +192,7 @@ impl Kubeconfig {
         std::fs::read_to_string(&path).map(Some).map_err(|e| self.field(at, format!("read {}: {e}", path.display())))
     }
 
-    /// A file reference; relative ones are relative to the kubeconfig.
+    /// Resolves a file reference relative to the kubeconfig.
     fn relative(&self, file: &str) -> PathBuf {
         self.source.parent().map_or_else(|| PathBuf::from(file), |parent| parent.join(file))
     }
@@ -203,7 +202,7 @@ pub(super) fn encode(text: &str) -> String {
     STANDARD.encode(text)
 }
 
-/// The address of a server, or what is wrong with it.
+/// Normalizes a server's address, or says what is wrong with it.
 fn address(server: &str) -> std::result::Result<String, String> {
     let Some(rest) = server.strip_prefix("https://") else {
         return Err(format!("must be https://host:port, not {server:?}"));
@@ -219,10 +218,10 @@ fn some(text: &str) -> Option<String> {
 }
 
 impl Endpoint {
-    /// The same identity and trust at these servers, which are equal, in place of the kubeconfig's; none: as it is.
+    /// Replaces the servers by these equal ones; an empty list changes nothing.
     ///
     /// # Errors
-    /// Names the address that is none.
+    /// Names the invalid address.
     pub fn at(mut self, servers: &[String]) -> Result<Self> {
         let wrong = |reason| Error::Server { reason };
         let mut all =
@@ -234,12 +233,12 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// The addresses of all servers; at least one.
+    /// Returns the addresses of all servers; at least one.
     pub fn servers(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.server).chain(&self.more).map(String::as_str)
     }
 
-    /// The host (and port) of the server's address.
+    /// Returns host and port of the server's address.
     #[must_use]
     pub fn authority(&self) -> &str {
         let rest = self.server.strip_prefix("https://").unwrap_or(&self.server);

@@ -1,4 +1,4 @@
-//! The files people have, and the ways they are wrong.
+//! Tests with typical kubeconfig files and typical mistakes in them.
 
 use std::path::Path;
 

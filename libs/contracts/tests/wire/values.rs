@@ -1,4 +1,4 @@
-//! A message of each kind that is sent or read, with a value in every field.
+//! A message of each type that Oarlock sends or reads, with a value in every field.
 
 use super::cri::*;
 use super::{Bytes, Sample, bytes, containerd, etcd, health, labels, sample, texts};

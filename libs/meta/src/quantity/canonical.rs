@@ -1,7 +1,7 @@
 //! Printing quantities in upstream's canonical form: the largest suffix that leaves a whole number.
 //!
-//! One difference is wanted: from 10^21 on upstream finds no suffix and prints the bare mantissa (`1000E` becomes
-//! `1`), which changes what the user asked for. Here it stays `1000E`.
+//! One difference to upstream is deliberate: from 10^21 on upstream finds no suffix and prints the bare mantissa (`1000E` becomes `1`), which changes the
+//! user's amount. Oarlock prints `1000E`.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ fn decimal(quantity: &Quantity) -> CompactString {
             CompactString::from(kept)
         }
     };
-    // The exponent must be a multiple of three, reached by writing zeros again. A fraction never gets finer than
+    // The exponent must be a multiple of three, so zeros are written out until it is one. A fraction never gets finer than
     // nano, because -9 is such a multiple.
     while exponent % 3 != 0 || (quantity.format != Format::DecimalExponent && exponent > 18) {
         out.push('0');

@@ -1,4 +1,4 @@
-//! Reading quantities: upstream's grammar, rounding and caps, with its laxness (`.`, `-` and `m` are zero).
+//! Parses quantities: upstream's grammar, rounding and limits, with its laxness (`.`, `-` and `m` are zero).
 
 use compact_str::CompactString;
 use num_bigint::BigInt;
@@ -6,17 +6,17 @@ use oarlock_seeded_bug::seeded_bug;
 
 use super::{Format, MAX_ALIGN, Mantissa, ParseQuantityError, Quantity};
 
-/// What a text is made of.
+/// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
-    /// Digits before the point without leading zeros; `0` when none are left.
+    /// Digits before the decimal point without leading zeros; `0` if none remain.
     whole: &'a str,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     fraction: &'a str,
     suffix: &'a str,
 }
 
-/// How many digits a number may have between its first and its last digit that is not zero. The time to read a number grows with the square of these digits,
+/// The most digits that a number may have between its first and its last non-zero digit. The time to read a number grows with the square of this count,
 /// since big integers have another base. Upstream accepts any number of digits and is as slow; no real amount has more than 40.
 const MAX_DIGITS: usize = 1000;
 
@@ -47,7 +47,7 @@ fn split(text: &str) -> Result<Parts<'_>, ParseQuantityError> {
     Ok(Parts { negative, whole, fraction, suffix: slice(at, bytes.len())? })
 }
 
-/// The power of ten or of two that a suffix stands for.
+/// Returns the power of ten or of two that a suffix means.
 fn interpret(suffix: &str) -> Option<(i32, Format)> {
     let known = match suffix {
         "" => (0, Format::DecimalSi),
@@ -68,8 +68,7 @@ fn interpret(suffix: &str) -> Option<(i32, Format)> {
         "Ei" => (60, Format::BinarySi),
         _ => {
             let power: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            // Upstream truncates to 32 bits; an exponent outside them is refused here, since the result of the
-            // truncation is a number nobody asked for.
+            // Upstream truncates to 32 bits; an exponent outside them is refused here, since the truncated exponent would mean another number than the one requested.
             return Some((i32::try_from(power).ok()?, Format::DecimalExponent));
         }
     };
@@ -108,24 +107,24 @@ fn joined_ends_in_thousand(whole: &str, fraction: &str) -> bool {
     whole.bytes().chain(fraction.bytes()).rev().take(3).filter(|b| *b == b'0').count() == 3
 }
 
-/// The digits as one number, and how many zeros behind them were left out.
+/// Returns the digits as one number, and how many trailing zeros were left out.
 fn mantissa(parts: &Parts<'_>) -> Result<(Mantissa, i32), ParseQuantityError> {
-    /// Every number of so many digits is an `i128`.
-    const SMALL: usize = 38;
+    /// The number of decimal digits that always fits an `i128`.
+    const I128_DIGITS: usize = 38;
     let Parts { negative, whole, fraction, .. } = parts;
     let small = |digits: &mut dyn Iterator<Item = u8>| {
         let n = digits.fold(0_i128, |n, digit| n * 10 + i128::from(digit));
         Mantissa::Small(if *negative { -n } else { n })
     };
     let mut digits = whole.bytes().chain(fraction.bytes()).map(|b| b - b'0');
-    if whole.len() + fraction.len() <= SMALL {
+    if whole.len() + fraction.len() <= I128_DIGITS {
         return Ok((small(&mut digits), 0));
     }
     let mut digits: Vec<u8> = digits.skip_while(|digit| *digit == 0).collect();
     let zeros = digits.iter().rev().take_while(|digit| **digit == 0).count();
     digits.truncate(digits.len() - zeros);
     let zeros = i32::try_from(zeros).map_err(|_| ParseQuantityError::Numeric)?;
-    if digits.len() <= SMALL {
+    if digits.len() <= I128_DIGITS {
         return Ok((small(&mut digits.into_iter()), zeros));
     }
     if digits.len() > MAX_DIGITS && !seeded_bug!("digits_without_bound") {
@@ -135,7 +134,7 @@ fn mantissa(parts: &Parts<'_>) -> Result<(Mantissa, i32), ParseQuantityError> {
     Ok((Mantissa::from_big(BigInt::from_radix_be(sign, &digits, 10).unwrap_or_default()), zeros))
 }
 
-/// Upstream rounds what is finer than nano away from zero: whoever asks for something gets something.
+/// Rounds a value finer than nano away from zero, as upstream does: a request above zero never becomes zero.
 fn round_to_nano(mantissa: Mantissa, exponent: i32, format: Format) -> Quantity {
     let exact = Quantity { mantissa, exponent, format, text: CompactString::const_new("") };
     if exponent >= -9 {
@@ -145,7 +144,7 @@ fn round_to_nano(mantissa: Mantissa, exponent: i32, format: Format) -> Quantity 
     if let Some((n, _)) = exact.at_shift(shift) {
         return Quantity::from_parts(n, -9, format);
     }
-    // No number that was read has as many digits as this, so less than one nano is left of it.
+    // No parsed number has this many digits, so less than one nano remains.
     let Some(power) = u32::try_from(-shift).ok().filter(|power| *power <= MAX_ALIGN) else {
         return Quantity::from_parts(i128::from(exact.signum()), -9, format);
     };
@@ -183,7 +182,7 @@ fn binary(parts: &Parts<'_>, text: &str, power: u32, places: i32) -> Result<Quan
     Ok(quantity)
 }
 
-/// A cheap test that accepts most canonical texts in practice (`100m`, `2`, `128Mi`) without parsing them.
+/// Whether a text is canonical by a cheap test that accepts most canonical texts in practice (`100m`, `2`, `128Mi`) without parsing.
 pub(super) fn plainly_canonical(text: &str) -> bool {
     let bytes = text.as_bytes();
     let end = digits(bytes, 0);

@@ -6,21 +6,21 @@ use compact_str::CompactString;
 
 use super::Lookup;
 
-/// Why a text is no field selector. The texts are upstream's.
+/// The error for a text that is no field selector. The messages are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldSelectorError {
     /// A term has no operator.
     #[error("invalid selector: '{selector}'; can't understand '{term}'")]
     Term {
-        /// The whole text.
+        /// The whole selector.
         selector: String,
-        /// The part without operator.
+        /// The term without an operator.
         term: String,
     },
-    /// A backslash stands before something else than backslash, comma or equals sign.
+    /// A backslash precedes another character than backslash, comma or equals sign.
     #[error("invalid field selector: invalid escape sequence: {0}")]
     Escape(String),
-    /// A comma or equals sign stands unescaped in a value; upstream prints its code point.
+    /// A value contains an unescaped comma or equals sign; upstream prints its code point.
     #[error("invalid field selector: unescaped character in value: {}", u32::from(*.0))]
     Unescaped(char),
 }
@@ -28,11 +28,11 @@ pub enum FieldSelectorError {
 /// One condition on one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldRequirement {
-    /// The path, such as `spec.nodeName`.
+    /// The path of the field, such as `spec.nodeName`.
     pub field: CompactString,
-    /// The value it must have, or must not have.
+    /// The value that the field must have, or must not have.
     pub value: CompactString,
-    /// False for `!=`.
+    /// Whether the field must equal the value; false for `!=`.
     pub equal: bool,
 }
 
@@ -49,26 +49,26 @@ impl fmt::Display for FieldRequirement {
     }
 }
 
-/// A conjunction of requirements; without any it selects everything.
+/// A conjunction of requirements; an empty one selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     requirements: Vec<FieldRequirement>,
 }
 
 impl FieldSelector {
-    /// Selects everything.
+    /// Returns the selector that selects everything.
     #[must_use]
     pub const fn everything() -> Self {
         Self { requirements: Vec::new() }
     }
 
-    /// Selects what fulfils all of these.
+    /// Returns the selector of the objects that fulfil all of these requirements.
     #[must_use]
     pub const fn new(requirements: Vec<FieldRequirement>) -> Self {
         Self { requirements }
     }
 
-    /// Selects what has `value` in `field`.
+    /// Returns the selector of the objects with `value` in `field`.
     pub fn equal(field: impl Into<CompactString>, value: impl Into<CompactString>) -> Self {
         Self::new(vec![FieldRequirement { field: field.into(), value: value.into(), equal: true }])
     }
@@ -89,24 +89,24 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// Does an object with these fields fulfil all requirements? A missing field counts as empty, as upstream.
+    /// Whether an object with these fields fulfils all requirements. A missing field counts as empty, as upstream.
     pub fn matches(&self, fields: &(impl Lookup + ?Sized)) -> bool {
         self.requirements.iter().all(|one| (fields.lookup(&one.field).unwrap_or_default() == one.value) == one.equal)
     }
 
-    /// True when it selects everything.
+    /// Whether the selector selects everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The requirements in order.
+    /// Returns the requirements in order.
     #[must_use]
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// The one value `field` must have, if the selector says so; an index can then be used.
+    /// Returns the single value that `field` must have, if the selector requires one; an index can then be used.
     #[must_use]
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.requirements.iter().find(|one| one.equal && one.field == field).map(|one| one.value.as_str())
@@ -130,7 +130,7 @@ impl std::str::FromStr for FieldSelector {
     }
 }
 
-/// The parts between commas that no backslash escapes.
+/// Splits a selector at the commas that no backslash escapes.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut escaped = false;
     text.split(|c: char| {
@@ -141,7 +141,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// Field, whether it is `=` or `==`, and the escaped value, cut at the first operator.
+/// Splits a term at its first operator into the field, whether the operator is `=` or `==`, and the escaped value.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     for (i, c) in term.char_indices() {
         let (field, rest) = term.split_at_checked(i)?;

@@ -11,12 +11,12 @@ use super::lex::{Token, lex};
 use crate::field::{ErrorList, FieldError, Path};
 use crate::names::{label_key_errors, label_value_errors};
 
-/// Why a text is no label selector; the text is upstream's.
+/// The error for a text that is no label selector; the message is upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LabelSelectorError(pub String);
 
-/// How a requirement compares.
+/// The comparison of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `key in (a,b)`
@@ -39,22 +39,22 @@ pub enum Operator {
     LessThan,
 }
 
-/// One condition on one label. The values are sorted and distinct, so that a value is looked up and not searched for.
+/// One condition on one label. The values are sorted and distinct, so that a value is found by binary search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelRequirement {
     /// The label's key.
     pub key: CompactString,
-    /// How it compares.
+    /// The comparison.
     pub operator: Operator,
-    /// The values it compares with.
+    /// The values to compare with.
     pub values: SmallVec<[CompactString; 1]>,
 }
 
 impl LabelRequirement {
-    /// A checked requirement.
+    /// Makes a checked requirement.
     ///
     /// # Errors
-    /// The field errors upstream's `labels.NewRequirement` reports, under `path`.
+    /// The field errors that upstream's `labels.NewRequirement` reports, under `path`.
     pub fn new(
         key: &str,
         operator: Operator,
@@ -114,7 +114,7 @@ impl LabelRequirement {
         Ok(Self { key: key.into(), operator, values })
     }
 
-    /// Does an object with these labels fulfil it? A missing label fulfils only the negative operators.
+    /// Whether an object with these labels fulfils the requirement. A missing label fulfils only the negative operators.
     pub fn matches(&self, labels: &(impl Lookup + ?Sized)) -> bool {
         let value = labels.lookup(&self.key);
         let listed = |value: &str| self.values.binary_search_by(|one| one.as_str().cmp(value)).is_ok();
@@ -153,29 +153,29 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// A conjunction of requirements, sorted by key; without any it selects everything.
+/// A conjunction of requirements, sorted by key; an empty one selects everything.
 ///
-/// Upstream's selector that selects nothing (a nil `LabelSelector`) is the caller's `Option`.
+/// Upstream's selector that selects nothing (a nil `LabelSelector`) is a `None` of the caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<LabelRequirement>,
 }
 
 impl LabelSelector {
-    /// Selects everything.
+    /// Returns the selector that selects everything.
     #[must_use]
     pub const fn everything() -> Self {
         Self { requirements: Vec::new() }
     }
 
-    /// Selects what fulfils all of these.
+    /// Returns the selector of the objects that fulfil all of these requirements.
     #[must_use]
     pub fn new(mut requirements: Vec<LabelRequirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Self { requirements }
     }
 
-    /// Selects what has all of these labels. The pairs are taken as valid.
+    /// Returns the selector of the objects with all of these labels. The pairs must be valid.
     pub fn from_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let one = |(key, value): (&str, &str)| LabelRequirement {
             key: key.into(),
@@ -196,24 +196,24 @@ impl LabelSelector {
         Parser { words: lex(text), at: 0 }.selector().map(Self::new).map_err(LabelSelectorError)
     }
 
-    /// Does an object with these labels fulfil all requirements?
+    /// Whether an object with these labels fulfils all requirements.
     pub fn matches(&self, labels: &(impl Lookup + ?Sized)) -> bool {
         self.requirements.iter().all(|one| one.matches(labels))
     }
 
-    /// True when it selects everything.
+    /// Whether the selector selects everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The requirements, sorted by key.
+    /// Returns the requirements, sorted by key.
     #[must_use]
     pub fn requirements(&self) -> &[LabelRequirement] {
         &self.requirements
     }
 
-    /// The one value the label `key` must have, if the selector says so; an index can then be used.
+    /// Returns the single value that the label `key` must have, if the selector requires one; an index can then be used.
     #[must_use]
     pub fn exact(&self, key: &str) -> Option<&str> {
         let one = self.requirements.iter().find(|one| one.key == key)?;
@@ -251,7 +251,7 @@ impl Parser<'_> {
         self.words.get(self.at).map_or((Token::End, ""), |(token, word)| (*token, word))
     }
 
-    /// The next word where a key or value may stand: there `in` and `notin` are ordinary identifiers.
+    /// Returns the next token where a key or value may appear; `in` and `notin` are ordinary identifiers in this position.
     fn peek(&self) -> (Token, &str) {
         match self.peek_raw() {
             (Token::In | Token::NotIn, word) => (Token::Identifier, word),
@@ -301,7 +301,7 @@ impl Parser<'_> {
         }
         let problems = label_key_errors(&key);
         if !problems.is_empty() {
-            // Upstream has no path here and prints Go's word for that.
+            // Upstream has no path in this place and prints Go's `<nil>`.
             return Err(FieldError::invalid(&Path::new("<nil>"), &key, problems.join("; ")).to_string());
         }
         let done = matches!(self.peek().0, Token::End | Token::Comma);
@@ -364,7 +364,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The items up to the closing parenthesis, which stays. Missing items between commas are empty values.
+    /// Reads the items up to the closing parenthesis, which is not consumed. Missing items between commas are empty values.
     fn set_items(&mut self) -> Result<Vec<String>, String> {
         let mut values = Vec::new();
         loop {

@@ -1,10 +1,10 @@
-//! The words of a label selector's text form (upstream `labels.Lexer`).
+//! The lexer of a label selector's text form (upstream `labels.Lexer`).
 
 use std::borrow::Cow;
 
 use oarlock_seeded_bug::seeded_bug;
 
-/// A word and what it may mean.
+/// The meaning of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token {
     Error,
@@ -48,8 +48,8 @@ fn known(word: &str) -> Option<Token> {
     })
 }
 
-/// Splits `text` into words; the last one is [`Token::End`]. As in upstream's lexer a NUL byte ends the text where a
-/// word could start, and only the word elsewhere.
+/// Splits `text` into tokens; the last one is [`Token::End`]. As in upstream's lexer a NUL byte at the start of a token ends the text; elsewhere a NUL byte ends
+/// only the token.
 pub(super) fn lex(text: &str) -> Vec<(Token, Cow<'_, str>)> {
     let mut words = Vec::new();
     let mut rest = text;
@@ -72,18 +72,18 @@ fn scan_word(rest: &str) -> (Token, Cow<'_, str>, usize) {
     (known(word).unwrap_or(Token::Identifier), Cow::Borrowed(word), len)
 }
 
-/// How many bytes the longest operator of symbols has: `==`, `!=`.
-const LONGEST: usize = 2;
+/// The length in bytes of the longest symbol operators, `==` and `!=`.
+const MAX_OPERATOR_BYTES: usize = 2;
 
-/// The longest known operator at the start, found by looking at no more bytes than the longest operator has: a run of symbols may be as long as
-/// the whole selector, and each of its bytes starts a word.
+/// Returns the longest known operator at the start of `rest`. Looks at no more bytes than the longest operator has, because a run of symbols may be as long as
+/// the whole selector, and each of its bytes starts a token.
 fn scan_symbol(rest: &str) -> (Token, Cow<'_, str>, usize) {
-    let most = if seeded_bug!("operator_looks_at_the_rest") { rest.len() } else { LONGEST };
+    let most = if seeded_bug!("operator_looks_at_the_rest") { rest.len() } else { MAX_OPERATOR_BYTES };
     let run = rest.bytes().take(most).take_while(|b| symbol(*b)).count();
     let best = (1..=run).rev().find_map(|len| rest.get(..len).and_then(|word| Some((known(word)?, word, len))));
     match best {
         Some((token, word, len)) => (token, Cow::Borrowed(word), len),
-        // Each symbol is an operator by itself, so this is a symbol that `known` does not know.
+        // Each symbol is an operator by itself, so this symbol is unknown to `known`.
         None => (Token::Error, Cow::Owned(format!("error expected: keyword found '{rest}'")), rest.len()),
     }
 }

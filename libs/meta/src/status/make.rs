@@ -1,11 +1,11 @@
-//! The constructors of `Status`: one per way to fail, with upstream's texts (upstream `api/errors`).
+//! The constructors of `Status`: one per kind of failure, with upstream's texts (upstream `api/errors`).
 
 use std::fmt;
 
 use super::{Cause, CompactString, Details, FieldError, GroupKind, GroupResource, Reason, Status, aggregate, cause};
 use super::{quote, to_causes};
 
-/// Upstream's text for an optimistic lock that failed; the usual `why` of [`Status::conflict`].
+/// Upstream's text for a failed optimistic lock; the usual `why` of [`Status::conflict`].
 pub const OPTIMISTIC_LOCK: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
@@ -29,7 +29,7 @@ impl Status {
         self
     }
 
-    /// The `Success` answer, code 200, without details.
+    /// Makes the `Success` answer, code 200, without details.
     #[must_use]
     pub fn success() -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Status {
         }
     }
 
-    /// The `Success` answer of a delete, which names what was deleted. Upstream leaves the code out of this body.
+    /// Makes the `Success` answer to a delete, which names the deleted object. Upstream leaves the code out of this body.
     #[must_use]
     pub fn success_deleted(resource: &GroupResource, name: &str, uid: &str) -> Self {
         let mut status = Self::success().about(resource, name);
@@ -50,14 +50,14 @@ impl Status {
         status.with_uid(uid)
     }
 
-    /// 404: no object of this name.
+    /// Makes a 404: the resource has no object with this name.
     #[must_use]
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} {} not found", quote(name));
         Self::failure(404, Reason::NotFound, message).about(resource, name)
     }
 
-    /// 404: the path names nothing that is served (upstream's text for unknown resources).
+    /// Makes a 404: nothing is served at the path (upstream's text for unknown resources).
     #[must_use]
     pub fn not_found_path() -> Self {
         let mut status =
@@ -66,14 +66,14 @@ impl Status {
         status
     }
 
-    /// 409: the name is taken.
+    /// Makes a 409: the name is in use.
     #[must_use]
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} {} already exists", quote(name));
         Self::failure(409, Reason::AlreadyExists, message).about(resource, name)
     }
 
-    /// 409: every generated name was taken; try again after `retry_after` seconds.
+    /// Makes a 409: every generated name was in use; the client may retry after `retry_after` seconds.
     #[must_use]
     pub fn generate_name_conflict(resource: &GroupResource, name: &str, retry_after: u32) -> Self {
         let message = format!(
@@ -83,20 +83,20 @@ impl Status {
         Self::failure(409, Reason::AlreadyExists, message).about(resource, name).retry(retry_after)
     }
 
-    /// 409: the write met another state than it expected; `why` is mostly [`OPTIMISTIC_LOCK`].
+    /// Makes a 409: the stored state is not the one that the write expected; `why` is mostly [`OPTIMISTIC_LOCK`].
     #[must_use]
     pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", quote(name));
         Self::failure(409, Reason::Conflict, message).about(resource, name)
     }
 
-    /// 409: the resourceVersion in the request is not the current one.
+    /// Makes a 409: the resourceVersion in the request is not the current one.
     #[must_use]
     pub fn conflict_modified(resource: &GroupResource, name: &str) -> Self {
         Self::conflict(resource, name, OPTIMISTIC_LOCK)
     }
 
-    /// 409: the claim under which the write was made (`unit@epoch`) is not the current one. Ours; see `is_stale_owner`.
+    /// Makes a 409: the claim of the write (`unit@epoch`) is not the current one. Defined by Oarlock; see `is_stale_owner`.
     #[must_use]
     pub fn stale_owner(resource: &GroupResource, name: &str, claim: impl fmt::Display) -> Self {
         Self::conflict(resource, name, format!("{claim} is not the current assignment")).with_cause(
@@ -106,7 +106,7 @@ impl Status {
         )
     }
 
-    /// 409: server-side apply met fields of other managers; one cause per field and manager.
+    /// Makes a 409: a server-side apply sets fields of other managers; one cause per field and manager.
     #[must_use]
     pub fn apply_conflict(causes: Vec<Cause>, message: impl Into<String>) -> Self {
         let mut status = Self::failure(409, Reason::Conflict, message.into());
@@ -114,7 +114,7 @@ impl Status {
         status
     }
 
-    /// 422: the object breaks rules.
+    /// Makes a 422: the object violates validation rules.
     #[must_use]
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[FieldError]) -> Self {
         let what = format!("{kind} {} is invalid", quote(name));
@@ -130,7 +130,7 @@ impl Status {
         status
     }
 
-    /// 403: `why` says who may not do what. Empty resource or name leave the text shorter.
+    /// Makes a 403: `why` states the caller and the forbidden action. An empty resource or name shortens the text.
     #[must_use]
     pub fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         let message = if resource.is_empty() {
@@ -143,43 +143,43 @@ impl Status {
         Self::failure(403, Reason::Forbidden, message).about(resource, name)
     }
 
-    /// 400.
+    /// Makes a 400.
     #[must_use]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, Reason::BadRequest, message.into())
     }
 
-    /// 401. Upstream's server answers with the message `Unauthorized`.
+    /// Makes a 401. Upstream's server answers with the message `Unauthorized`.
     #[must_use]
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::failure(401, Reason::Unauthorized, message.into())
     }
 
-    /// 410 Expired: the revision or continue token is too old.
+    /// Makes a 410 Expired: the revision or continue token is too old.
     #[must_use]
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, Reason::Expired, message.into())
     }
 
-    /// 410 Expired for a watch that asks for `requested` when `oldest` is the first revision still known.
+    /// Makes a 410 Expired for a watch from `requested` when `oldest` is the first revision still available.
     #[must_use]
     pub fn too_old_resource_version(requested: u64, oldest: u64) -> Self {
         Self::expired(format!("too old resource version: {requested} ({oldest})"))
     }
 
-    /// 410 Gone.
+    /// Makes a 410 Gone.
     #[must_use]
     pub fn gone(message: impl Into<String>) -> Self {
         Self::failure(410, Reason::Gone, message.into())
     }
 
-    /// 504: the time ran out; the text gets upstream's `Timeout: ` prefix.
+    /// Makes a 504: the request timed out; the text gets upstream's `Timeout: ` prefix.
     #[must_use]
     pub fn timeout(message: impl fmt::Display, retry_after: u32) -> Self {
         Self::failure(504, Reason::Timeout, format!("Timeout: {message}")).retry(retry_after)
     }
 
-    /// 504: the asked revision is ahead of the server's (upstream `storage.NewTooLargeResourceVersionError`).
+    /// Makes a 504: the requested revision is ahead of the server's (upstream `storage.NewTooLargeResourceVersionError`).
     #[must_use]
     pub fn resource_version_too_large(requested: u64, current: u64, retry_after: u32) -> Self {
         Self::timeout(format!("Too large resource version: {requested}, current: {current}"), retry_after).with_cause(
@@ -189,7 +189,7 @@ impl Status {
         )
     }
 
-    /// 500 ServerTimeout: `operation` on `resource` could not be completed now.
+    /// Makes a 500 ServerTimeout: `operation` on `resource` could not be completed now.
     #[must_use]
     pub fn server_timeout(resource: &GroupResource, operation: &str, retry_after: u32) -> Self {
         let message = format!(
@@ -198,46 +198,46 @@ impl Status {
         Self::failure(500, Reason::ServerTimeout, message).about(resource, operation).retry(retry_after)
     }
 
-    /// 429: try again after `retry_after` seconds.
+    /// Makes a 429: the client may retry after `retry_after` seconds.
     #[must_use]
     pub fn too_many_requests(message: impl Into<String>, retry_after: u32) -> Self {
         Self::failure(429, Reason::TooManyRequests, message.into()).retry(retry_after)
     }
 
-    /// 500: a fault of the server.
+    /// Makes a 500: an internal error of the server.
     #[must_use]
     pub fn internal_error(error: impl fmt::Display) -> Self {
         let error = error.to_string();
         Self::failure(500, Reason::InternalError, format!("Internal error occurred: {error}")).with_cause("", error, "")
     }
 
-    /// 500 without a reason: an error that upstream lets through as it is.
+    /// Makes a 500 without a reason: an error that upstream passes on unchanged.
     #[must_use]
     pub fn unexpected(error: impl fmt::Display) -> Self {
         Self::failure(500, Reason::Unknown, error.to_string())
     }
 
-    /// What upstream's router says to a request that no route takes: 404, 405, 406 or 415; `text` is shown for the last two.
+    /// Makes the answer of upstream's router to a request without a route: 404, 405, 406 or 415; `text` is shown for the last two.
     #[must_use]
     pub fn not_routed(code: u16, text: &str) -> Self {
         Self::generic_server_response(code, "", &GroupResource::default(), "", text, 0, false)
     }
 
-    /// 405: the resource has no such verb.
+    /// Makes a 405: the resource does not support the verb.
     #[must_use]
     pub fn method_not_supported(resource: &GroupResource, action: &str) -> Self {
         let message = format!("{action} is not supported on resources of kind {}", quote(&resource.to_string()));
         Self::failure(405, Reason::MethodNotAllowed, message).about(resource, "")
     }
 
-    /// 406: none of the types the client accepts can be given; `accepted` are the ones that can.
+    /// Makes a 406: the server supports none of the types that the client accepts; `accepted` lists the supported types.
     #[must_use]
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::failure(406, Reason::NotAcceptable, message)
     }
 
-    /// 415: the body's type is not one of `accepted`.
+    /// Makes a 415: the type of the body is not one of `accepted`.
     #[must_use]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
@@ -247,22 +247,22 @@ impl Status {
         Self::failure(415, Reason::UnsupportedMediaType, message)
     }
 
-    /// 413: the body is larger than the limit; the text gets upstream's prefix.
+    /// Makes a 413: the body is larger than the limit; the text gets upstream's prefix.
     #[must_use]
     pub fn request_too_large(message: impl fmt::Display) -> Self {
         let message = format!("Request entity too large: {message}");
         Self::failure(413, Reason::RequestEntityTooLarge, message)
     }
 
-    /// 503.
+    /// Makes a 503.
     #[must_use]
     pub fn service_unavailable(message: impl Into<String>) -> Self {
         Self::failure(503, Reason::ServiceUnavailable, message.into())
     }
 
-    /// What to say about an HTTP answer with `code` that is no Status (upstream `NewGenericServerResponse`).
+    /// Makes the status for an HTTP answer with `code` whose body is no Status (upstream `NewGenericServerResponse`).
     ///
-    /// `server_message` is the start of the body; `verb` the HTTP method. `unexpected` adds it as a cause.
+    /// `server_message` is the start of the body; `verb` the HTTP method. With `unexpected` the start of the body is added as a cause.
     #[must_use]
     pub fn generic_server_response(
         code: u16,
@@ -284,7 +284,7 @@ impl Status {
         if unexpected { status.with_cause(cause::UNEXPECTED_SERVER_RESPONSE, server_message, "") } else { status }
     }
 
-    /// A failure with a code and reason that no other constructor covers.
+    /// Makes a failure with a code and reason that no other constructor covers.
     #[must_use]
     pub fn custom(code: u16, reason: impl Into<CompactString>, message: impl Into<String>) -> Self {
         Self::failure(code, Reason::from_word(&reason.into()), message.into())

@@ -74,7 +74,7 @@ struct In<'a> {
     code: i32,
 }
 
-/// Fails when the object is of another kind than `Status`.
+/// Fails when the object's kind is not `Status`.
 impl<'de> Deserialize<'de> for Status {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let wire = In::deserialize(deserializer)?;

@@ -8,7 +8,7 @@ const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 
-/// Why a text is no duration. The texts are those of Go's `time.ParseDuration`.
+/// The error for a text that is no duration. The messages are those of Go's `time.ParseDuration`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDurationError {
     /// The shape is wrong or the amount too large.
@@ -27,25 +27,25 @@ pub enum ParseDurationError {
 pub struct GoDuration(i64);
 
 impl GoDuration {
-    /// From nanoseconds.
+    /// Makes a duration from nanoseconds.
     #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// From whole seconds; saturates at about ±292 years.
+    /// Makes a duration from whole seconds; saturates at about ±292 years.
     #[must_use]
     pub const fn from_secs(seconds: i64) -> Self {
         Self(seconds.saturating_mul(SECOND))
     }
 
-    /// In nanoseconds.
+    /// Returns the nanoseconds.
     #[must_use]
     pub const fn nanos(self) -> i64 {
         self.0
     }
 
-    /// As a standard duration; `None` when negative.
+    /// Converts to a standard duration; `None` when negative.
     #[must_use]
     pub fn to_std(self) -> Option<std::time::Duration> {
         u64::try_from(self.0).ok().map(std::time::Duration::from_nanos)
@@ -105,7 +105,7 @@ impl GoDuration {
     }
 }
 
-/// The part of a unit of `size` nanoseconds that decimals stand for. Go goes through a float here, so must we.
+/// Returns the nanoseconds of the decimals of a unit of `size` nanoseconds. Goes through a float, as Go does.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "the rounding is part of the rule")]
 fn fraction_of(size: i128, decimals: &str) -> i128 {
     let (mut digits, mut scale) = (0_i64, 1.0_f64);
@@ -117,7 +117,7 @@ fn fraction_of(size: i128, decimals: &str) -> i128 {
     (digits as f64 * (size as f64 / scale)) as i128
 }
 
-/// Go's `time` package quotes bytes outside printable ASCII one by one.
+/// Quotes a text as Go's `time` package does: bytes outside printable ASCII one by one.
 fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for b in text.bytes() {
@@ -181,7 +181,7 @@ fn decimal(f: &mut fmt::Formatter<'_>, nanos: u64, unit: u64, name: &str) -> fmt
     f.write_str(name)
 }
 
-/// An age as kubectl's tables show it (upstream `duration.HumanDuration`): two units at most, fewer when large.
+/// Formats an age as kubectl's tables show ages (upstream `duration.HumanDuration`): at most two units, fewer for long ages.
 ///
 /// A span of less than -1 s is `<invalid>`; one of the last two seconds before zero is clock drift and prints `0s`.
 #[must_use]

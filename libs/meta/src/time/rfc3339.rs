@@ -1,4 +1,4 @@
-//! RFC 3339 in exactly the shape Go accepts and writes; the calendar is jiff's.
+//! Parses and prints RFC 3339 in exactly the form that Go accepts and writes; the calendar is jiff's.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Go names the rest of the text and the layout element that it does not fit.
+    /// Makes the error, which shows the remaining text and the layout element that the text does not match, as Go does.
     fn wrong(&self, element: &str) -> ParseTimeError {
         ParseTimeError(format!(
             "parsing time {} as {}: cannot parse {} as {}",
@@ -54,7 +54,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Seconds since 1970 and the microseconds beyond them. `micro` demands six decimals.
+/// Returns the seconds since 1970 and the microseconds of the fraction. With `micro` six decimals are required.
 pub(super) fn parse(text: &str, micro: bool) -> Result<(i64, i64), ParseTimeError> {
     let mut at = Cursor { whole: text, rest: text, layout: if micro { LAYOUT_MICRO } else { LAYOUT } };
     let year = at.number(4, "2006")?;
@@ -66,7 +66,7 @@ pub(super) fn parse(text: &str, micro: bool) -> Result<(i64, i64), ParseTimeErro
     at.skip("-")?;
     let day = at.number(2, "02")?;
     at.skip("T")?;
-    // Go takes an hour of one digit, too.
+    // Go also accepts an hour of one digit.
     let digits = if at.digits().len() == 1 { 1 } else { 2 };
     let hour = at.number(digits, "15")?;
     if hour > 23 {
@@ -98,7 +98,7 @@ pub(super) fn parse(text: &str, micro: bool) -> Result<(i64, i64), ParseTimeErro
         0,
     )
     .map_err(|_| at.range("day"))?;
-    // Not by a jiff timestamp: those end a day before the year 9999 does, so that any zone can show them.
+    // Not a jiff timestamp: its range ends a day before the end of the year 9999, so that any zone can show it.
     Ok((civil.duration_since(EPOCH).as_secs() - offset, micros))
 }
 
@@ -106,7 +106,7 @@ fn small(n: u32) -> i8 {
     i8::try_from(n).unwrap_or(i8::MAX)
 }
 
-/// Microseconds. `micro` demands a point and six digits and leaves what follows, as Go's layout does.
+/// Returns the microseconds. With `micro` a point and six digits are required, and further digits are left unread, as with Go's layout.
 fn fraction(at: &mut Cursor<'_>, micro: bool) -> Result<i64, ParseTimeError> {
     let started = at.rest.starts_with(['.', ',']);
     let digits = if started { Cursor { rest: at.rest.get(1..).unwrap_or_default(), ..*at }.digits() } else { "" };
@@ -122,7 +122,7 @@ fn fraction(at: &mut Cursor<'_>, micro: bool) -> Result<i64, ParseTimeError> {
     Ok(kept.parse::<i64>().unwrap_or_default() * 10_i64.pow(missing))
 }
 
-/// Seconds east of UTC.
+/// Returns the seconds east of UTC.
 fn zone(at: &mut Cursor<'_>) -> Result<i64, ParseTimeError> {
     if let Some(rest) = at.rest.strip_prefix('Z') {
         at.rest = rest;
@@ -155,7 +155,7 @@ fn zone(at: &mut Cursor<'_>) -> Result<i64, ParseTimeError> {
     Ok(sign * (i64::from(hours) * 3600 + i64::from(minutes) * 60))
 }
 
-/// Writes UTC. What no calendar of ours reaches (beyond the year 9999) prints as the nearest end of it.
+/// Prints in UTC. A time beyond the calendar (after the year 9999) prints as the nearest representable time.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, seconds: i64, micros: Option<i64>) -> fmt::Result {
     let civil = match jiff::Timestamp::from_second(seconds) {
         Ok(time) => Offset::UTC.to_datetime(time),

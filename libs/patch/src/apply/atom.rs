@@ -1,29 +1,29 @@
-//! What the schema says about ownership: which values are one piece, and how list items are told apart.
+//! The schema's rules about ownership: which values are atomic, and how list items are identified.
 
 use oarlock_schema::{FieldDef, FieldId, ListType, Presence, Shape, Struct, TypeRef, Value};
 use smallvec::SmallVec;
 
 use super::element::Element;
 
-/// How a value is owned.
+/// The unit of ownership of a value: the whole value, or its parts.
 #[derive(Clone, Copy)]
 pub(super) enum Atom {
-    /// In one piece.
+    /// Owned as a whole.
     Leaf,
-    /// By field.
+    /// Owned by field.
     Struct(TypeRef),
-    /// By entry; all have this shape.
+    /// Owned by entry; all entries have this shape.
     Map(&'static Shape),
-    /// By item, told apart by key fields.
+    /// Owned by item; key fields identify the items.
     Keyed(&'static [&'static str], &'static Shape),
-    /// By item, told apart by value.
+    /// Owned by item; the value identifies the item.
     Set,
-    /// No schema: maps by entry, lists in one piece.
+    /// No schema: maps are owned by entry, lists as a whole.
     Unknown,
 }
 
 impl Atom {
-    /// For a list item or map value.
+    /// Returns the ownership of a list item or map value.
     pub(super) fn of(shape: &'static Shape) -> Self {
         match shape {
             Shape::Struct(ty) if ty.atomic => Self::Leaf,
@@ -34,7 +34,7 @@ impl Atom {
         }
     }
 
-    /// For a field.
+    /// Returns the ownership of a field.
     pub(super) fn of_field(def: &'static FieldDef) -> Self {
         if def.atomic {
             return Self::Leaf;
@@ -47,7 +47,7 @@ impl Atom {
         }
     }
 
-    /// For the member `name` of a value owned like this.
+    /// Returns the ownership of the member `name` of a value with this ownership.
     pub(super) fn member(self, name: &str) -> Self {
         match self {
             Self::Struct(ty) => ty.field(name).map_or(Self::Unknown, |(_, def)| Self::of_field(def)),
@@ -56,7 +56,7 @@ impl Atom {
         }
     }
 
-    /// For the items of a list owned by item.
+    /// Returns the ownership of the items of a list that is owned by item.
     pub(super) fn item(self) -> Self {
         match self {
             Self::Keyed(_, inner) => Self::of(inner),
@@ -65,13 +65,13 @@ impl Atom {
         }
     }
 
-    /// Whether the schema declares this member by name, so that it exists with its children.
+    /// Whether the schema declares a member with this name; a declared member is in the set whenever one of its children is.
     pub(super) fn declares(self, name: &str) -> bool {
         matches!(self, Self::Struct(ty) if ty.field(name).is_some())
     }
 }
 
-/// The members of a struct or map, sorted by name; none for anything else.
+/// Returns the members of a struct or map, sorted by name; empty for any other value.
 pub(super) fn members(value: Option<&Value>) -> SmallVec<[(&str, &Value); 16]> {
     match value {
         Some(Value::Struct(node)) => fields(node).into_iter().map(|(_, def, value)| (def.name, value)).collect(),
@@ -82,17 +82,17 @@ pub(super) fn members(value: Option<&Value>) -> SmallVec<[(&str, &Value); 16]> {
 
 type Fields<'a> = SmallVec<[(FieldId, &'static FieldDef, &'a Value); 16]>;
 
-/// The fields of a struct, sorted by name. Goes through the type's own order by name instead of comparing names.
+/// Returns the fields of a struct, sorted by name. Follows the type's own order by name instead of comparing names.
 pub(super) fn fields(node: &Struct) -> Fields<'_> {
-    const SMALL: usize = 64;
+    const MAX_TABLE_FIELDS: usize = 64;
     let (ty, entries) = (node.ty(), node.entries());
     let mut out = Fields::new();
-    if entries.len() < 2 || ty.fields.len() > SMALL || ty.fields.len() > 4 * entries.len() + 24 {
+    if entries.len() < 2 || ty.fields.len() > MAX_TABLE_FIELDS || ty.fields.len() > 4 * entries.len() + 24 {
         out.extend(entries.iter().filter_map(|(id, value)| Some((*id, ty.def(*id)?, value))));
         out.sort_unstable_by_key(|(_, def, _)| def.name);
         return out;
     }
-    let mut place = [u8::MAX; SMALL];
+    let mut place = [u8::MAX; MAX_TABLE_FIELDS];
     for (at, (id, _)) in entries.iter().enumerate() {
         if let Some(slot) = place.get_mut(usize::from(id.0)) {
             *slot = at as u8;
@@ -109,7 +109,7 @@ pub(super) fn fields(node: &Struct) -> Fields<'_> {
     out
 }
 
-/// The element that names an item of a keyed list. A key that is absent counts with its default, if it has one.
+/// Returns the element that identifies an item of a keyed list. An absent key counts with its default, if the key has one.
 ///
 /// # Errors
 /// Upstream's text about an item without any key.
@@ -136,8 +136,7 @@ pub(super) fn keyed(item: &Value, keys: &'static [&'static str], shape: &'static
     Ok(Element::Key(fields))
 }
 
-/// The default that upstream's schema gives a key: the documented one, or the zero value of a field that Go always
-/// writes.
+/// Returns the default that upstream's schema gives a key: the documented one, or the zero value of a field that Go always writes.
 fn default(shape: &'static Shape, key: &str) -> Option<Value> {
     let Shape::Struct(ty) = shape else { return None };
     let (_, def) = ty.field(key)?;
@@ -147,10 +146,10 @@ fn default(shape: &'static Shape, key: &str) -> Option<Value> {
     (def.presence == Presence::Always && !def.pointer).then(|| Value::zero(&def.shape)).filter(|value| !value.is_null())
 }
 
-/// The element that names an item of a list owned by item.
+/// Returns the element that identifies an item of a list owned by item.
 ///
 /// # Errors
-/// Upstream's text about an item that cannot be named.
+/// Upstream's text about an item that cannot be identified.
 pub(super) fn item_element(item: &Value, atom: Atom) -> Result<Element, String> {
     match atom {
         Atom::Keyed(keys, shape) => keyed(item, keys, shape),
@@ -165,7 +164,7 @@ pub(super) fn item_element(item: &Value, atom: Atom) -> Result<Element, String> 
     }
 }
 
-/// True for what counts as an empty map or list: absent, null, or without members or items.
+/// Whether a value counts as an empty map or list: absent, null, or without members or items.
 pub(super) fn is_empty(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,
@@ -176,7 +175,7 @@ pub(super) fn is_empty(value: Option<&Value>) -> bool {
     }
 }
 
-/// The atom to use for the two values at a place: without a schema the values decide.
+/// Returns the ownership of a pair of values: without a schema the values decide.
 pub(super) fn settle(atom: Atom, left: Option<&Value>, right: Option<&Value>) -> Atom {
     match atom {
         Atom::Unknown => {
@@ -187,7 +186,7 @@ pub(super) fn settle(atom: Atom, left: Option<&Value>, right: Option<&Value>) ->
     }
 }
 
-/// JSON equality of a typed and a generic value: a struct equals the map with the same members.
+/// Whether a typed and a generic value are equal as JSON: a struct equals the map with the same members.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Struct(_), Value::Map(_)) | (Value::Map(_), Value::Struct(_)) => {

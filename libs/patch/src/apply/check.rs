@@ -1,4 +1,4 @@
-//! Whether a configuration fits the schema closely enough to be merged (upstream `typed` validation).
+//! Checks whether a configuration fits the schema closely enough for a merge (upstream `typed` validation).
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use super::atom::{Atom, item_element};
 use super::element::Element;
 use crate::go_fmt;
 
-/// Upstream's texts for what does not fit, each with its path.
+/// Returns upstream's texts about the parts that do not fit the schema, each with its path.
 pub(super) fn problems(value: &Value, atom: Atom) -> Vec<String> {
     let mut found = Found::default();
     check(value, Expect::Atom(atom), &Place::Root, &mut found);
@@ -37,17 +37,17 @@ impl PartialEq for ByOrder {
 }
 impl Eq for ByOrder {}
 
-/// How many bytes of error texts are listed at most: each text contains the path, and a key in a path may be as long as the body.
+/// The most bytes of error texts that are listed: each text contains the path, and a key in a path may be as long as the body.
 const MAX_TEXT: usize = 1 << 20;
 
-/// What was found so far.
+/// The problems found so far.
 #[derive(Default)]
 struct Found {
     texts: Vec<String>,
     size: usize,
 }
 
-/// A path whose elements borrow their parent, so that no memory is allocated where nothing is wrong.
+/// A path whose elements borrow their parent, so that valid configurations cause no allocation.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Root,
@@ -104,7 +104,7 @@ fn check(value: &Value, expect: Expect, path: &Place<'_>, found: &mut Found) {
         (Atom::Struct(ty), Value::Map(map)) => {
             for (name, value) in map.iter() {
                 let path = Place::Name(path, name);
-                // Upstream looks no further in an object once it met an unknown field.
+                // Upstream stops checking an object at its first unknown field.
                 let Some((_, def)) = ty.field(name) else {
                     return report(&path, "field not declared in schema", found);
                 };
@@ -123,7 +123,7 @@ fn check(value: &Value, expect: Expect, path: &Place<'_>, found: &mut Found) {
     }
 }
 
-/// Values that are owned in one piece still must fit.
+/// Checks the inside of a value that is owned as a whole, which must also fit the schema.
 fn inside_leaf(value: &Value, shape: Option<&'static Shape>, path: &Place<'_>, found: &mut Found) {
     match (shape, value) {
         (Some(Shape::List(inner)), Value::List(items)) => {
@@ -162,7 +162,7 @@ fn items(list: &Value, atom: Atom, inner: Option<&'static Shape>, path: &Place<'
     }
 }
 
-/// Why a value cannot stand where the schema has `shape`. Upstream prints the value in three of Go's ways.
+/// Returns why a value does not fit `shape`. Upstream prints the value with three of Go's verbs.
 fn mismatch(shape: &Shape, value: &Value) -> Option<String> {
     let plain = || format!("&{{{}}}", go_fmt::plain(value));
     Some(match (shape, value) {
@@ -197,7 +197,7 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// Go's `%#v`.
+/// Formats a value as Go's `%#v` does.
 fn go_syntax(value: &Value) -> String {
     let list = |items: Vec<String>| format!("{}{{{}}}", go_type(value), items.join(", "));
     match value {

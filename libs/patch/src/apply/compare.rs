@@ -1,4 +1,4 @@
-//! What changed between two objects, as three field sets (upstream `typed.Compare`).
+//! Compares two objects and returns the differences as three field sets (upstream `typed.Compare`).
 
 use oarlock_schema::{Struct, TypeRef, Value};
 use smallvec::SmallVec;
@@ -12,20 +12,20 @@ use super::set::{FieldSet, Node};
 pub struct Comparison {
     /// Paths that only the old object has.
     pub removed: FieldSet,
-    /// Paths that both have with other values.
+    /// Paths that both objects have with different values.
     pub modified: FieldSet,
     /// Paths that only the new object has.
     pub added: FieldSet,
 }
 
 impl Comparison {
-    /// True when nothing changed.
+    /// Whether nothing changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
-    /// The same without these paths and what lies below them.
+    /// Returns the same difference without these paths and all paths below them.
     #[must_use]
     pub fn without(self, paths: &FieldSet) -> Self {
         if paths.is_empty() {
@@ -134,7 +134,7 @@ fn attach_element(parent: &mut Spot, element: Element, child: Spot) {
 
 fn walk(left: Option<&Value>, right: Option<&Value>, atom: Atom) -> Spot {
     let atom = settle(atom, left, right);
-    // A value that nobody changed needs no look inside; this is what most of an update consists of.
+    // An unchanged value needs no further comparison; most of an update is unchanged.
     if matches!(atom, Atom::Leaf)
         || (is_empty(left) && is_empty(right))
         || matches!((left, right), (Some(a), Some(b)) if a == b)
@@ -166,7 +166,7 @@ fn typed(value: Option<&Value>, ty: TypeRef) -> bool {
 
 type Named<'a> = Vec<(Element, SmallVec<[&'a Value; 1]>)>;
 
-/// The items of a list by name, sorted; items of one name stay together. Items without a name are left out.
+/// Returns the items of a list with their elements, sorted; items with equal elements stay in order. Items that cannot be identified are left out.
 fn by_name(list: Option<&Value>, atom: Atom) -> Named<'_> {
     let items = list.map_or(&[][..], Value::items);
     let mut named: Vec<(Element, &Value)> =
@@ -204,7 +204,7 @@ fn items(spot: &mut Spot, left: Option<&Value>, right: Option<&Value>, atom: Ato
     }
 }
 
-/// Compares the items of one name. Duplicates count as one piece.
+/// Compares the items with one element. Duplicates are compared as one value.
 fn item(left: &[&Value], right: &[&Value], atom: Atom) -> Spot {
     match (left, right) {
         ([] | [_], [] | [_]) => walk(left.first().copied(), right.first().copied(), atom.item()),

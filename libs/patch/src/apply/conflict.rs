@@ -8,7 +8,7 @@ use super::element::Element;
 use super::managers::Identity;
 use super::set::{FieldSet, path_text};
 
-/// One manager that owns fields which the configuration sets to other values.
+/// A manager that owns fields which the configuration sets to other values.
 #[derive(Debug, Clone)]
 pub(super) struct Conflict {
     pub(super) who: Identity,
@@ -23,7 +23,7 @@ impl Conflict {
     }
 }
 
-/// `"name" with subresource "x" using v1`; appliers show no version.
+/// Returns `"name" with subresource "x" using v1`; the version is omitted for appliers.
 fn manager_text(who: &Identity) -> String {
     let mut out = quote(&who.manager);
     if !who.subresource.is_empty() {
@@ -35,7 +35,7 @@ fn manager_text(who: &Identity) -> String {
     out
 }
 
-/// The 409 with one cause per manager and field. Upstream lists managers in random order; here they are sorted.
+/// Makes the 409 with one cause per manager and field. Upstream lists managers in random order; here the managers are sorted.
 pub(super) fn status(mut conflicts: Vec<Conflict>) -> Status {
     conflicts.sort_by_key(|conflict| conflict.who.sort_key());
     let mut causes = Vec::new();

@@ -1,6 +1,6 @@
-//! The field set of a created object, written straight from the object into `fieldsV1` without a set in between.
+//! Writes the field set of a created object directly from the object into `fieldsV1`, without an intermediate set.
 //!
-//! It is what a comparison with the type's zero object adds; every create pays for it, so it does not allocate per field.
+//! The field set is the difference to the type's zero object. Every create computes the set, so the code does not allocate per field.
 
 use oarlock_schema::{Obj, Struct, Value};
 use smallvec::SmallVec;
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::atom::{Atom, fields, is_empty, item_element, members, same, settle};
 use super::element::{Element, write_field_key};
 
-/// Fields of the metadata that nobody owns.
+/// Fields of the metadata that no manager ever owns.
 pub(super) const SERVER_FIELDS: [&str; 9] = [
     "clusterName",
     "creationTimestamp",
@@ -21,7 +21,7 @@ pub(super) const SERVER_FIELDS: [&str; 9] = [
     "uid",
 ];
 
-/// The paths to leave out, by how deep the walk is.
+/// The paths to leave out, by depth of the walk.
 #[derive(Clone, Copy)]
 enum Skip<'a> {
     Top(&'a [&'a str]),
@@ -49,7 +49,7 @@ impl<'a> Skip<'a> {
     }
 }
 
-/// The `fieldsV1` text of everything `obj` sets beyond its type's zero object; `None` when that is nothing. `reset` are
+/// Returns the `fieldsV1` text of everything `obj` sets beyond its type's zero object; `None` for an empty set. `reset` are
 /// the endpoint's reset fields: dotted paths, at most two names deep.
 pub(super) fn fields_of_new(obj: &Obj, reset: &[&str]) -> Option<String> {
     let zero = Struct::zero(obj.ty());
@@ -60,7 +60,7 @@ pub(super) fn fields_of_new(obj: &Obj, reset: &[&str]) -> Option<String> {
     if written { String::from_utf8(out).ok() } else { None }
 }
 
-/// Writes the fields of a struct, `comma` first if something stands before them, and says whether there is anything now.
+/// Writes the fields of a struct, with a leading comma if `comma`. Returns whether the output now has any field.
 fn structure(old: Option<&Struct>, new: &Struct, skip: Skip<'_>, comma: bool, out: &mut Vec<u8>) -> bool {
     let mut written = comma;
     for (id, def, value) in fields(new) {
@@ -72,7 +72,7 @@ fn structure(old: Option<&Struct>, new: &Struct, skip: Skip<'_>, comma: bool, ou
     written
 }
 
-/// Writes `"f:name":…` if the member has something to own, and says whether it did.
+/// Writes `"f:name":…` if the member has owned fields. Returns whether the member was written.
 fn member(
     name: &str,
     old: Option<&Value>,
@@ -124,7 +124,7 @@ fn body(old: Option<&Value>, new: &Value, atom: Atom, skip: Skip<'_>, out: &mut 
         }
     }
     if old.is_none() && out.len() == bare {
-        // A member without children is written `{}`.
+        // A member without children is written as `{}`.
         out.truncate(bare.saturating_sub(6));
     }
     out.push(b'}');
@@ -143,7 +143,7 @@ fn items(list: &Value, atom: Atom, mut comma: bool, out: &mut Vec<u8>) -> bool {
         }
         element.write_key(out);
         out.push(b':');
-        // Items of one name are owned in one piece.
+        // Duplicate items are owned as one.
         let mut duplicate = false;
         while rest.next_if(|(next, _)| next.order(element).is_eq()).is_some() {
             duplicate = true;

@@ -7,7 +7,7 @@ use oarlock_codec::{Mode, json};
 use oarlock_meta::quote::quote;
 use oarlock_schema::{Map, Str, Value};
 
-/// One step of a path. Ordered as upstream orders them: names, keys, values, positions.
+/// One step of a path. Ordered as upstream orders the kinds: names, keys, values, positions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Element {
     /// A field or map entry: `f:name`.
@@ -16,7 +16,7 @@ pub enum Element {
     Key(Vec<(Str, Value)>),
     /// The item of a set: `v:"a"`.
     Value(Value),
-    /// A list position: `i:3`. Never made here; other writers may have.
+    /// A list position: `i:3`. Never made by this crate, but other writers may send positions.
     Index(i64),
 }
 
@@ -30,7 +30,7 @@ impl Element {
         }
     }
 
-    /// The order of sets, and of what is written.
+    /// Compares two elements in the order of field sets and of `fieldsV1`.
     #[must_use]
     pub fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
@@ -48,7 +48,7 @@ impl Element {
         }
     }
 
-    /// Reads an element from its text in `fieldsV1`; `None` when it is none.
+    /// Reads an element from its text in `fieldsV1`; `None` for an invalid text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_at_checked(2)?;
@@ -65,7 +65,7 @@ impl Element {
         })
     }
 
-    /// Appends the element as a JSON text in quotes, ready to be the key of an object.
+    /// Appends the element as a quoted JSON text, for use as the key of an object.
     pub(super) fn write_key(&self, out: &mut Vec<u8>) {
         match self {
             Self::Field(name) => write_field_key(name, out),
@@ -91,7 +91,7 @@ impl Element {
         }
     }
 
-    /// The text in `fieldsV1`, not quoted.
+    /// Returns the unquoted text in `fieldsV1`.
     fn text(&self) -> Str {
         let mut out = Vec::with_capacity(32);
         match self {
@@ -111,7 +111,7 @@ impl Element {
     }
 }
 
-/// Text that stands for itself in JSON, and in JSON inside JSON.
+/// Whether a text needs no escapes in JSON, nor in JSON inside JSON.
 fn plain(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'/' | b'-' | b'_'))
 }
@@ -124,7 +124,7 @@ fn plain_value(value: &Value) -> bool {
     }
 }
 
-/// Appends a plain value as JSON inside a JSON text.
+/// Appends a value without escapes as JSON inside a JSON text.
 fn write_plain(value: &Value, out: &mut Vec<u8>) {
     if let Value::Str(text) = value {
         out.extend_from_slice(b"\\\"");
@@ -146,7 +146,7 @@ pub(super) fn write_field_key(name: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Upstream's order of values of any kind: numbers, texts, booleans, lists, maps, null.
+/// Compares values of any kind in upstream's order: numbers, texts, booleans, lists, maps, null.
 pub(super) fn compare(a: &Value, b: &Value) -> Ordering {
     let rank = |value: &Value| match value {
         Value::Int(_) | Value::Number(_) => 0,
@@ -185,7 +185,7 @@ fn number(value: &Value) -> f64 {
     }
 }
 
-/// Prints `.name`, `[name="a"]`, `[="a"]` or `[3]`, as conflicts show paths.
+/// Prints `.name`, `[name="a"]`, `[="a"]` or `[3]`, the form in conflict messages.
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -203,7 +203,7 @@ impl fmt::Display for Element {
     }
 }
 
-/// A value as upstream shows it in paths.
+/// Formats a value as upstream's paths do.
 fn shown(value: &Value) -> String {
     match value {
         Value::Str(text) => quote(text),

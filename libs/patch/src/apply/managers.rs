@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: the owners of an object's fields, read, bounded and written.
+//! `metadata.managedFields`: reads, limits and writes the entries of an object's field managers.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -11,22 +11,22 @@ use oarlock_seeded_bug::seeded_bug;
 use super::set::FieldSet;
 use super::wire;
 
-/// As many Update entries as an object keeps; the oldest are merged beyond (upstream `DefaultMaxUpdateManagers`).
+/// The most Update entries that an object keeps; the oldest ones beyond are merged (upstream `DefaultMaxUpdateManagers`).
 const MAX_UPDATERS: usize = 10;
 
-/// The manager that merged old Update entries go to.
-const ANCIENT: &str = "ancient-changes";
+/// The manager of merged old Update entries.
+const ANCIENT_MANAGER: &str = "ancient-changes";
 
 type Key<'a> = (&'a str, bool, &'a str, &'a str);
 
-/// Who did what through which endpoint: what tells entries apart. Appliers are the same whatever the version.
+/// The identity of a managed-fields entry: manager, operation, version and subresource. For appliers the version is no part of the identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Name of the manager.
     pub manager: Str,
-    /// Server-side apply, as opposed to any other write.
+    /// Whether the entry belongs to server-side apply; any other write otherwise.
     pub applied: bool,
-    /// `apiVersion` of the written form.
+    /// The `apiVersion` of the written form.
     pub api_version: Str,
     /// The subresource, empty for the object itself.
     pub subresource: Str,
@@ -37,13 +37,13 @@ impl Identity {
         self.key() == other.key()
     }
 
-    /// The parts by which two identities differ, as a key for lookups.
+    /// Returns the parts that distinguish two identities, as a key for lookups.
     fn key(&self) -> Key<'_> {
         let version = if self.applied { "" } else { self.api_version.as_str() };
         (&self.manager, self.applied, version, &self.subresource)
     }
 
-    /// The text by which upstream sorts and finds managers: the entry as JSON.
+    /// Returns the text by which upstream sorts and finds managers: the entry as JSON.
     pub(super) fn sort_key(&self) -> String {
         let mut out = Vec::new();
         let text = |value: &str, out: &mut Vec<u8>| {
@@ -66,25 +66,25 @@ impl Identity {
     }
 }
 
-/// The fields of one manager. The set is read from its text only when somebody looks.
+/// The fields of one manager. The set is parsed from its text only on first use.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Whose fields these are.
+    /// The manager that owns the fields.
     pub who: Identity,
-    /// When the manager last changed a field; entries made by a no-op apply have none.
+    /// The time of the manager's last change of a field; entries made by a no-op apply have none.
     pub time: Option<Time>,
     text: Option<Str>,
     set: Option<FieldSet>,
 }
 
 impl Entry {
-    /// An entry with a set.
+    /// Makes an entry with a set.
     #[must_use]
     pub fn new(who: Identity, time: Option<Time>, set: FieldSet) -> Self {
         Self { who, time, text: None, set: Some(set) }
     }
 
-    /// The set; empty if its text is none.
+    /// Returns the set; empty for an invalid text.
     #[must_use]
     pub fn set(&self) -> Cow<'_, FieldSet> {
         match (&self.set, &self.text) {
@@ -128,15 +128,15 @@ impl Entry {
 
 /// The entry into which old entries of one version are merged.
 struct Bucket {
-    /// The position of the entry that takes them.
+    /// The position of the entry that receives the others.
     into: usize,
-    /// When the last of them was written.
+    /// The time of the newest of the merged entries.
     time: Option<Time>,
-    /// Their field sets, united at the end: adding one entry at a time to a growing set would cost the square of their number.
+    /// The field sets of the merged entries, united at the end: adding one entry at a time to a growing set would cost the square of the number of entries.
     sets: Vec<FieldSet>,
 }
 
-/// The last entry of each identity, in its place. A request may list any number of entries, so identities are looked up in a set.
+/// Returns the last entry of each identity, in its position. A request may list any number of entries, so identities are looked up in a set.
 fn last_of_each(entries: Vec<Entry>) -> Vec<Entry> {
     if seeded_bug!("managers_by_search") {
         let mut kept: Vec<Entry> = Vec::new();
@@ -155,7 +155,7 @@ fn last_of_each(entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-/// All owners of an object's fields.
+/// All field managers of an object.
 #[derive(Debug, Clone, Default)]
 pub struct Managers {
     /// One entry per identity.
@@ -163,7 +163,7 @@ pub struct Managers {
 }
 
 impl Managers {
-    /// Reads `metadata.managedFields`; `None` when an entry is malformed, which makes upstream forget all of them.
+    /// Reads `metadata.managedFields`; `None` when an entry is malformed, in which case upstream drops all entries.
     #[must_use]
     pub fn read(obj: &Obj) -> Option<Self> {
         let list = obj.at(&["metadata", "managedFields"]).map_or(&[][..], Value::items);
@@ -197,7 +197,7 @@ impl Managers {
         Some(Self { entries: last_of_each(entries) })
     }
 
-    /// The entry of an identity.
+    /// Returns the entry of an identity.
     #[must_use]
     pub fn get(&self, who: &Identity) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.who.same(who))
@@ -211,12 +211,12 @@ impl Managers {
         }
     }
 
-    /// Drops entries without fields.
+    /// Removes entries without fields.
     pub fn drop_empty(&mut self) {
         self.entries.retain(|entry| !entry.is_empty());
     }
 
-    /// Merges the oldest Update entries, per version, until there are at most ten.
+    /// Merges the oldest Update entries, per version, until at most ten remain.
     pub fn cap(&mut self) {
         let mut updaters: Vec<usize> =
             self.entries.iter().enumerate().filter(|(_, entry)| !entry.who.applied).map(|(at, _)| at).collect();
@@ -229,7 +229,9 @@ impl Managers {
             .entries
             .iter()
             .enumerate()
-            .filter(|(_, entry)| !entry.who.applied && entry.who.manager == ANCIENT && entry.who.subresource.is_empty())
+            .filter(|(_, entry)| {
+                !entry.who.applied && entry.who.manager == ANCIENT_MANAGER && entry.who.subresource.is_empty()
+            })
             .map(|(at, entry)| (entry.who.api_version.clone(), at))
             .collect();
         let mut left = updaters.len();
@@ -242,7 +244,7 @@ impl Managers {
             let Some(entry) = self.entries.get(at) else { continue };
             let version = &entry.who.api_version;
             let Some(bucket) = buckets.get_mut(version) else {
-                // The first entry of a version becomes its bucket when a second one joins, unless an earlier merge has left a bucket.
+                // The first entry of a version becomes its bucket when a second one joins, unless a bucket of an earlier merge exists.
                 let into = ancient.get(version).copied().unwrap_or(at);
                 buckets.insert(version.clone(), Bucket { into, time: None, sets: Vec::new() });
                 continue;
@@ -263,7 +265,7 @@ impl Managers {
                 continue;
             };
             bucket.sets.push(entry.set().into_owned());
-            let (manager, subresource) = (Str::const_new(ANCIENT), Str::const_new(""));
+            let (manager, subresource) = (Str::const_new(ANCIENT_MANAGER), Str::const_new(""));
             let who = Identity { manager, applied: false, api_version: version, subresource };
             *entry = Entry::new(who, bucket.time, FieldSet::union_of(bucket.sets));
         }

@@ -1,4 +1,4 @@
-//! Merging an applied configuration into the live object (upstream `typed.Merge`).
+//! Merges an applied configuration into the live object (upstream `typed.Merge`).
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use super::atom::{Atom, is_empty, item_element, members, settle};
 use super::compare::zip;
 use super::element::Element;
 
-/// The live value with the configuration on top, in generic form. `None` when nothing is left to say.
+/// Returns the live value overlaid with the configuration, in generic form. `None` when the result has no content.
 pub(super) fn merge(live: Option<&Value>, config: Option<&Value>, atom: Atom) -> Option<Value> {
     let keep = |value: &Value| untype_value(value);
     let atom = settle(atom, live, config);
@@ -33,10 +33,10 @@ pub(super) fn merge(live: Option<&Value>, config: Option<&Value>, atom: Atom) ->
     }
 }
 
-/// The items of a list with their names, and where each name stands.
+/// The items of a list with their elements, and an index of the positions.
 struct Named<'a> {
     items: Vec<(Element, &'a Value)>,
-    /// Positions, sorted by name and then by position.
+    /// Positions, sorted by element and then by position.
     order: Vec<usize>,
 }
 
@@ -59,13 +59,13 @@ impl<'a> Named<'a> {
         self.items.get(at).map_or(Ordering::Greater, |(element, _)| element.order(wanted))
     }
 
-    /// The first position of a name.
+    /// Returns the first position of an element.
     fn find(&self, wanted: &Element) -> Option<usize> {
         let at = self.order.partition_point(|at| self.compare(*at, wanted).is_lt());
         self.order.get(at).copied().filter(|at| self.compare(*at, wanted).is_eq())
     }
 
-    /// Whether the name that first stands at `first` comes again.
+    /// Whether the element at position `first` occurs again.
     fn twice(&self, first: usize) -> bool {
         let Some((element, _)) = self.items.get(first) else { return false };
         let at = self.order.partition_point(|at| self.compare(*at, element).is_lt());
@@ -73,8 +73,8 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Items of the live list that the configuration does not name keep their place; those it names come in its order, at
-/// the places where the orders meet. Duplicates in the live list give way to the configured item.
+/// Merges two lists. Items of the live list that the configuration does not contain keep their position; items of the configuration come in its order,
+/// placed where the two orders agree. Duplicates in the live list are replaced by the configured item.
 fn merge_lists(live: Option<&Value>, config: Option<&Value>, atom: Atom) -> Vec<Value> {
     let (left, right) = (Named::new(live, atom), Named::new(config, atom));
     let in_right: Vec<Option<usize>> = left.items.iter().map(|(element, _)| right.find(element)).collect();
@@ -103,7 +103,7 @@ fn merge_lists(live: Option<&Value>, config: Option<&Value>, atom: Atom) -> Vec<
                 next_shared = shared.next();
                 continue;
             }
-            // A shared item whose turn has not come moves to where the configuration wants it.
+            // A shared item that comes later in the configuration moves to its configured position.
             if other.is_some() && next_shared.is_some() && other != next_shared {
                 l += 1;
                 continue;

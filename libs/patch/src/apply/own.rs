@@ -1,4 +1,4 @@
-//! The field set of an applied configuration (upstream `typed.ToFieldSet`): everything it states, empty values included.
+//! Computes the field set of an applied configuration (upstream `typed.ToFieldSet`): everything that the configuration states, empty values included.
 
 use oarlock_schema::Value;
 
@@ -6,7 +6,7 @@ use super::atom::{Atom, item_element, members, settle};
 use super::element::Element;
 use super::set::{FieldSet, Node};
 
-/// What `value` states, as a set. Structs and lists themselves are not in it, map entries and list items are.
+/// Returns the set of the fields that `value` states. The set contains map entries and list items, but not the structs and lists around them.
 pub(super) fn field_set(value: &Value, atom: Atom) -> FieldSet {
     node(value, atom).children
 }
@@ -40,8 +40,8 @@ fn node(value: &Value, atom: Atom) -> Node {
     }
 }
 
-/// The set with every declared field that has something below it (upstream `EnsureNamedFieldsAreMembers`): removing a
-/// field then removes it whole.
+/// Adds every declared field with descendants in the set to the set (upstream `EnsureNamedFieldsAreMembers`), so that removing a field removes the whole
+/// field.
 pub(super) fn with_named_fields(set: &FieldSet, atom: Atom) -> FieldSet {
     let mut out = FieldSet::default();
     for (element, node) in set.nodes() {

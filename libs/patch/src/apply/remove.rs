@@ -1,11 +1,11 @@
-//! Taking a field set out of an object (upstream `typed.RemoveItems`).
+//! Removes a field set from an object (upstream `typed.RemoveItems`).
 
 use oarlock_schema::{Map, Value};
 
 use super::atom::{Atom, item_element, members, settle};
 use super::set::FieldSet;
 
-/// `value` without the paths of `set`. What loses all its members becomes null.
+/// Returns `value` without the paths of `set`. A struct, map or list that loses all its members becomes null.
 pub(super) fn remove(value: &Value, set: &FieldSet, atom: Atom) -> Value {
     if set.is_empty() {
         return value.clone();

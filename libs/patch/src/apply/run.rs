@@ -1,4 +1,4 @@
-//! Server-side apply: merge the configuration, remove what its manager no longer states, settle who owns what.
+//! Server-side apply: merges the configuration, removes fields that the manager no longer states, and updates the owners.
 
 use oarlock_codec::{Mode, json, tree, yaml};
 use oarlock_meta::Status;
@@ -13,16 +13,16 @@ use super::merge::merge;
 use super::own::{field_set, with_named_fields};
 use super::remove::remove;
 use super::set::FieldSet;
-use super::track::{Writer, adopt, nobodys, subtract};
+use super::track::{Writer, adopt, subtract, unowned_fields};
 use crate::document::Validation;
 
-/// Where client-side apply keeps its last configuration.
+/// The annotation in which client-side apply keeps its last configuration.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The manager of everything that was there before the first apply to an object without owners.
+/// The manager of all fields that existed before the first apply to an object without managers.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Upstream turns YAML into JSON first and says so in errors.
+/// The prefix of upstream's errors about configurations, which upstream first converts from YAML to JSON.
 const NOT_JSON: &str = "error converting YAML to JSON: ";
 
 /// The result of an apply, before defaulting.
@@ -30,17 +30,17 @@ const NOT_JSON: &str = "error converting YAML to JSON: ";
 pub struct Applied {
     /// The merged object with its new owners.
     pub obj: Obj,
-    /// What to send as warnings: duplicate keys in the text.
+    /// The warnings for the client: duplicate keys in the text.
     pub warnings: Vec<String>,
 }
 
-/// Applies a configuration in YAML or JSON. `live` is `None` when the object does not exist yet; the manager of
-/// `writer` is the request's `fieldManager`. With `force` fields of others are taken instead of refused.
+/// Applies a configuration in YAML or JSON. `live` is `None` when the object does not exist yet; the manager of `writer` is the request's `fieldManager`.
+/// With `force`, fields of other managers change owner instead of causing a conflict.
 ///
-/// The caller checks the query options, the name and namespace, and a stated resourceVersion or uid.
+/// The caller must check the query options, the name and namespace, and a stated resourceVersion or uid.
 ///
 /// # Errors
-/// 400 for what is no configuration of this kind, 409 with one cause per field and manager for conflicts, and 500 for a
+/// 400 for a body that is no configuration of this kind, 409 with one cause per field and manager for conflicts, and 500 for a
 /// configuration that the schema does not know, all with upstream's texts.
 pub fn apply(
     live: Option<&Obj>,
@@ -77,7 +77,7 @@ pub fn apply(
     let run = Run { live: &base_value, config: &config, atom: Atom::Struct(ty), writer };
     let (merged, mut managers) = match run.attempt(&managers, force) {
         Ok(done) => done,
-        // kubectl's own manager inherits what client-side apply owned.
+        // kubectl's own manager takes over the fields that client-side apply owned.
         Err(conflicts) if writer.manager == "kubectl" => match run.inherited(&base, ty) {
             None => return Err(conflict::status(conflicts)),
             Some(inherited) => {
@@ -129,7 +129,7 @@ pub fn apply(
     Ok(Applied { obj, warnings })
 }
 
-/// The findings of the YAML reader one by one: it lists them under a heading.
+/// Splits the text of the YAML reader, which lists the findings under a heading, into the findings.
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::trim).filter(|line| *line != "yaml: unmarshal errors:").map(str::to_owned).collect()
 }
@@ -149,7 +149,7 @@ fn check_kind(config: &Value, ty: TypeRef) -> Result<(), Status> {
     Ok(())
 }
 
-/// `namespace/name; group/version, Kind=X`, as upstream names objects in errors.
+/// Returns `namespace/name; group/version, Kind=X`, as upstream names objects in errors.
 fn described(config: &Value) -> String {
     let text = |path: &[&str]| config.at(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let kind = oarlock_meta::GroupVersionKind::parse(&text(&["apiVersion"]), &text(&["kind"])).unwrap_or_default();
@@ -175,9 +175,9 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Merges once: the new object and its owners, or whom it conflicts with.
+    /// Merges once. Returns the new object and its managers, or the conflicting managers.
     fn attempt(&self, managers: &Managers, force: bool) -> Result<(Value, Managers), Vec<Conflict>> {
-        let nobodys = nobodys(self.writer.reset);
+        let unowned = unowned_fields(self.writer.reset);
         let mut managers = managers.clone();
         let who = self.writer.identity(self.writer.manager, true);
         let last = managers.get(&who).map(|entry| (entry.set().into_owned(), entry.time));
@@ -190,7 +190,7 @@ impl Run<'_> {
             Some((last, _)) if !last.is_empty() => self.prune(merged, last, &managers),
             _ => merged,
         };
-        let changes = compare(self.live, &merged, self.atom).without(&nobodys);
+        let changes = compare(self.live, &merged, self.atom).without(&unowned);
         let touched = changes.modified.union(&changes.added);
         let other =
             |one: &super::Identity| !(one.applied && one.manager == who.manager && one.subresource == who.subresource);
@@ -208,29 +208,29 @@ impl Run<'_> {
         }
         subtract(&mut managers, &touched.union(&changes.removed), other);
         if let Some(entry) = managers.entries.iter_mut().find(|entry| !other(&entry.who)) {
-            let own = entry.set().difference(&nobodys);
+            let own = entry.set().difference(&unowned);
             entry.put(own);
         }
         managers.drop_empty();
         Ok((merged, managers))
     }
 
-    /// Removes what the manager stated last time and states no longer, unless somebody else owns it.
+    /// Removes fields that the manager stated in its last apply and states no longer, unless another manager owns them.
     fn prune(&self, merged: Value, last: &FieldSet, managers: &Managers) -> Value {
         let named = |set: &FieldSet| with_named_fields(set, self.atom);
         let last = named(last);
         let pruned = remove(&merged, &last, self.atom);
         let all = named(&field_set(&merged, self.atom));
-        // Put back what somebody owns.
+        // Restore fields that another manager owns.
         let owned = FieldSet::union_of(managers.entries.iter().map(|entry| entry.set().into_owned()).collect());
         let kept = named(&field_set(&pruned, self.atom)).union(&named(&owned));
         let pruned = remove(&merged, &all.difference(&kept), self.atom);
-        // Put back what the manager never owned.
+        // Restore fields that the manager never owned.
         let left = named(&field_set(&pruned, self.atom));
         remove(&merged, &all.difference(&left).intersection(&last), self.atom)
     }
 
-    /// The fields that client-side apply's annotation states and that still have its values.
+    /// Returns the fields that client-side apply's annotation states and whose values are unchanged.
     fn inherited(&self, live: &Obj, ty: TypeRef) -> Option<FieldSet> {
         let text = live.at(&["metadata", "annotations", LAST_APPLIED])?.as_str()?;
         let last = json::decode_value(text.as_bytes(), Mode::Lenient).ok()?.value;
@@ -249,7 +249,7 @@ fn left_after(conflicts: Vec<Conflict>, allowed: &FieldSet) -> Vec<Conflict> {
     conflicts.into_iter().map(left).filter(|conflict| !conflict.fields.is_empty()).collect()
 }
 
-/// Keeps client-side apply's annotation in step, where there is one, so that both kinds of apply can be mixed.
+/// Updates client-side apply's annotation, if present, so that both kinds of apply can be mixed.
 fn sync_last_applied(obj: &mut Obj, config: &Value) {
     let path = ["metadata", "annotations", LAST_APPLIED];
     if obj.at(&path).and_then(Value::as_str).is_none_or(str::is_empty) {

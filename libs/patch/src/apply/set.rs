@@ -11,23 +11,23 @@ pub struct FieldSet {
     nodes: Vec<(Element, Node)>,
 }
 
-/// What a set says about one element. Never empty inside a set.
+/// The content of a set at one element. Never empty inside a set.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Node {
-    /// The path that ends here is in the set.
+    /// Whether the path that ends at this element is in the set.
     pub member: bool,
-    /// Longer paths.
+    /// The longer paths, below this element.
     pub children: FieldSet,
 }
 
 impl Node {
-    /// A path that ends here.
+    /// Makes a node whose path ends at the element.
     #[must_use]
     pub fn leaf() -> Self {
         Self { member: true, children: FieldSet::default() }
     }
 
-    /// True when neither this path nor a longer one is in the set.
+    /// Whether neither this path nor a longer one is in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.member && self.children.is_empty()
@@ -35,13 +35,13 @@ impl Node {
 }
 
 impl FieldSet {
-    /// True when the set has no path.
+    /// Whether the set has no path.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The nodes in order.
+    /// Returns the nodes in order.
     pub fn nodes(&self) -> impl Iterator<Item = (&Element, &Node)> {
         self.nodes.iter().map(|(element, node)| (element, node))
     }
@@ -50,13 +50,13 @@ impl FieldSet {
         self.nodes.binary_search_by(|(have, _)| have.order(element))
     }
 
-    /// What the set says about an element.
+    /// Returns the node of an element.
     #[must_use]
     pub fn get(&self, element: &Element) -> Option<&Node> {
         self.find(element).ok().and_then(|at| self.nodes.get(at)).map(|(_, node)| node)
     }
 
-    /// What the set says about a field name; a look-up without an allocation.
+    /// Returns the node of a field name, without allocating.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Node> {
         let at = self.nodes.binary_search_by(|(have, _)| match have {
@@ -66,7 +66,7 @@ impl FieldSet {
         at.ok().and_then(|at| self.nodes.get(at)).map(|(_, node)| node)
     }
 
-    /// Adds a node; one that is there already is united with it. Empty nodes are left out.
+    /// Adds a node, united with a node that is already present. Empty nodes are left out.
     pub fn put(&mut self, element: Element, node: Node) {
         if node.is_empty() {
             return;
@@ -86,7 +86,7 @@ impl FieldSet {
         }
     }
 
-    /// A set of nodes in any order; nodes with the same element are united. The nodes are sorted once, since each insertion into a sorted list would move all
+    /// Makes a set of nodes in any order; nodes with the same element are united. The nodes are sorted once, since each insertion into a sorted list would move all
     /// that follow.
     #[must_use]
     pub fn of_nodes(mut nodes: Vec<(Element, Node)>) -> Self {
@@ -113,7 +113,7 @@ impl FieldSet {
         Self { nodes: out }
     }
 
-    /// The union of sets. Sets are united in pairs, the results again in pairs and so on, so that each path is copied only a logarithmic number of times.
+    /// Returns the union of sets. Sets are united in pairs, the results again in pairs and so on, so that each path is copied only a logarithmic number of times.
     #[must_use]
     pub fn union_of(mut sets: Vec<Self>) -> Self {
         while sets.len() > 1 {
@@ -142,7 +142,7 @@ impl FieldSet {
         self.put(first.clone(), node);
     }
 
-    /// A set of dotted field paths, such as `metadata.labels`.
+    /// Makes a set of dotted field paths, such as `metadata.labels`.
     #[must_use]
     pub fn of_fields(paths: &[&str]) -> Self {
         let mut set = Self::default();
@@ -153,7 +153,7 @@ impl FieldSet {
         set
     }
 
-    /// True when the path is in the set.
+    /// Whether the path is in the set.
     #[must_use]
     pub fn has(&self, path: &[Element]) -> bool {
         match path.split_first() {
@@ -164,7 +164,7 @@ impl FieldSet {
         }
     }
 
-    /// Calls `visit` with every path in upstream's order: at each level first the paths that end there.
+    /// Calls `visit` with every path in upstream's order: at each level first the paths that end at that level.
     pub fn paths(&self, visit: &mut impl FnMut(&[Element])) {
         self.paths_below(&mut Vec::new(), visit);
     }
@@ -182,7 +182,7 @@ impl FieldSet {
         }
     }
 
-    /// Walks both sets in step and keeps what `keep` makes of each pair of nodes.
+    /// Walks both sets in step and keeps the results of `keep` for each pair of nodes.
     fn zip(&self, other: &Self, keep: &impl Fn(Option<&Node>, Option<&Node>) -> Node) -> Self {
         let mut out = Vec::with_capacity(self.nodes.len().max(other.nodes.len()));
         let (mut left, mut right) = (self.nodes.iter().peekable(), other.nodes.iter().peekable());
@@ -204,7 +204,7 @@ impl FieldSet {
         Self { nodes: out }
     }
 
-    /// Paths of either set.
+    /// Returns the paths of either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         if other.is_empty() {
@@ -220,7 +220,7 @@ impl FieldSet {
         })
     }
 
-    /// Paths of both sets.
+    /// Returns the paths of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let (self_, other) = if other.nodes.len() < self.nodes.len() { (other, self) } else { (self, other) };
@@ -236,14 +236,14 @@ impl FieldSet {
         })
     }
 
-    /// True when it is cheaper to look each of this set's nodes up in the other one than to walk both: many small sets meet one large set where
-    /// many managers share an object.
+    /// Whether looking up each of this set's nodes in the other set is cheaper than walking both sets. Where many managers share an object, many small sets meet
+    /// one large set.
     fn much_smaller(&self, other: &Self) -> bool {
         let steps = usize::BITS - other.nodes.len().leading_zeros();
         self.nodes.len().saturating_mul(steps as usize) < other.nodes.len()
     }
 
-    /// Looks each node up in the other set and keeps what `keep` makes of the pair.
+    /// Looks up each node in the other set and keeps the results of `keep` for each pair.
     fn look_up(&self, other: &Self, keep: &impl Fn(&Node, Option<&Node>) -> Node) -> Self {
         let kept = self.nodes.iter().map(|(element, node)| (element, keep(node, other.get(element))));
         Self {
@@ -251,7 +251,7 @@ impl FieldSet {
         }
     }
 
-    /// Paths of this set that are not in the other one.
+    /// Returns the paths of this set that are not in the other one.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         if other.is_empty() {
@@ -270,7 +270,7 @@ impl FieldSet {
         })
     }
 
-    /// Paths of this set that neither are in the other one nor lie below one of its paths.
+    /// Returns the paths of this set that neither are in the other one nor lie below one of its paths.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         if other.is_empty() {
@@ -284,7 +284,7 @@ impl FieldSet {
         })
     }
 
-    /// True when the sets share a path.
+    /// Whether the sets share a path.
     #[must_use]
     pub fn touches(&self, other: &Self) -> bool {
         if self.much_smaller(other) {
@@ -326,7 +326,7 @@ impl fmt::Display for FieldSet {
     }
 }
 
-/// A path as conflicts show it: `.spec.containers[name="a"].image`.
+/// Returns a path in the form of conflict messages: `.spec.containers[name="a"].image`.
 #[must_use]
 pub fn path_text(path: &[Element]) -> String {
     path.iter().map(ToString::to_string).collect()

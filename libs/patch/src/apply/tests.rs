@@ -1,4 +1,4 @@
-//! The search in a text must find what the set it stands for would find.
+//! A search in the `fieldsV1` text finds the same paths as a search in the parsed set.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Ownership after a write that is no apply (upstream `managedfields.Update`).
+//! Records ownership after a write other than apply (upstream `managedfields.Update`).
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::element::Element;
 use super::managers::{Entry, Identity, Managers, clear, write_single};
 use super::set::FieldSet;
 
-/// Who writes, and through which endpoint.
+/// The author of a write, and the endpoint of the write.
 #[derive(Debug, Clone, Copy)]
 pub struct Writer<'a> {
     /// The `fieldManager` of the request, or what [`manager_name`] makes of the user agent.
@@ -20,26 +20,26 @@ pub struct Writer<'a> {
     pub api_version: &'a str,
     /// The subresource, empty for the object itself.
     pub subresource: &'a str,
-    /// The endpoint's reset fields, dotted: what the endpoint puts back, nobody comes to own through it.
+    /// The endpoint's reset fields, dotted. The endpoint restores their stored values, so a writer never comes to own these fields.
     pub reset: &'a [&'a str],
-    /// When.
+    /// The time of the write.
     pub now: Time,
-    /// The other versions of the kind, in whose forms others may own fields.
+    /// The other versions of the kind, in which entries of other managers may be written.
     pub versions: Versions<'a>,
 }
 
 /// Converts an object into the form of another version; `None` when the kind has no such version.
 type Convert<'a> = &'a dyn Fn(&Obj, &str) -> Option<Obj>;
 
-/// How objects of a kind look in its other versions.
+/// The conversion of a kind's objects into its other versions.
 #[derive(Clone, Copy, Default)]
 pub struct Versions<'a>(Option<Convert<'a>>);
 
 impl<'a> Versions<'a> {
-    /// A kind of one version.
+    /// The conversion of a kind with one version.
     pub const ONE: Self = Self(None);
 
-    /// A kind whose versions differ; the function takes an object and an `apiVersion`.
+    /// Makes the conversion of a kind whose versions differ; the function takes an object and an `apiVersion`.
     #[must_use]
     pub const fn of(convert: Convert<'a>) -> Self {
         Self(Some(convert))
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Versions<'_> {
 }
 
 impl Writer<'_> {
-    /// The time of a changed entry. On the way from a Scale to the object behind it upstream loses it.
+    /// Returns the time of a changed entry. Upstream loses the time when a write through Scale is recorded on the scaled object.
     fn stamp(&self) -> Option<Time> {
         (self.subresource != "scale").then_some(self.now)
     }
@@ -68,8 +68,7 @@ impl Writer<'_> {
     }
 }
 
-/// The manager of a request: its `fieldManager`, or its user agent up to the first slash, printable characters only and
-/// at most 128 bytes.
+/// Returns the manager of a request: its `fieldManager`, or its user agent up to the first slash, printable characters only and at most 128 bytes.
 #[must_use]
 pub fn manager_name(field_manager: &str, user_agent: &str) -> Str {
     if !field_manager.is_empty() {
@@ -86,7 +85,7 @@ pub fn manager_name(field_manager: &str, user_agent: &str) -> Str {
     name
 }
 
-static NOBODYS: LazyLock<FieldSet> = LazyLock::new(|| {
+static UNOWNED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
     let mut set = FieldSet::of_fields(&["apiVersion", "kind"]);
     for name in SERVER_FIELDS {
         set.insert(&[Element::Field("metadata".into()), Element::Field(name.into())]);
@@ -94,25 +93,25 @@ static NOBODYS: LazyLock<FieldSet> = LazyLock::new(|| {
     set
 });
 
-/// The paths that no write through an endpoint comes to own.
-pub(super) fn nobodys(reset: &[&str]) -> FieldSet {
-    NOBODYS.union(&FieldSet::of_fields(reset))
+/// Returns the paths that no write through an endpoint comes to own.
+pub(super) fn unowned_fields(reset: &[&str]) -> FieldSet {
+    UNOWNED_FIELDS.union(&FieldSet::of_fields(reset))
 }
 
-/// The changes that somebody comes to own.
+/// Returns the changes without the paths that no manager owns.
 fn owned(changes: Comparison, reset: &[&str]) -> Comparison {
     if changes.is_empty() {
         return changes;
     }
-    changes.without(&NOBODYS).without(&FieldSet::of_fields(reset))
+    changes.without(&UNOWNED_FIELDS).without(&FieldSet::of_fields(reset))
 }
 
-/// Records the owner of a new object. Call it after defaulting and before admission, as upstream does, so that what
-/// admission adds belongs to nobody.
+/// Records the owner of a new object. Must run after defaulting and before admission, as upstream does, so that no manager owns the fields that admission
+/// adds.
 pub fn track_create(obj: &mut Obj, writer: &Writer<'_>) {
-    let given = given_managers(obj);
+    let requested = requested_managers(obj);
     clear(obj);
-    if let Given::Managers(managers) = given {
+    if let RequestedManagers::Managers(managers) = requested {
         let zero = Obj::from_root(Struct::zero(obj.ty()));
         update(&zero, obj, managers, writer);
         return;
@@ -123,17 +122,17 @@ pub fn track_create(obj: &mut Obj, writer: &Writer<'_>) {
     }
 }
 
-/// Records who owns what after an update or a patch: the writer takes the fields it changed or added.
+/// Records the owners after an update or a patch: the writer takes the fields that the write changed or added.
 ///
-/// An object that has no owners at all stays without. A request may replace the owners by sending its own list, or clear
-/// them by sending one empty entry; through a subresource it may not.
+/// An object without any owners keeps none. A request may replace the owners by sending its own list, or clear
+/// the owners by sending one empty entry; a request through a subresource may not.
 pub fn track_update(live: &Obj, new: &mut Obj, writer: &Writer<'_>) {
-    let given = if writer.subresource.is_empty() { given_managers(new) } else { Given::Nothing };
+    let requested = if writer.subresource.is_empty() { requested_managers(new) } else { RequestedManagers::Nothing };
     clear(new);
-    let managers = match given {
-        Given::Managers(managers) => managers,
-        Given::Reset => Managers::default(),
-        Given::Nothing => Managers::read(live).unwrap_or_default(),
+    let managers = match requested {
+        RequestedManagers::Managers(managers) => managers,
+        RequestedManagers::Reset => Managers::default(),
+        RequestedManagers::Nothing => Managers::read(live).unwrap_or_default(),
     };
     if managers.entries.is_empty() {
         return;
@@ -141,23 +140,23 @@ pub fn track_update(live: &Obj, new: &mut Obj, writer: &Writer<'_>) {
     update(live, new, managers, writer);
 }
 
-enum Given {
+enum RequestedManagers {
     Managers(Managers),
     Reset,
     Nothing,
 }
 
-/// What the request says about owners.
-fn given_managers(obj: &Obj) -> Given {
+/// Reads the owners that the request sets.
+fn requested_managers(obj: &Obj) -> RequestedManagers {
     let list = obj.at(&["metadata", "managedFields"]).map_or(&[][..], Value::items);
     if let [Value::Struct(one)] = list
         && one.is_empty()
     {
-        return Given::Reset;
+        return RequestedManagers::Reset;
     }
     match Managers::read(obj) {
-        Some(managers) if !managers.entries.is_empty() => Given::Managers(managers),
-        _ => Given::Nothing,
+        Some(managers) if !managers.entries.is_empty() => RequestedManagers::Managers(managers),
+        _ => RequestedManagers::Nothing,
     }
 }
 
@@ -178,7 +177,7 @@ fn update(old: &Obj, new: &mut Obj, mut managers: Managers, writer: &Writer<'_>)
     managers.write(new);
 }
 
-/// Takes changed fields from the entries that `of` chooses, and gives them.
+/// Takes changed fields from the entries that `of` selects, and returns these fields.
 fn take(managers: &mut Managers, changes: &Comparison, of: impl Fn(&Identity) -> bool) -> FieldSet {
     if changes.is_empty() {
         return FieldSet::default();
@@ -189,7 +188,7 @@ fn take(managers: &mut Managers, changes: &Comparison, of: impl Fn(&Identity) ->
     taken
 }
 
-/// Takes what changed from owners who wrote it in another version, by its paths there.
+/// Takes the changed fields from owners of another version, comparing the object's forms in that version.
 fn take_elsewhere(managers: &mut Managers, old: &Obj, new: &Obj, writer: &Writer<'_>) {
     let Some(convert) = writer.versions.0 else { return };
     let mut versions: Vec<Str> = managers.entries.iter().map(|entry| entry.who.api_version.clone()).collect();
@@ -204,7 +203,7 @@ fn take_elsewhere(managers: &mut Managers, old: &Obj, new: &Obj, writer: &Writer
     }
 }
 
-/// Removes paths from the entries that `of` chooses; entries that lose everything go.
+/// Removes paths from the entries that `of` selects; entries without remaining fields are removed.
 pub(super) fn subtract(managers: &mut Managers, paths: &FieldSet, of: impl Fn(&Identity) -> bool) {
     for entry in managers.entries.iter_mut().filter(|entry| of(&entry.who)) {
         if entry.touches(paths) {
@@ -215,7 +214,7 @@ pub(super) fn subtract(managers: &mut Managers, paths: &FieldSet, of: impl Fn(&I
     managers.drop_empty();
 }
 
-/// Makes `manager` the owner of everything an object without owners has.
+/// Makes `manager` the owner of all fields of an object without owners.
 pub(super) fn adopt(obj: &Obj, managers: &mut Managers, manager: &str, writer: &Writer<'_>) {
     let changes = owned(compare_structs(&Struct::zero(obj.ty()), obj), writer.reset);
     let taken = take(managers, &changes, |_| true);

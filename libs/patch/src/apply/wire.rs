@@ -1,4 +1,4 @@
-//! `fieldsV1`: field sets as JSON, read and written.
+//! Reads and writes `fieldsV1`, the JSON form of field sets.
 
 use oarlock_codec::{Mode, json};
 use oarlock_schema::{Str, Value};
@@ -6,7 +6,7 @@ use oarlock_schema::{Str, Value};
 use super::element::Element;
 use super::set::{FieldSet, Node};
 
-/// Reads a `fieldsV1` text; `None` when it is none, and upstream then forgets all owners of the object.
+/// Reads a `fieldsV1` text; `None` for an invalid text, in which case upstream drops all owners of the object.
 #[must_use]
 pub fn decode(text: &str) -> Option<FieldSet> {
     let mut reader = Reader { text: text.as_bytes(), at: 0 };
@@ -22,15 +22,15 @@ pub fn decode(text: &str) -> Option<FieldSet> {
     node(&value).map(|node| node.children)
 }
 
-/// Whether the set in a `fieldsV1` text shares a path with `set`, found without building that set: most entries of most
-/// objects have nothing to do with a write. A text that servers do not write counts as touched.
+/// Whether the set in a `fieldsV1` text shares a path with `set`, determined without parsing the text into a set: most entries of most objects are unrelated to
+/// a write. A text in a form that servers never write counts as sharing a path.
 #[must_use]
 pub(super) fn touches(text: &str, set: &FieldSet) -> bool {
     let mut reader = Reader { text: text.as_bytes(), at: 0 };
     reader.touches(set, false, 0).unwrap_or(true)
 }
 
-/// Reads the text that servers write: no spaces, objects all the way down. Anything else is left to the JSON decoder.
+/// A reader of the form that servers write: no spaces, nested objects only. Any other form is left to the JSON decoder.
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
@@ -72,7 +72,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the node here shares a path with what is below `set`, or is a member while `wanted` is true.
+    /// Whether the node at the cursor shares a path with the paths below `set`, or is a member while `wanted` is true.
     fn touches(&mut self, set: &FieldSet, wanted: bool, depth: usize) -> Option<bool> {
         if depth > 100 || !self.take(b'{') {
             return None;
@@ -116,7 +116,7 @@ impl Reader<'_> {
         self.text.get(self.at..)
     }
 
-    /// The name in a key `"f:name"` without escapes; anything else stays.
+    /// Reads the name in a key `"f:name"` without escapes; any other key is not consumed.
     fn plain_field(&mut self) -> Option<&str> {
         let start = self.at + 3;
         let rest = self.rest()?.strip_prefix(b"\"f:")?;
@@ -128,7 +128,7 @@ impl Reader<'_> {
         std::str::from_utf8(self.text.get(start..start + end)?).ok()
     }
 
-    /// Leaves out one node, whatever it holds.
+    /// Skips one node with its content.
     fn skip(&mut self) -> Option<()> {
         let mut depth = 0_usize;
         loop {
@@ -136,7 +136,7 @@ impl Reader<'_> {
                 b'{' => depth += 1,
                 b'}' => depth = depth.checked_sub(1)?,
                 b'"' => {
-                    // To the quote that ends the key: one without a backslash in front.
+                    // Skips to the quote that ends the key: the next one without a preceding backslash.
                     loop {
                         self.at += 1;
                         self.at += memchr::memchr2(b'"', b'\\', self.rest()?)?;
@@ -155,7 +155,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A key: the element, or `None` for the dot.
+    /// Reads a key: the element, or `None` for the dot.
     fn key(&mut self) -> Option<Option<Element>> {
         let rest = self.text.get(self.at..)?.strip_prefix(b"\"")?;
         let mut end = memchr::memchr2(b'"', b'\\', rest)?;
@@ -164,7 +164,7 @@ impl Reader<'_> {
             self.at += end + 2;
             return Some(if key == "." { None } else { Some(Element::parse(key)?) });
         }
-        // Keys of list items hold JSON, so nearly all of their escapes are quotes.
+        // Keys of list items contain JSON, so nearly all of their escapes are quotes.
         let mut key = String::with_capacity(48);
         let mut from = 0;
         loop {

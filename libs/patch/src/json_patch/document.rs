@@ -1,14 +1,14 @@
-//! The document that a JSON patch works on. A patch may have ten thousand operations and a list any number of items; each insertion into or removal from a
-//! plain list would move all items that follow. So a map or list that an operation reaches into is opened: a map becomes a tree, a list is split into pieces.
+//! The document that a JSON patch changes. A patch may have ten thousand operations and a list any number of items, and each insertion into or removal from a
+//! plain list would move all following items. So a map or list on the path of an operation is opened: a map becomes a tree, a list is split into pieces.
 
 use std::collections::BTreeMap;
 
 use oarlock_schema::{Map, Str, Value};
 
-/// How many items a piece of a list has at most.
-const PIECE: usize = 1024;
+/// The most items of one piece of a list.
+const MAX_PIECE_ITEMS: usize = 1024;
 
-/// A value of which only those parts are opened that operations have reached.
+/// A value that is opened only on the paths of the operations.
 #[derive(Debug)]
 pub(super) enum Node {
     Closed(Value),
@@ -17,7 +17,7 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// Opens a map or list for the steps below.
+    /// Opens a map or list, so that its members can change cheaply.
     pub(super) fn open(&mut self) -> &mut Self {
         if let Self::Closed(value @ (Value::Map(_) | Value::List(_))) = self {
             *self = match std::mem::take(value) {
@@ -49,7 +49,7 @@ impl Node {
         }
     }
 
-    /// Whether it has at most so many levels of lists and maps; looks no deeper, and counts what it looks at.
+    /// Whether the node has at most `room` levels of lists and maps. Looks no deeper, and counts the visited values in `measured`.
     pub(super) fn fits(&self, room: usize, measured: &mut usize) -> bool {
         if let Self::Closed(value) = self {
             return fits(value, room, measured);
@@ -63,7 +63,7 @@ impl Node {
         }
     }
 
-    /// JSON equality with a value.
+    /// Whether the node equals a value as JSON.
     pub(super) fn same(&self, other: &Value) -> bool {
         match (self, other) {
             (Self::Closed(value), other) => super::same(value, other),
@@ -78,7 +78,7 @@ impl Node {
     }
 }
 
-/// As [`Node::fits`].
+/// Does for a plain value what [`Node::fits`] does for a node.
 fn fits(value: &Value, room: usize, measured: &mut usize) -> bool {
     *measured += 1;
     match (value, room.checked_sub(1)) {
@@ -110,7 +110,7 @@ impl Pieces {
         self.len
     }
 
-    /// The piece with a position, and the position in it. Behind the last item is the last piece.
+    /// Returns the piece that contains a position, and the offset in the piece. Positions after the last item map to the last piece.
     fn place(&self, at: usize) -> Option<(usize, usize)> {
         let mut left = at;
         for (i, piece) in self.pieces.iter().enumerate() {
@@ -130,19 +130,19 @@ impl Pieces {
     pub(super) fn push(&mut self, item: Node) {
         self.len += 1;
         match self.pieces.last_mut() {
-            Some(piece) if piece.len() < PIECE => piece.push(item),
+            Some(piece) if piece.len() < MAX_PIECE_ITEMS => piece.push(item),
             _ => self.pieces.push(vec![item]),
         }
     }
 
-    /// Inserts an item at a position that is there, or behind the last.
+    /// Inserts an item at an existing position, or after the last item.
     pub(super) fn insert(&mut self, at: usize, item: Node) {
         let Some((i, at)) = self.place(at) else { return self.push(item) };
         let Some(piece) = self.pieces.get_mut(i) else { return };
         piece.insert(at, item);
         self.len += 1;
-        if piece.len() > PIECE {
-            let half = piece.split_off(PIECE / 2);
+        if piece.len() > MAX_PIECE_ITEMS {
+            let half = piece.split_off(MAX_PIECE_ITEMS / 2);
             self.pieces.insert(i + 1, half);
         }
     }

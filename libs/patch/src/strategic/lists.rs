@@ -1,4 +1,4 @@
-//! Lists in strategic merge patches: merging by key or by value, deletions, and the order of the result.
+//! Merges lists in strategic merge patches: by key or by value, with deletions, and in the order of the result.
 
 use oarlock_schema::{Map, Value};
 
@@ -7,7 +7,7 @@ use super::{DIRECTIVE, Error, Rule, SET_ORDER, Scope, merge_map, suffix, unknown
 use crate::go_fmt;
 use crate::merge::json_kind;
 
-/// Obeys every `$setElementOrder/x` of the patch: merges the list `x` now and puts it into that order.
+/// Handles every `$setElementOrder/x` of the patch: merges the list `x` now and puts the result into the stated order.
 pub(super) fn set_order(original: &mut Map, patch: &mut Map, scope: Scope) -> Result<(), Error> {
     let mut directives = Vec::new();
     patch.retain(|name, value| {
@@ -57,9 +57,9 @@ pub(super) fn set_order(original: &mut Map, patch: &mut Map, scope: Scope) -> Re
     Ok(())
 }
 
-/// The order of the server's own items, as upstream sees it. Where the patch deletes items of a keyed list, upstream
-/// shifts the list in place and appends the patch's new items into the free slots, so as many of those count as items
-/// that the server had, at the end.
+/// Returns the order of the server's own items, as upstream computes the order. Where the patch deletes items of a keyed list, upstream
+/// shifts the list in place and appends the patch's new items into the free slots, so that as many of the new items count as existing
+/// items at the end.
 fn server_order(old: Option<&[Value]>, new: Option<&[Value]>, rule: &Rule) -> Vec<Value> {
     let old = old.unwrap_or_default();
     let (Some(new), Some(key), true) = (new, rule.key, rule.merge) else { return old.to_vec() };
@@ -92,7 +92,7 @@ fn expected_list(got: &Value) -> String {
     format!("expected a []interface {{}}, but received a {}", go_type(got))
 }
 
-/// Items of a list with a merge key must be objects that have the key, also the items of a `$setElementOrder` list (upstream `validateMergeKeyInLists`).
+/// Checks that an item of a list with a merge key is an object with the key, also in a `$setElementOrder` list (upstream `validateMergeKeyInLists`).
 fn has_key(item: &Value, key: &str) -> Result<(), Error> {
     match item {
         Value::Map(_) => key_of(item, key).map(drop),
@@ -100,7 +100,7 @@ fn has_key(item: &Value, key: &str) -> Result<(), Error> {
     }
 }
 
-/// The items that a patch sets must come in the order that its `$setElementOrder` states.
+/// Checks that the items of a patch come in the order of its `$setElementOrder`.
 fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Error> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
@@ -118,7 +118,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
         }
         wanted.next();
     }
-    // An item that comes too late, but also a directive behind the last item.
+    // An item out of order, or a directive after the last item.
     if items.peek().is_some() {
         let (patch, order) = (list_text(patch), list_text(order));
         return Err(Error::Plain(format!(
@@ -147,7 +147,7 @@ fn no_key(item: &Value, key: &str) -> Error {
     Error::Plain(format!("map: {} does not contain declared merge key: {key}", go_fmt::plain(item)))
 }
 
-/// Merges two lists; `deletion` removes the values of `patch` from a list of scalars instead.
+/// Merges two lists; with `deletion` the values of `patch` are removed from a list of scalars instead.
 pub(super) fn merge(original: Vec<Value>, patch: Vec<Value>, rule: &Rule, deletion: bool) -> Result<Vec<Value>, Error> {
     let Some(first) = original.first().or(patch.first()) else { return Ok(original) };
     let kind = json_kind(first);
@@ -197,7 +197,7 @@ pub(super) fn merge(original: Vec<Value>, patch: Vec<Value>, rule: &Rule, deleti
     Ok(arrange(listed, other, &in_patch, &in_original))
 }
 
-/// Takes items with `$patch` out of the patch and does what they say to the original list.
+/// Takes items with `$patch` out of the patch and applies the directives to the original list.
 fn obey_directives(original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let mut replace = false;
     let mut deletes = Vec::new();
@@ -230,7 +230,7 @@ fn obey_directives(original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result
     Ok((original.into_iter().filter(|old| deletes.find(old).is_none()).collect(), rest))
 }
 
-/// Splits items into those that `order` names and the others.
+/// Splits items into those that `order` contains and the others.
 fn partition(items: Vec<Value>, order: &Positions<'_>, key: Option<&str>) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let mut listed = Vec::with_capacity(items.len());
     let mut other = Vec::new();
@@ -245,8 +245,8 @@ fn partition(items: Vec<Value>, order: &Positions<'_>, key: Option<&str>) -> Res
     Ok((listed, other))
 }
 
-/// Puts the patched items into the patch's order and lets the server's own items keep their place before a patched item
-/// that stood behind them; what has no known place comes last.
+/// Puts the patched items into the patch's order. The server's own items keep their position before a patched item that followed them; items without a known
+/// position come last.
 fn arrange(mut listed: Vec<Value>, mut other: Vec<Value>, order: &Positions<'_>, server: &Positions<'_>) -> Vec<Value> {
     listed.sort_by_cached_key(|item| order.find(item));
     other.sort_by_cached_key(|item| server.find(item));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use oarlock_schema::Value;
 use oarlock_seeded_bug::seeded_bug;
 
-/// A value in a total order whose equality is the one of [`Value`].
+/// A [`Value`] with a total order that agrees with its equality.
 #[derive(Clone, Copy)]
 struct ByValue<'a>(&'a Value);
 
@@ -72,12 +72,12 @@ pub(super) struct Positions<'a> {
 }
 
 impl<'a> Positions<'a> {
-    /// The positions in `items`; with `key` those of the items that have it.
+    /// Indexes the positions in `items`; with `key` only the items that have the key.
     pub(super) fn of(items: &'a [Value], key: Option<&'a str>) -> Self {
         Self::among(items.iter().enumerate(), key)
     }
 
-    /// The positions of some items, as they are given.
+    /// Indexes some items with given positions.
     pub(super) fn among(items: impl IntoIterator<Item = (usize, &'a Value)>, key: Option<&'a str>) -> Self {
         let mut out = Self { key, first: BTreeMap::new() };
         for (at, item) in items {
@@ -86,7 +86,7 @@ impl<'a> Positions<'a> {
         out
     }
 
-    /// Adds an item unless there is an equal one; says whether it did.
+    /// Adds an item unless an equal one is present. Returns whether the item was added.
     pub(super) fn add(&mut self, at: usize, item: &'a Value) -> bool {
         let Some(name) = name(item, self.key) else { return false };
         match self.first.entry(ByValue(name)) {
@@ -98,7 +98,7 @@ impl<'a> Positions<'a> {
         }
     }
 
-    /// The first position of an equal item, or of one with an equal merge key.
+    /// Returns the first position of an equal item, or of one with an equal merge key.
     pub(super) fn find(&self, item: &Value) -> Option<usize> {
         let wanted = ByValue(name(item, self.key)?);
         if seeded_bug!("items_by_search") {

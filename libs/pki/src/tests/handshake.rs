@@ -1,4 +1,4 @@
-//! Handshakes in memory: what a server takes and what it does not.
+//! TLS handshakes in memory: which certificates a server accepts and which not.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use super::{NOW, at, authority};
 use crate::tls::{ServerTrust, ServingCertificate, client_config, server_config};
 use crate::*;
 
-/// Real time: rustls checks the server's certificate against its own clock.
+/// Real time, because rustls checks the server's certificate against its own clock.
 fn real_now() -> UnixTime {
     UnixTime::now()
 }
 
-/// Runs a handshake; the certificates the server saw, or why it failed.
+/// Runs a handshake; returns the certificates that the server received, or the error.
 fn handshake(
     server: &Arc<rustls::ServerConfig>,
     client: rustls::ClientConfig,
@@ -54,7 +54,7 @@ fn any_client_certificate_passes_tls_and_only_the_own_authoritys_is_believed() {
     let chain = handshake(&server, client_config(believed(), identity(&own)).unwrap()).unwrap();
     assert_eq!(trust.verify(&chain, real_now()).unwrap().subject.common_name, "alice");
 
-    // Same issuer name, so that the client offers it in spite of the server's hints.
+    // The same issuer name, so that the client sends the certificate despite the server's list of authorities.
     let foreign = authority().issue(&Leaf::client(Subject::named("mallory")), at(NOW)).unwrap();
     let chain = handshake(&server, client_config(believed(), identity(&foreign)).unwrap()).unwrap();
     assert_eq!(chain.len(), 1);

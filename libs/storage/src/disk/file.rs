@@ -1,7 +1,7 @@
-//! A disk that is a file.
+//! A [`Disk`] in a file.
 //!
-//! The engine writes its pages one by one. They are gathered here until the next sync, and neighbours go to the kernel
-//! in one call; nothing before a sync has to be anywhere but in memory.
+//! The engine writes single pages. This disk buffers them until the next sync and hands neighbouring pages to the kernel in one call: data need not leave memory before a
+//! sync.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -15,9 +15,9 @@ use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use super::Disk;
 use crate::private;
 
-/// Gathered writes go to the kernel when they reach this many bytes.
+/// Buffered writes are handed to the kernel when they reach this many bytes.
 const GATHER_BYTES: usize = 4 << 20;
-/// The longest single write.
+/// The longest single write, in bytes.
 const RUN_BYTES: usize = 1 << 20;
 
 /// A [`Disk`] in a file, locked against other processes, with its reserve in a second file beside it.
@@ -29,6 +29,7 @@ pub struct FileDisk {
     gathered: Mutex<Gathered>,
 }
 
+/// Writes that are buffered until the next flush, by their offset.
 #[derive(Debug, Default)]
 struct Gathered {
     writes: BTreeMap<u64, Vec<u8>>,
@@ -36,7 +37,7 @@ struct Gathered {
 }
 
 impl FileDisk {
-    /// Opens or makes the file at `path`, and sets `reserve_bytes` aside in `<path>.reserve` (as far as there is room).
+    /// Opens or creates the file at `path`, and reserves `reserve_bytes` in `<path>.reserve` as far as there is room.
     ///
     /// # Errors
     /// The file cannot be opened, or another process has it open.
@@ -63,7 +64,7 @@ impl FileDisk {
         }
     }
 
-    /// Hands gathered writes to the kernel, neighbours together.
+    /// Hands buffered writes to the kernel, neighbours together.
     fn flush(&self, gathered: &mut Gathered) -> io::Result<()> {
         let writes = std::mem::take(&mut gathered.writes);
         gathered.bytes = 0;
@@ -82,11 +83,11 @@ impl FileDisk {
 }
 
 impl Drop for FileDisk {
-    /// Closing the file gives the lock up only when nobody else has the descriptor, and a child that another thread has
-    /// forked has it until it executes its program.
+    /// Unlocks explicitly: closing the file releases the lock only when no other descriptor is open, and a child that another thread has forked holds one until it executes
+    /// its program.
     fn drop(&mut self) {
         if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, "the lock of a log's file goes when its last descriptor is closed");
+            tracing::warn!(%error, "the lock on the log's file is released only when its last descriptor is closed");
         }
     }
 }
@@ -125,7 +126,7 @@ impl Disk for FileDisk {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        // In order with the writes before it: one beyond the new end would bring the old length back.
+        // Keeps the order with earlier writes: a later flush beyond the new end would extend the file again.
         self.flush(&mut self.gathered.lock())?;
         self.file.set_len(len)
     }
@@ -155,7 +156,7 @@ impl Disk for FileDisk {
         private::file(&self.reserve)?;
         let taken = fallocate(&file, FallocateFlags::empty(), 0, self.reserve_bytes).map_err(io::Error::from);
         match taken {
-            // Some file systems cannot preallocate; a reserve of holes reserves nothing, so there is none.
+            // Some file systems cannot preallocate. A sparse reserve reserves nothing, so it is released.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => self.release_reserve(),
             Err(error) => self.release_reserve().and(Err(error)),
             Ok(()) => Ok(()),
@@ -172,7 +173,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("disk");
         let disk = FileDisk::open(&path, 0).unwrap();
-        // What fork gives a child: another descriptor of the same open file.
+        // A child gets the same after a fork: another descriptor of the same open file.
         let inherited = disk.file.try_clone().unwrap();
         assert_eq!(FileDisk::open(&path, 0).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
         drop(disk);

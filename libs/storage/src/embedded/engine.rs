@@ -1,7 +1,7 @@
-//! The storage engine, redb: the one place that names it.
+//! The storage engine redb; no other module names it.
 //!
-//! One table, revision → record, written at its right edge. Heads are not stored: a load reads every record that is
-//! still kept anyway. Measured with 64 writes of 2.6 KB per commit: 50k writes/s so, 28k with a table of heads.
+//! One table maps revision to record; new records are appended at its end. Heads are not stored, because a load reads every kept record anyway. Measured with 64 writes of 2.6
+//! KB per commit: 50k writes/s, against 28k with a table of heads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,19 +19,19 @@ const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const FORMAT: u64 = 1;
 
-/// Above this size every commit also saves what a reopening needs: a second sync per commit instead of a walk through
-/// the whole file after a crash (seconds per GB).
+/// Above this file size every commit also saves redb's allocator state: a second sync per commit, instead of a walk through the whole file after a crash (seconds per GB).
 const QUICK_REPAIR_BYTES: u64 = 128 << 20;
 
-/// Why the engine did not do it.
+/// Why an engine operation failed.
 #[derive(Debug)]
-pub(super) enum Trouble {
-    /// The disk is full. The engine must be reopened; whether the commit landed, only a look tells.
+pub(super) enum EngineError {
+    /// The disk is full. The engine must be reopened; only a read shows whether the commit was written.
     Full,
     /// The probe has called the fatal hook.
     Dead,
 }
 
+/// A redb database on a [`Probe`].
 #[derive(Debug)]
 pub(super) struct Engine {
     probe: Arc<Probe>,
@@ -42,8 +42,7 @@ pub(super) struct Engine {
 
 type Outcome<T> = Result<T, redb::Error>;
 
-/// Runs the engine; it panics over pages that are not what it wrote (a disk that lost synced writes), which is an error
-/// like others here.
+/// Runs an engine operation and turns a panic into an error: redb panics over pages that it did not write (a disk that lost synced writes).
 fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map_or("it panicked", String::as_str);
@@ -58,10 +57,10 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Opens the engine on what is on the disk now.
+    /// Opens the engine on the current content of the disk.
     pub(super) fn reopen(&self) -> Result<(), Error> {
         let mut db = self.db.write();
-        // The old one goes first: its closing writes must not follow the new one's.
+        // The old engine is dropped first: its closing writes must not follow writes of the new one.
         *db = None;
         self.probe.take_full();
         let open = || {
@@ -101,13 +100,13 @@ impl Engine {
         }
     }
 
-    /// Bytes the engine occupies.
+    /// Returns the bytes that the engine occupies.
     pub(super) fn bytes(&self) -> u64 {
         self.probe.disk().len().unwrap_or(0)
     }
 
     /// Makes records durable, all or none.
-    pub(super) fn write(&self, records: &[Record]) -> Result<(), Trouble> {
+    pub(super) fn write(&self, records: &[Record]) -> Result<(), EngineError> {
         self.change(|tx| {
             let mut log = tx.open_table(LOG)?;
             for record in records {
@@ -119,8 +118,8 @@ impl Engine {
         })
     }
 
-    /// Forgets versions and raises the floor, in one step.
-    pub(super) fn forget(&self, versions: &[Revision], floor: Revision) -> Result<(), Trouble> {
+    /// Deletes versions and raises the floor, in one transaction.
+    pub(super) fn forget(&self, versions: &[Revision], floor: Revision) -> Result<(), EngineError> {
         self.change(|tx| {
             tx.open_table(META)?.insert("floor", floor.get())?;
             let mut log = tx.open_table(LOG)?;
@@ -129,7 +128,7 @@ impl Engine {
             let (Some(first), Some(last)) = (versions.first().copied(), versions.last().copied()) else {
                 return Ok(());
             };
-            // Where nearly everything goes, one pass over the range costs half of single removals.
+            // When most of a range is deleted, one pass over the range costs half of single removals.
             if last - first < 2 * versions.len() as u64 {
                 log.retain_in(first..=last, |version, _| versions.binary_search(&version).is_err())?;
             } else {
@@ -141,12 +140,12 @@ impl Engine {
         })
     }
 
-    fn change(&self, work: impl FnOnce(&redb::WriteTransaction) -> Outcome<()>) -> Result<(), Trouble> {
+    fn change(&self, work: impl FnOnce(&redb::WriteTransaction) -> Outcome<()>) -> Result<(), EngineError> {
         let db = self.db.read();
-        let Some(db) = db.as_ref() else { return Err(Trouble::Full) };
+        let Some(db) = db.as_ref() else { return Err(EngineError::Full) };
         let run = || -> Outcome<()> {
             let mut tx = db.begin_write()?;
-            // The forbidden bug: the caller answers when this returns, the sync comes with some later commit.
+            // The seeded bug: the caller answers before the sync, which happens with some later commit.
             let synced = self.durable && !seeded_bug!("answer_before_fsync");
             let durability = if synced { Durability::Immediate } else { Durability::None };
             tx.set_durability(durability).map_err(redb::Error::from)?;
@@ -155,22 +154,22 @@ impl Engine {
             tx.commit()?;
             Ok(())
         };
-        guarded(run).map_err(|error| self.trouble(&error))
+        guarded(run).map_err(|error| self.classify(&error))
     }
 
-    fn trouble(&self, error: &redb::Error) -> Trouble {
+    fn classify(&self, error: &redb::Error) -> EngineError {
         if self.probe.dead() {
-            return Trouble::Dead;
+            return EngineError::Dead;
         }
         if self.probe.take_full() {
-            return Trouble::Full;
+            return EngineError::Full;
         }
-        // Neither the disk nor we know why: whatever the engine thinks happened cannot be relied on.
+        // The cause is neither the disk nor a full store, so the engine's state cannot be trusted.
         self.probe.fail(&Fatal::Engine(error.to_string()));
-        Trouble::Dead
+        EngineError::Dead
     }
 
-    /// The floor of the last [`Engine::forget`].
+    /// Returns the floor of the last [`Engine::forget`].
     pub(super) fn floor(&self) -> Result<Revision, Error> {
         self.read(|db| {
             let meta = db.begin_read()?.open_table(META)?;
@@ -178,7 +177,7 @@ impl Engine {
         })
     }
 
-    /// The revision of the last record.
+    /// Returns the revision of the last record.
     pub(super) fn last(&self) -> Result<Revision, Error> {
         self.read(|db| {
             let log = db.begin_read()?.open_table(LOG)?;
@@ -186,7 +185,7 @@ impl Engine {
         })
     }
 
-    /// Hands records above `after` to `each`, oldest first, at most `max`.
+    /// Passes records above `after` to `each`, oldest first, at most `max`.
     pub(super) fn scan(&self, after: Revision, max: usize, each: &mut dyn FnMut(Record)) -> Result<(), Error> {
         self.read(|db| {
             let log = db.begin_read()?.open_table(LOG)?;
@@ -198,7 +197,7 @@ impl Engine {
         })
     }
 
-    /// The record written at exactly `revision`.
+    /// Returns the record written at exactly `revision`.
     pub(super) fn get(&self, revision: Revision) -> Result<Option<Record>, Error> {
         self.read(|db| {
             let log = db.begin_read()?.open_table(LOG)?;

@@ -1,7 +1,6 @@
-//! The seam between the engine and the disk: passes calls on, and knows a fault when it sees one.
+//! The probe between engine and disk: forwards calls and classifies the disk's errors.
 //!
-//! The engine reports every failure alike; what must follow differs. A failed sync is fatal at the very moment it
-//! happens, before the engine can say anything to anybody; a full disk is survivable.
+//! The engine reports all failures alike, but their consequences differ. A failed sync is fatal at once, before the engine can answer a caller; a full disk is survivable.
 
 use std::fmt;
 use std::io;
@@ -11,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::disk::{Disk, is_full};
 use crate::{Fatal, FatalHook};
 
-/// A disk watched for faults. Once dead, nothing reaches the disk any more.
+/// A disk that watches for faults. After a fatal fault no call reaches the disk.
 pub(super) struct Probe {
     disk: Arc<dyn Disk>,
     hook: FatalHook,
@@ -33,12 +32,12 @@ impl Probe {
         self.dead.load(Ordering::Acquire)
     }
 
-    /// Whether the disk was found full since the last call.
+    /// Returns whether the disk was found full since the last call, and resets the flag.
     pub(super) fn take_full(&self) -> bool {
         self.full.swap(false, Ordering::AcqRel)
     }
 
-    /// Ends everything: the hook is called once, and no call reaches the disk any more.
+    /// Marks the log dead and calls the hook once; later calls do not reach the disk.
     pub(super) fn fail(&self, fatal: &Fatal) {
         if !self.dead.swap(true, Ordering::AcqRel) {
             (self.hook)(fatal);
@@ -75,7 +74,7 @@ impl fmt::Debug for Probe {
     }
 }
 
-/// The engine's handle on the probe; a new one for every time the engine is opened.
+/// The engine's handle on the probe; the engine gets a new one each time it is opened.
 #[derive(Debug)]
 pub(super) struct Backend(pub(super) Arc<Probe>);
 
@@ -93,7 +92,7 @@ impl redb::StorageBackend for Backend {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        // A sync that finds the disk full (delayed allocation) has lost data like any other failed one.
+        // A sync that finds the disk full (delayed allocation) has lost data, like any other failed sync.
         if self.0.dead() {
             return self.0.pass(|_| Ok(()));
         }

@@ -1,4 +1,4 @@
-//! How a record lies in the embedded log: a fixed head, the key, the value as it is.
+//! Encoding of a record in the embedded log: a fixed head, the key, the unchanged value.
 
 use bytes::Bytes;
 use oarlock_meta::Revision;
@@ -10,13 +10,12 @@ const DELETE: u8 = 2;
 /// Kind (1), length of the resource prefix (2), length of the key (2), predecessor (8); little endian.
 const HEAD: usize = 13;
 
-/// The encoded length of a record, in bytes.
+/// Returns the encoded length of a record, in bytes.
 pub(super) fn encoded_len(record: &Record) -> usize {
     HEAD + record.key.as_str().len() + record.value.as_ref().map_or(0, Bytes::len)
 }
 
-/// Writes a record into `out`, which is [`encoded_len`] bytes long. Keys longer than 65,535 bytes do not occur; `None`
-/// for one, or for an `out` of another length.
+/// Writes a record into `out`, which must be [`encoded_len`] bytes long. `None` for another length, or for a key longer than 65,535 bytes (no valid key is).
 pub(super) fn encode(record: &Record, out: &mut [u8]) -> Option<()> {
     let key = record.key.as_str();
     let prefix = u16::try_from(record.key.resource().len()).ok()?.to_le_bytes();
@@ -32,7 +31,7 @@ pub(super) fn encode(record: &Record, out: &mut [u8]) -> Option<()> {
     rest.is_empty().then_some(())
 }
 
-/// Reads a record; `None` when these bytes are none.
+/// Decodes a record; `None` for invalid bytes.
 pub(super) fn decode(revision: Revision, bytes: &[u8]) -> Option<Record> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let number = |from: usize, to: usize| head.get(from..to)?.try_into().ok().map(u16::from_le_bytes).map(usize::from);

@@ -1,4 +1,4 @@
-//! Calls to an etcd cluster: which member is asked, and what a failure says about the request.
+//! The etcd client: chooses the member to ask and classifies failures.
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,24 +21,24 @@ use tonic_prost::ProstCodec;
 use super::options::Options;
 use crate::Error;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(2);
-/// A member that does not answer a ping is gone. etcd ends connections that ping more often than every 5 s.
-const PING: Duration = Duration::from_secs(6);
-const PONG: Duration = Duration::from_secs(3);
-/// How long a write may take at one member; above etcd's own 7 s, so that its verdict is heard.
-const WRITE: Duration = Duration::from_secs(9);
-/// How long a read may take at one member.
-const READ: Duration = Duration::from_secs(3);
+/// Deadline for establishing a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval of HTTP/2 keep-alive pings; a member that does not answer one counts as failed. etcd closes connections that ping more often than every 5 s.
+const PING_INTERVAL: Duration = Duration::from_secs(6);
+const PONG_TIMEOUT: Duration = Duration::from_secs(3);
+/// Deadline of a write at one member; above etcd's own 7 s, so that etcd's error arrives first.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(9);
+/// Deadline of a read at one member.
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is known about a request that was not answered with success.
+/// Effect of a failed request, as far as the failure shows it.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// No member has acted on it, nor will.
+    /// No member has executed the request or will.
     Unsent(String),
-    /// A member may have acted on it, or may yet.
+    /// A member may have executed the request, or may still do so.
     Unanswered(String),
-    /// A member refused it.
+    /// A member refused the request.
     Refused(Status),
 }
 
@@ -51,13 +51,14 @@ impl From<Failure> for Error {
     }
 }
 
+/// One member of the cluster, with its connection.
 #[derive(Debug)]
 struct Member {
     endpoint: String,
     channel: Channel,
 }
 
-/// The cluster's members. One of them is asked for everything until it fails.
+/// The cluster's members. All requests go to one member until it fails.
 #[derive(Debug)]
 pub(crate) struct Members {
     members: Vec<Member>,
@@ -67,10 +68,10 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Connects to nothing yet. Must be called inside tokio.
+    /// Prepares connections without connecting. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Config`] for an endpoint, a certificate or a key that is none.
+    /// [`Error::Config`] for an invalid endpoint, certificate or key.
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         let members = options.endpoints.iter().map(|endpoint| {
             let channel = channel(endpoint, options).map_err(|error| Error::Config(format!("{endpoint}: {error}")))?;
@@ -85,30 +86,30 @@ impl Members {
         Ok(Self { members, current: AtomicUsize::new(0), login, token: Mutex::default() })
     }
 
-    /// Every endpoint, in the order they were named.
+    /// Returns every endpoint, in the order of the options.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|member| member.endpoint.as_str())
     }
 
-    /// A request that may not be made twice: it goes on to another member only when the one before cannot have acted.
+    /// Sends a request that must not run twice: another member is tried only when the previous one cannot have executed it.
     pub(crate) async fn write<Q, R>(&self, method: Method<Q, R>, message: Q) -> Result<R, Failure>
     where
         Q: Message + Clone + 'static,
         R: Message + Default + 'static,
     {
-        self.ask(method, message, WRITE, seeded_bug!("retry_after_unknown")).await
+        self.ask(method, message, WRITE_TIMEOUT, seeded_bug!("retry_after_unknown")).await
     }
 
-    /// A request that may be made any number of times.
+    /// Sends a request that may run any number of times.
     pub(crate) async fn read<Q, R>(&self, method: Method<Q, R>, message: Q) -> Result<R, Failure>
     where
         Q: Message + Clone + 'static,
         R: Message + Default + 'static,
     {
-        self.ask(method, message, READ, true).await
+        self.ask(method, message, READ_TIMEOUT, true).await
     }
 
-    /// A request to the member with this endpoint, and to no other.
+    /// Sends a request to the member with this endpoint and to no other.
     pub(crate) async fn read_at<Q, R>(&self, endpoint: &str, method: Method<Q, R>, message: Q) -> Result<R, Failure>
     where
         Q: Message + 'static,
@@ -117,10 +118,10 @@ impl Members {
         let Some(member) = self.members.iter().find(|member| member.endpoint == endpoint) else {
             return Err(Failure::Unsent(format!("{endpoint} is no member")));
         };
-        self.attempt(member, method, message, READ).await
+        self.attempt(member, method, message, READ_TIMEOUT).await
     }
 
-    /// A watch stream at the member asked last, and the sender of its requests.
+    /// Opens a watch stream at the current member; returns it with the sender of its requests.
     pub(crate) async fn watch(
         &self,
         first: WatchRequest,
@@ -139,7 +140,7 @@ impl Members {
             let path = PathAndQuery::from_static(Watch::WATCH.path());
             grpc.streaming(request, path, ProstCodec::default()).await.map_err(|status| failure(member, status))
         };
-        match timeout(READ, open).await {
+        match timeout(READ_TIMEOUT, open).await {
             Ok(Ok(stream)) => Ok((sender, stream.into_inner())),
             Ok(Err(failure)) => {
                 self.leave(at);
@@ -147,12 +148,12 @@ impl Members {
             }
             Err(_) => {
                 self.leave(at);
-                Err(Failure::Unsent(format!("etcd {}: no watch within {READ:?}", member.endpoint)))
+                Err(Failure::Unsent(format!("etcd {}: no watch within {READ_TIMEOUT:?}", member.endpoint)))
             }
         }
     }
 
-    /// Turns to the next member, unless somebody has.
+    /// Switches to the next member, unless another caller already has.
     pub(crate) fn leave_current(&self) {
         self.leave(self.current.load(Ordering::Relaxed));
     }
@@ -216,7 +217,7 @@ impl Members {
         answer
     }
 
-    /// The request with what etcd wants to know: that a member without a leader is of no use, and who asks.
+    /// Adds etcd's metadata to a request: that a member without a leader must refuse, and the user's token.
     async fn signed<Q>(&self, member: &Member, message: Q) -> Result<Request<Q>, Failure> {
         let mut request = Request::new(message);
         request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
@@ -239,7 +240,7 @@ impl Members {
     }
 }
 
-/// Whatever became of a login, the request behind it was not made.
+/// Reclassifies the failure of a login: the actual request was not sent.
 fn unsent(failure: Failure) -> Failure {
     match failure {
         Failure::Unanswered(text) => Failure::Unsent(text),
@@ -275,18 +276,18 @@ fn channel(endpoint: &str, options: &Options) -> Result<Channel, String> {
         _ => return Err("an etcd server is named by http:// or https://".into()),
     }
     let builder = builder
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
-        .http2_keep_alive_interval(PING)
-        .keep_alive_timeout(PONG)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PONG_TIMEOUT)
         .keep_alive_while_idle(true)
-        // One connection carries every write and the tail: the defaults of 64 KiB would pace them.
+        // One connection carries every write and the tail: the default windows of 64 KiB would limit throughput.
         .initial_stream_window_size(8 << 20)
         .initial_connection_window_size(32 << 20);
     Ok(builder.connect_lazy())
 }
 
-/// What a status says about the request. etcd's texts are its contract: its own clients tell them apart by them.
+/// Classifies a status. etcd's messages are part of its API: its own clients match on them.
 fn failure(member: &Member, status: Status) -> Failure {
     const NOT_TAKEN: [&str; 3] = ["etcdserver: no leader", "etcdserver: too many requests", "etcdserver: not capable"];
     let text = || match status.message() {
@@ -309,7 +310,7 @@ fn failure(member: &Member, status: Status) -> Failure {
     }
 }
 
-/// An error with what caused it.
+/// Formats an error with its sources.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| (*error).source());
     let mut texts: Vec<String> = causes.map(ToString::to_string).collect();

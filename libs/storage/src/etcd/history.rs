@@ -1,8 +1,8 @@
-//! Which history etcd holds, and what its revisions are to those who read them.
+//! Histories of etcd, and the translation between etcd's revisions and the log's.
 //!
-//! A revision is etcd's plus a base, which is kept in a key of our own. It is written when a snapshot is restored, and when etcd itself was
-//! restored from an older state while a server ran: so revisions only ever rise. Without that key it is 0, and revisions are etcd's, as upstream's
-//! API servers have them. What was before the base was written is another history, and counts as compacted.
+//! A revision of the log is etcd's revision plus a base, which is stored in a key of our own. The base is written when a snapshot is restored, and when etcd itself was
+//! restored from an older state while a server ran; so revisions only rise. Without that key the base is 0 and revisions equal etcd's, as with upstream's API servers. Writes
+//! from before the base was stored belong to another history and count as compacted.
 
 use bytes::Bytes;
 use oarlock_contracts::etcd::compare::{CompareResult, CompareTarget, TargetUnion};
@@ -15,22 +15,22 @@ use super::client::Failure;
 use super::shared::Shared;
 use crate::Error;
 
-/// How far above what was handed out revisions go on after an older state was met: other servers may have handed out more.
-const MARGIN: u64 = 1_000_000_000;
-/// Servers that may be faster at raising the base before this one gives up.
-const TRIES: usize = 5;
+/// Gap between the last revision seen and the first one after etcd went back to an older state: other servers may have handed out more revisions.
+const REVISION_GAP: u64 = 1_000_000_000;
+/// Attempts to raise the base while other servers raise it too.
+const MAX_RAISE_ATTEMPTS: usize = 5;
 
-/// A history. Those with different bases, or in different clusters, have nothing in common.
+/// One history of an etcd cluster. Revisions of histories with different bases or clusters cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct History {
     pub(crate) cluster: u64,
     base: u64,
-    /// etcd's revision of the base; 0 when there is none.
+    /// etcd's revision at which the base was written; 0 without a base.
     since: i64,
 }
 
 impl History {
-    /// The history that answered, and etcd's revision.
+    /// Reads the history and etcd's revision from an answer.
     fn of(answer: &RangeResponse) -> Result<(Self, i64), Error> {
         let header = answer.header.unwrap_or_default();
         let mut history = Self { cluster: header.cluster_id, ..Self::default() };
@@ -43,12 +43,12 @@ impl History {
         Ok((history, header.revision))
     }
 
-    /// What etcd's revision is to a reader. etcd never sends a negative one.
+    /// Converts etcd's revision to the log's. etcd never sends a negative revision.
     pub(crate) fn revision(&self, number: i64) -> Revision {
         Revision(self.base.saturating_add(u64::try_from(number).unwrap_or(0)))
     }
 
-    /// A reader's revision as etcd's, 0 for none. One of an earlier history is none that etcd will ever reach.
+    /// Converts the log's revision to etcd's; 0 stands for none. A revision of an earlier history maps to a number that etcd never reaches.
     pub(crate) fn number(&self, revision: Revision) -> i64 {
         if revision.is_zero() {
             return 0;
@@ -57,17 +57,17 @@ impl History {
         number.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MAX)
     }
 
-    /// Where it begins; zero when that is etcd's own beginning.
+    /// First revision of the history; zero when the history begins with etcd itself.
     pub(crate) fn floor(&self) -> Revision {
         if self.since == 0 { Revision::ZERO } else { self.revision(self.since) }
     }
 }
 
-/// Asks etcd which history it holds, and how far it is.
+/// Reads the current history and revision from etcd.
 ///
 /// # Errors
-/// [`Error::Unavailable`]; [`Error::Corrupt`] when the base is no number.
-pub(crate) async fn look(shared: &Shared) -> Result<(History, Revision), Error> {
+/// [`Error::Unavailable`]; [`Error::Corrupt`] when the stored base is not a number.
+pub(crate) async fn read_current(shared: &Shared) -> Result<(History, Revision), Error> {
     let (history, number) = ask(shared).await?;
     Ok((history, history.revision(number)))
 }
@@ -77,33 +77,33 @@ async fn ask(shared: &Shared) -> Result<(History, i64), Error> {
     History::of(&shared.members.read(Kv::RANGE, range).await?)
 }
 
-/// Finds out which history there is, and begins with it; the present is above everything that was seen before.
+/// Detects the current history and adopts it; returns a current revision above all revisions seen before.
 ///
 /// # Errors
 /// As [`raise`].
 pub(crate) async fn identify(shared: &Shared) -> Result<Revision, Error> {
     let before = shared.seen();
-    let (history, now) = look(shared).await?;
+    let (history, now) = read_current(shared).await?;
     if now >= before || seeded_bug!("older_state_goes_on") {
-        shared.begin(history);
-        shared.see(now);
+        shared.adopt_history(history);
+        shared.note_revision(now);
         return Ok(now);
     }
-    tracing::error!(%now, %before, "etcd holds an older state than it did: revisions go on far above");
-    raise(shared, Revision(before.get().saturating_add(MARGIN))).await
+    tracing::error!(%now, %before, "etcd holds an older state than it did: revisions continue far above");
+    raise(shared, Revision(before.get().saturating_add(REVISION_GAP))).await
 }
 
-/// Lets every later revision be above `to`, and begins with the history that follows; returns its present.
+/// Makes every later revision greater than `to`, adopts the new history and returns its current revision.
 ///
 /// # Errors
-/// [`Error::Unavailable`], also when others raise it again and again.
+/// [`Error::Unavailable`], also when other servers raise the base repeatedly.
 pub(crate) async fn raise(shared: &Shared, to: Revision) -> Result<Revision, Error> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_RAISE_ATTEMPTS {
         let (history, number) = ask(shared).await?;
         let now = history.revision(number);
         if now >= to {
-            shared.begin(history);
-            shared.see(now);
+            shared.adopt_history(history);
+            shared.note_revision(now);
             return Ok(now);
         }
         let base = to.get().saturating_sub(u64::try_from(number).unwrap_or(0));
@@ -116,7 +116,7 @@ pub(crate) async fn raise(shared: &Shared, to: Revision) -> Result<Revision, Err
     Err(Error::Unavailable("the base of etcd's revisions changes again and again".into()))
 }
 
-/// Writes the base, if it still is the one known.
+/// Builds the transaction that writes the base if the known base is unchanged.
 fn rebase(key: Bytes, known: &History, base: u64) -> TxnRequest {
     let compare = Compare {
         result: CompareResult::Equal as i32,

@@ -1,4 +1,4 @@
-//! Where keys are in etcd: upstream's layout, under a prefix of the operator's choice.
+//! Mapping of store keys to etcd keys: upstream's layout under a configurable prefix.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::options::PREFIX;
 use crate::Key;
 
-/// Upstream's record of the last compaction, which all API servers over one etcd share.
+/// Key of upstream's record of the last compaction, shared by all API servers on one etcd.
 pub(crate) const COMPACT_REV_KEY: &str = "compact_rev_key";
 
-/// Turns keys into etcd's and back.
+/// Translates between store keys and etcd keys.
 #[derive(Debug)]
 pub(crate) struct Layout {
     prefix: String,
@@ -18,7 +18,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// `prefix` as in `--etcd-prefix`; empty is upstream's default.
+    /// Creates a layout; `prefix` as in `--etcd-prefix`, where empty means upstream's default.
     pub(crate) fn new(prefix: &str, resources: &[String]) -> Self {
         let prefix = match prefix.trim_matches('/') {
             "" => PREFIX.to_owned(),
@@ -27,28 +27,28 @@ impl Layout {
         Self { prefix, resources: resources.iter().cloned().collect() }
     }
 
-    /// The first key of ours, and the first one behind them.
+    /// Returns the first key of our range and the first key after the range.
     pub(crate) fn range(&self) -> (Bytes, Bytes) {
         // '0' follows '/'.
         (Bytes::from(format!("{}/", self.prefix)), Bytes::from(format!("{}0", self.prefix)))
     }
 
-    /// The key of what is added to etcd's revisions. Upstream has no resource of this name, and watches none.
+    /// The key that stores the base added to etcd's revisions. Upstream has no resource of this name and never watches it.
     pub(crate) fn base(&self) -> Bytes {
         Bytes::from(format!("{}/oarlock/revision-base", self.prefix))
     }
 
-    /// The key in etcd.
+    /// Returns the etcd key of a store key.
     pub(crate) fn encode(&self, key: &Key) -> Bytes {
         let rest = key.as_str().strip_prefix(PREFIX).unwrap_or(key.as_str());
         Bytes::from([self.prefix.as_str(), rest].concat())
     }
 
-    /// The key of an object; `None` for a key of somebody else's.
+    /// Returns the store key of an etcd key; `None` for a key that is no object of ours.
     pub(crate) fn decode(&self, key: &[u8]) -> Option<Key> {
         let rest = std::str::from_utf8(key).ok()?.strip_prefix(self.prefix.as_str())?;
         let text = [PREFIX, rest].concat();
-        // `/registry/services/` holds `specs/` and `endpoints/`: the longest prefix is the resource.
+        // `/registry/services/` contains `specs/` and `endpoints/`: the longest matching prefix is the resource.
         let slashes = text.rmatch_indices('/').map(|(at, _)| at + 1);
         let known = slashes.filter_map(|len| text.get(..len).map(|prefix| (len, prefix)));
         let known = known.filter(|(_, prefix)| self.resources.contains(*prefix)).map(|(len, _)| len).next();
@@ -56,7 +56,7 @@ impl Layout {
     }
 }
 
-/// The length of `/registry/<group>/<plural>/` when the group can be a custom resource's.
+/// Length of `/registry/<group>/<plural>/` when the group can belong to a custom resource.
 fn custom(text: &str) -> Option<usize> {
     let mut parts = text.strip_prefix(PREFIX)?.strip_prefix('/')?.splitn(3, '/');
     let (group, plural) = (parts.next()?, parts.next()?);

@@ -1,6 +1,6 @@
-//! Reading everything there is: the state a little back from the present, then the history since, as a warm watch window.
+//! Initial load from etcd: the state at a recent revision, then the history since, which fills the watch window.
 //!
-//! etcd replays history slowly (some 5,000 events/s), so only its last stretch is; the rest is read as state, page by page at one revision.
+//! etcd replays history slowly (about 5,000 events/s), so only the most recent part is replayed; the state before is read page by page at one revision.
 
 use std::sync::Arc;
 
@@ -11,35 +11,35 @@ use oarlock_seeded_bug::seeded_bug;
 
 use super::heads::{Head, Heads};
 use super::history::identify;
-use super::shared::{Found, Shared};
+use super::shared::{RangeAnswer, Shared};
 use super::tail::{EtcdTail, compacted};
 use crate::{Error, Loaded, Piece, Record, Tail};
 
-/// Revisions of history that are read, at most.
-const WARM: u64 = 2_000;
-/// Bytes of values that a page should hold, and the keys of the first one, whose size nobody knows.
+/// The most revisions of history that a load reads.
+const MAX_HISTORY_REVISIONS: u64 = 2_000;
+/// Target bytes of values per page, and the number of keys of the first page, when the average size is unknown.
 const PAGE_BYTES: usize = 4 << 20;
 const PAGE_KEYS: i64 = 256;
-/// Compactions that may overtake a load before it gives up.
-const TRIES: usize = 3;
-/// How upstream marks a value that it has encrypted.
+/// Compactions that may interrupt a load before it fails.
+const MAX_COMPACTED_LOADS: usize = 3;
+/// Prefix by which upstream marks encrypted values.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
-/// Hands everything to `each`.
+/// Passes state and history to `each`.
 ///
 /// # Errors
 /// Any failure to read; [`Error::Corrupt`] for a value that is encrypted.
 pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
     let mut tries = 0;
-    // The first page decides: once a piece has been handed out, there is no way back.
+    // Retries are possible only up to the first page: pieces passed to `each` cannot be taken back.
     let (start, first, now) = loop {
         let now = identify(shared).await?;
         let floor = shared.raise_floor(compacted(shared).await?);
-        // What was before the history began is below the floor. An empty etcd is at 1; to ask for 0 would be to ask for the present.
-        let start = floor.max(Revision(now.get().saturating_sub(WARM).max(1)));
+        // Revisions before the history began are below the floor. An empty etcd is at 1; revision 0 would mean the latest.
+        let start = floor.max(Revision(now.get().saturating_sub(MAX_HISTORY_REVISIONS).max(1)));
         match page(shared, start, shared.layout.range().0, PAGE_KEYS).await {
             Ok(first) => break (start, first, now),
-            Err(Error::Compacted { .. }) if tries < TRIES => tries += 1,
+            Err(Error::Compacted { .. }) if tries < MAX_COMPACTED_LOADS => tries += 1,
             Err(error) => return Err(error),
         }
     };
@@ -52,7 +52,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(Piece) + Se
             bytes += kv.value.len();
             let Some(key) = shared.layout.decode(&kv.key) else { continue };
             readable(kv)?;
-            shared.met(Some(&kv.value));
+            shared.count_value(Some(&kv.value));
             let head = Head { revision: history.revision(kv.mod_revision), version: kv.version };
             heads.learn(key.clone(), Some(head));
             each(Piece::State(Record { revision: head.revision, key, prev: None, value: Some(kv.value.clone()) }));
@@ -71,8 +71,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(Piece) + Se
     Ok(Loaded { revision, floor: start })
 }
 
-/// The history above the state; up to where that is, which may be beyond `until`: the state itself is, when a compaction came in between, and the
-/// tail may be.
+/// Reads the history after the state. The end may be beyond `until`: a compaction may have moved the state itself, and the tail delivers whole messages.
 async fn follow(
     shared: &Arc<Shared>,
     heads: Heads,
@@ -85,7 +84,7 @@ async fn follow(
         return Ok(at);
     }
     each(Piece::Floor(at));
-    shared.want(until);
+    shared.request_progress(until);
     let mut tail = EtcdTail::open(Arc::clone(shared), heads).await?;
     while at < until {
         let batch = tail.next(usize::MAX).await?;
@@ -97,12 +96,12 @@ async fn follow(
     Ok(at)
 }
 
-async fn page(shared: &Shared, at: Revision, key: Bytes, limit: i64) -> Result<Found, Error> {
+async fn page(shared: &Shared, at: Revision, key: Bytes, limit: i64) -> Result<RangeAnswer, Error> {
     let (range_end, revision) = (shared.layout.range().1, shared.history().number(at));
     shared.range(RangeRequest { key, range_end, limit, revision, ..RangeRequest::default() }).await
 }
 
-/// The first key behind this one.
+/// Returns the first key after this one.
 fn after(key: &Bytes) -> Bytes {
     let mut next = BytesMut::with_capacity(key.len() + 1);
     next.put_slice(key);

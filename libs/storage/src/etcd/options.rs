@@ -1,19 +1,19 @@
-//! How an etcd cluster is reached, and where in it the objects are.
+//! Options of an etcd log: endpoints, credentials and key layout.
 
 /// The prefix of every key, upstream's default of `--etcd-prefix`.
 pub const PREFIX: &str = "/registry";
 
-/// How an etcd log is opened.
+/// Settings of an etcd log.
 #[derive(Clone, Default)]
 pub struct Options {
     /// Client endpoints, `http://` or `https://`.
     pub endpoints: Vec<String>,
-    /// Replaces `/registry` at the front of every key; empty for upstream's default.
+    /// Replaces `/registry` at the front of every key; empty means upstream's default.
     pub prefix: String,
-    /// The prefixes of all resources as they are in a [`Key`](crate::Key): `/registry/pods/`. Other keys are somebody else's, except
-    /// `/registry/<group with a dot>/<plural>/`, where custom resources are.
+    /// The prefixes of all resources, as in a [`Key`](crate::Key): `/registry/pods/`. Other keys are ignored, except `/registry/<group with a dot>/<plural>/`, where custom
+    /// resources are stored.
     pub resources: Vec<String>,
-    /// Authorities (PEM) that must have signed the servers' certificates; the system's when there are none.
+    /// Certificate authorities (PEM) trusted for the servers' certificates; the system's when `None`.
     pub authorities: Option<Vec<u8>>,
     /// The client's certificate and key, PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
@@ -23,7 +23,7 @@ pub struct Options {
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Neither key nor password belongs into a log.
+        // Keys and passwords must not reach a log file.
         f.debug_struct("Options")
             .field("endpoints", &self.endpoints)
             .field("prefix", &self.prefix)

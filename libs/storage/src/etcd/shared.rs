@@ -1,4 +1,4 @@
-//! What the calls of one etcd log share: the members, and what has been learnt of the store.
+//! State shared by all calls of one etcd log: the members and the facts learnt from answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,32 +15,32 @@ use super::history::{self, History};
 use super::layout::Layout;
 use crate::{Error, Health, Key};
 
-/// What a range holds.
+/// Answer to a range request.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct RangeAnswer {
     pub(crate) history: History,
-    /// How far the store was.
+    /// Revision of the store when it answered.
     pub(crate) at: Revision,
     pub(crate) kvs: Vec<KeyValue>,
     pub(crate) more: bool,
 }
 
-/// See the module.
+/// Shared state of one etcd log: client, key layout, current history and the revisions seen.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) members: Members,
     pub(crate) layout: Layout,
-    /// How far the tail must come: what barriers found to exist.
+    /// Revision that the tail must reach, because a barrier found it to exist.
     pub(crate) wanted: watch::Sender<Revision>,
     pub(crate) full: AtomicBool,
     pub(crate) stored_bytes: AtomicU64,
     history: RwLock<History>,
-    /// etcd holds another history than this: nothing more is said until it is read anew.
+    /// Set when etcd holds another history than the known one: all calls fail until everything is loaded again.
     lost: AtomicBool,
-    /// The latest revision that is known to exist.
+    /// Latest revision known to exist.
     seen: AtomicU64,
     floor: AtomicU64,
-    /// Values met so far, and their bytes: what a version costs on average.
+    /// Number of values seen and their bytes, for the average size of a version.
     values: AtomicU64,
     value_bytes: AtomicU64,
     heads: Mutex<Heads>,
@@ -64,11 +64,11 @@ impl Shared {
         }
     }
 
-    /// Reads a range of the store; `range.revision` is etcd's.
+    /// Reads a range of the store; `range.revision` is etcd's revision.
     ///
     /// # Errors
-    /// [`Error::Compacted`], [`Error::Future`], [`Error::Unavailable`]; [`Error::Corrupt`] when everything must be read anew.
-    pub(crate) async fn range(&self, range: RangeRequest) -> Result<Found, Error> {
+    /// [`Error::Compacted`], [`Error::Future`], [`Error::Unavailable`]; [`Error::Corrupt`] when everything must be loaded again.
+    pub(crate) async fn range(&self, range: RangeRequest) -> Result<RangeAnswer, Error> {
         self.check_known()?;
         let (history, before) = (self.history(), self.seen());
         let asked = history.revision(range.revision);
@@ -78,15 +78,15 @@ impl Shared {
                 let header = header.unwrap_or_default();
                 self.check(&history, &header, before)?;
                 let at = history.revision(header.revision);
-                self.see(at);
-                Ok(Found { history, at, kvs, more })
+                self.note_revision(at);
+                Ok(RangeAnswer { history, at, kvs, more })
             }
             Err(Failure::Refused(status)) => Err(self.refused(&status, asked)),
             Err(failure) => Err(failure.into()),
         }
     }
 
-    /// Where a key stood just before `at`; `None` when it did not exist.
+    /// Reads the head of a key just before `at`; `None` when the key did not exist.
     ///
     /// # Errors
     /// As [`Shared::range`].
@@ -97,7 +97,7 @@ impl Shared {
         Ok(found.kvs.first().map(|kv| Head { revision: found.history.revision(kv.mod_revision), version: kv.version }))
     }
 
-    /// What a refusal means.
+    /// Converts a refusal of etcd to an error of the log.
     pub(crate) fn refused(&self, status: &Status, asked: Revision) -> Error {
         let said = status.message();
         if said.contains("has been compacted") {
@@ -114,16 +114,15 @@ impl Shared {
         }
     }
 
-    /// The history whose revisions are spoken of.
+    /// Returns the history that revisions currently refer to.
     pub(crate) fn history(&self) -> History {
         *self.history.read()
     }
 
-    /// Every answer must come from the history that the View holds, and a fresh one from no earlier in it than `before`, which was seen
-    /// before it was asked for.
+    /// Checks that an answer comes from the history that the View holds and is not older than `before`, a revision seen before the request was sent.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]: everything must be read anew.
+    /// [`Error::Corrupt`] when everything must be loaded again.
     pub(crate) fn check(&self, history: &History, header: &ResponseHeader, before: Revision) -> Result<(), Error> {
         let (known, found) = (history.cluster, header.cluster_id);
         let now = history.revision(header.revision);
@@ -134,28 +133,27 @@ impl Shared {
         } else {
             return Ok(());
         };
-        self.lose(history);
+        self.mark_lost(history);
         Err(Error::Corrupt(text))
     }
 
-    /// Looks whether etcd still holds the history that is known: a watch would wait for what an older state may never reach, or reach
-    /// with other writes.
+    /// Checks that etcd still holds the known history. After a restore of an older state a watch would wait for revisions that may never come or that carry other writes.
     ///
     /// # Errors
     /// As [`Shared::range`].
     pub(crate) async fn confirm(&self) -> Result<History, Error> {
         self.check_known()?;
         let (history, before) = (self.history(), self.seen());
-        let (found, now) = history::look(self).await?;
+        let (found, now) = history::read_current(self).await?;
         if found == history && now >= before {
-            self.see(now);
+            self.note_revision(now);
             return Ok(history);
         }
-        self.lose(&history);
+        self.mark_lost(&history);
         Err(Error::Corrupt(format!("etcd holds another history: it is at {now}, it was at {before}")))
     }
 
-    /// Refuses to go on with a history that etcd has no more.
+    /// Fails when etcd no longer holds the known history.
     ///
     /// # Errors
     /// [`Error::Corrupt`].
@@ -166,16 +164,16 @@ impl Shared {
         Ok(())
     }
 
-    /// etcd does not hold this history any more; a tail of it ends.
-    pub(crate) fn lose(&self, history: &History) {
+    /// Records that etcd no longer holds this history; its tails end.
+    pub(crate) fn mark_lost(&self, history: &History) {
         if self.history() == *history {
             self.lost.store(true, Ordering::Release);
             self.wanted.send_modify(|_| ());
         }
     }
 
-    /// Begins with a history: nothing learnt of another one before holds.
-    pub(crate) fn begin(&self, history: History) {
+    /// Adopts a history and discards what was learnt of another one.
+    pub(crate) fn adopt_history(&self, history: History) {
         let mut known = self.history.write();
         if *known != history {
             *known = history;
@@ -190,13 +188,13 @@ impl Shared {
         self.raise_floor(history.floor());
     }
 
-    /// A revision exists.
-    pub(crate) fn see(&self, revision: Revision) {
+    /// Records that a revision exists.
+    pub(crate) fn note_revision(&self, revision: Revision) {
         self.seen.fetch_max(revision.get(), Ordering::AcqRel);
     }
 
-    /// The tail is to come this far.
-    pub(crate) fn want(&self, revision: Revision) {
+    /// Requests that the tail reach this revision.
+    pub(crate) fn request_progress(&self, revision: Revision) {
         self.wanted.send_if_modified(|wanted| {
             let rises = revision > *wanted;
             *wanted = revision.max(*wanted);
@@ -204,40 +202,40 @@ impl Shared {
         });
     }
 
-    /// The latest revision known to exist.
+    /// Returns the latest revision known to exist.
     pub(crate) fn seen(&self) -> Revision {
         Revision(self.seen.load(Ordering::Acquire))
     }
 
-    /// The newest compaction known.
+    /// Returns the newest known compaction.
     pub(crate) fn floor(&self) -> Revision {
         Revision(self.floor.load(Ordering::Acquire))
     }
 
-    /// Learns of a compaction; returns the newest.
+    /// Records a compaction; returns the newest one.
     pub(crate) fn raise_floor(&self, floor: Revision) -> Revision {
         self.floor.fetch_max(floor.get(), Ordering::AcqRel);
         self.floor()
     }
 
-    /// Counts a value that was written.
-    pub(crate) fn met(&self, value: Option<&Bytes>) {
+    /// Counts a written value for the average size.
+    pub(crate) fn count_value(&self, value: Option<&Bytes>) {
         self.values.fetch_add(1, Ordering::Relaxed);
         self.value_bytes.fetch_add(value.map_or(0, Bytes::len) as u64, Ordering::Relaxed);
     }
 
-    /// Keeps what a tail learnt, for the next one that starts where it ended.
+    /// Stores the heads of a finished tail, for a tail that starts at the same revision.
     pub(crate) fn keep_heads(&self, heads: Heads) {
         *self.heads.lock() = heads;
     }
 
-    /// The heads as of `at`, if the last tail ended there.
+    /// Takes the heads as of `at`, if the last tail ended at that revision; otherwise returns empty heads.
     pub(crate) fn take_heads(&self, at: Revision) -> Heads {
         let mut kept = self.heads.lock();
         if kept.at == at { std::mem::take(&mut *kept) } else { Heads::new(at) }
     }
 
-    /// How the store feels, as far as its answers told.
+    /// Returns the condition of the store, according to its last answers.
     pub(crate) fn health(&self) -> Health {
         let (revision, floor) = (self.seen(), self.floor());
         let mean = self.value_bytes.load(Ordering::Relaxed) / self.values.load(Ordering::Relaxed).max(1);

@@ -1,7 +1,7 @@
-//! The tail over etcd: one watch of everything, from which the log's order is read.
+//! The tail over etcd: one watch over all keys, from which records are built in the log's order.
 //!
-//! Progress is what events and progress answers say, never a header: a header tells how far the member is, not what this watch was sent.
-//! A reader who needs more than that (a barrier) makes the tail ask; a member that has nothing to say to it is left for another.
+//! Progress comes only from events and progress answers, never from headers: a header names the member's revision, which this watch may not have reached. When a barrier needs
+//! a later revision, the tail requests progress; a member that does not deliver in time is replaced by another.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tonic::Streaming;
 
-use super::heads::{Before, Heads};
+use super::heads::{Heads, Predecessor};
 use super::history::History;
 use super::shared::Shared;
 use crate::{Error, Record, Tail, TailBatch};
 
-/// The pause before progress is asked for again.
-const ASK: Duration = Duration::from_millis(100);
-/// How long a member may fail to bring what is known to exist.
-const STALE: Duration = Duration::from_secs(3);
+/// Pause between two progress requests.
+const PROGRESS_REQUEST_INTERVAL: Duration = Duration::from_millis(100);
+/// Time a member gets to deliver revisions that are known to exist.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A reader of etcd's order.
 pub(crate) struct EtcdTail {
@@ -34,18 +34,18 @@ pub(crate) struct EtcdTail {
     stream: Streaming<WatchResponse>,
     wanted: watch::Receiver<Revision>,
     heads: Heads,
-    /// Received.
+    /// Events received and not yet converted.
     pending: VecDeque<KeyValue>,
-    /// Ready to be handed out; `heads` is past them.
+    /// Records ready to be returned; `heads` already includes them.
     ready: Vec<Record>,
-    /// Everything up to here has been received.
+    /// Revision up to which all events have been received.
     progress: Revision,
-    /// When progress was asked for, first and last, while it is behind what is wanted.
+    /// Times of the first and the last progress request while the tail is below the wanted revision.
     asked: Option<(Instant, Instant)>,
 }
 
 impl EtcdTail {
-    /// Watches everything above `heads.at`.
+    /// Opens a watch of everything above `heads.at`.
     pub(crate) async fn open(shared: Arc<Shared>, heads: Heads) -> Result<Self, Error> {
         let history = shared.confirm().await?;
         let (key, range_end) = shared.layout.range();
@@ -67,7 +67,7 @@ impl EtcdTail {
         })
     }
 
-    /// Waits for one message, or for a reason to ask for one.
+    /// Waits for one message, or until a progress request is due.
     async fn receive(&mut self) -> Result<(), Error> {
         let wanted = *self.wanted.borrow_and_update();
         self.shared.check_known()?;
@@ -96,26 +96,26 @@ impl EtcdTail {
         }
     }
 
-    /// Asks how far the watch is, now and then; says when to ask again.
+    /// Sends a progress request when one is due; returns when the next is due.
     fn ask(&mut self, wanted: Revision) -> Result<Option<Instant>, Error> {
         let now = Instant::now();
         let (first, last) = self.asked.unwrap_or((now, now));
-        if now - first > STALE {
+        if now - first > PROGRESS_TIMEOUT {
             self.shared.members.leave_current();
             return Err(Error::Unavailable(format!("etcd's watch is at {}, {wanted} exists", self.progress)));
         }
-        if self.asked.is_some() && now - last < ASK {
-            return Ok(Some(last + ASK));
+        if self.asked.is_some() && now - last < PROGRESS_REQUEST_INTERVAL {
+            return Ok(Some(last + PROGRESS_REQUEST_INTERVAL));
         }
         self.asked = Some((first, now));
-        // Full: as many are on their way.
+        // A full queue already holds such requests.
         let _full = self.requests.try_send(request(RequestUnion::ProgressRequest(WatchProgressRequest {})));
-        Ok(Some(now + ASK))
+        Ok(Some(now + PROGRESS_REQUEST_INTERVAL))
     }
 
     fn take(&mut self, message: WatchResponse) -> Result<(), Error> {
         let header = message.header.unwrap_or_default();
-        // A member that lags may be anywhere; which cluster it is of, it knows.
+        // A lagging member may be at any revision, but it must be of the right cluster.
         self.shared.check(&self.history, &header, Revision::ZERO)?;
         if message.canceled {
             if message.compact_revision > 0 {
@@ -129,7 +129,7 @@ impl EtcdTail {
             let progress = !message.created || seeded_bug!("header_as_progress");
             let at = self.history.revision(header.revision);
             if progress && at > self.progress {
-                // It moves: who wants more may ask at once, and need not fear that it stands still.
+                // The watch makes progress: the next request may follow at once, and the stall deadline starts anew.
                 self.progress = at;
                 self.asked = None;
             }
@@ -138,7 +138,7 @@ impl EtcdTail {
         for Event { kv, .. } in message.events {
             let Some(kv) = kv else { continue };
             if kv.key == self.shared.layout.base() {
-                self.shared.lose(&self.history);
+                self.shared.mark_lost(&self.history);
                 return Err(Error::Corrupt("the base of etcd's revisions was changed: another history begins".into()));
             }
             self.progress = self.progress.max(self.history.revision(kv.mod_revision));
@@ -148,7 +148,7 @@ impl EtcdTail {
         Ok(())
     }
 
-    /// Turns events into records until there are `max`, or no more. Stops between revisions only: a message holds whole ones.
+    /// Converts events to up to `max` records. Stops only between revisions: a message holds whole revisions.
     async fn settle(&mut self, max: usize) -> Result<(), Error> {
         while let Some(first) = self.pending.front() {
             let (at, version) = (self.history.revision(first.mod_revision), first.version);
@@ -160,11 +160,11 @@ impl EtcdTail {
                 continue;
             };
             let prev = match self.heads.before(&key, version) {
-                Before::Known(prev) => prev,
-                Before::Hole => {
+                Predecessor::Known(prev) => prev,
+                Predecessor::Hole => {
                     return Err(Error::Corrupt(format!("etcd's watch left out a write of {key} before {at}")));
                 }
-                Before::Unknown => {
+                Predecessor::Unknown => {
                     let head = self.shared.head(&key, at).await?;
                     self.heads.learn(key, head);
                     continue;
@@ -172,7 +172,7 @@ impl EtcdTail {
             };
             self.heads.note(&key, at, version);
             let value = self.pending.pop_front().filter(|_| version > 0).map(|kv| kv.value);
-            self.shared.met(value.as_ref());
+            self.shared.count_value(value.as_ref());
             self.ready.push(Record { revision: at, key, prev, value });
         }
         Ok(())
@@ -191,7 +191,7 @@ impl Tail for EtcdTail {
             };
             if progress > self.heads.at {
                 self.heads.at = progress;
-                self.shared.see(progress);
+                self.shared.note_revision(progress);
                 return Ok(TailBatch { records, progress });
             }
             self.receive().await?;
@@ -201,7 +201,7 @@ impl Tail for EtcdTail {
 
 impl Drop for EtcdTail {
     fn drop(&mut self) {
-        // The next tail goes on from here, and need not look anything up.
+        // The next tail continues with these heads and needs no lookups.
         if self.pending.is_empty() && self.ready.is_empty() {
             self.shared.keep_heads(std::mem::take(&mut self.heads));
         }
@@ -212,14 +212,14 @@ fn request(union: RequestUnion) -> WatchRequest {
     WatchRequest { request_union: Some(union) }
 }
 
-/// The newest compaction, which only the refusal of a watch from the beginning tells.
+/// Returns the newest compaction. Only the refusal of a watch from revision 1 names it.
 pub(crate) async fn compacted(shared: &Shared) -> Result<Revision, Error> {
-    // A key that no one has.
+    // A key that is never written.
     let create = WatchCreateRequest { key: "\0".into(), start_revision: 1, ..WatchCreateRequest::default() };
     let (requests, mut stream) = shared.members.watch(request(RequestUnion::CreateRequest(create))).await?;
-    let told = async {
+    let compaction = async {
         loop {
-            let ask = tokio::time::timeout(ASK, stream.message()).await;
+            let ask = tokio::time::timeout(PROGRESS_REQUEST_INTERVAL, stream.message()).await;
             let message = match ask {
                 Ok(message) => message.map_err(|status| Error::Unavailable(status.message().to_owned()))?,
                 Err(_) => {
@@ -240,6 +240,6 @@ pub(crate) async fn compacted(shared: &Shared) -> Result<Revision, Error> {
             let _full = requests.try_send(request(RequestUnion::ProgressRequest(WatchProgressRequest {})));
         }
     };
-    let told = tokio::time::timeout(STALE, told).await;
-    told.unwrap_or_else(|_| Err(Error::Unavailable("etcd does not say what it compacted".into())))
+    let compaction = tokio::time::timeout(PROGRESS_TIMEOUT, compaction).await;
+    compaction.unwrap_or_else(|_| Err(Error::Unavailable("etcd does not say what it compacted".into())))
 }

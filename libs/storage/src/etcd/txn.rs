@@ -1,4 +1,4 @@
-//! Writes as etcd transactions, and their answers. Pure.
+//! Translation of writes into etcd transactions, and of answers into outcomes. No I/O.
 
 use bytes::Bytes;
 use oarlock_contracts::etcd::compare::{CompareResult, CompareTarget, TargetUnion};
@@ -14,7 +14,7 @@ use super::layout::Layout;
 use crate::heads::refusal;
 use crate::{Append, Expect, GroupOutcome};
 
-/// The transaction of a group: every compare, and if one fails, the revisions that tell which.
+/// Builds the transaction of a group: all compares, and reads that show which compare failed.
 pub(crate) fn request(layout: &Layout, history: &History, group: &[Append]) -> TxnRequest {
     let mut txn = TxnRequest::default();
     for append in group {
@@ -29,11 +29,11 @@ pub(crate) fn request(layout: &Layout, history: &History, group: &[Append]) -> T
             }
             Expect::Any => {}
         }
-        txn.failure.push(look(key.clone()));
+        txn.failure.push(read_key(key.clone()));
         if let Some(fence) = &append.fence {
             let claim = layout.encode(&fence.key);
             txn.compare.push(modified(claim.clone(), CompareResult::Equal, history.number(fence.at)));
-            txn.failure.push(look(claim));
+            txn.failure.push(read_key(claim));
         }
         txn.success.push(op(match &append.value {
             Some(value) => Request::RequestPut(PutRequest { key, value: value.clone() }),
@@ -43,7 +43,7 @@ pub(crate) fn request(layout: &Layout, history: &History, group: &[Append]) -> T
     txn
 }
 
-/// What the answer to a group's transaction says; `None` when it contradicts itself.
+/// Reads the outcome of a group from the transaction's answer; `None` when the answer contradicts itself.
 pub(crate) fn outcome(history: &History, group: &[Append], answer: &TxnResponse) -> Option<GroupOutcome> {
     if answer.succeeded {
         let revision = history.revision(answer.header.as_ref()?.revision);
@@ -69,7 +69,7 @@ fn modified(key: Bytes, result: CompareResult, number: i64) -> Compare {
     Compare { result: result as i32, target: CompareTarget::Mod as i32, key, target_union }
 }
 
-fn look(key: Bytes) -> RequestOp {
+fn read_key(key: Bytes) -> RequestOp {
     op(Request::RequestRange(RangeRequest { key, keys_only: true, ..RangeRequest::default() }))
 }
 

@@ -1,21 +1,21 @@
-//! Which etcd can be trusted.
+//! The minimum version of etcd.
 
 /// The first release whose progress answers never run ahead of the events before them (etcd issue 15220, and its repair in 3.5.13's line);
 /// upstream needs the same for consistent reads from its cache.
-const LEAST: [u32; 3] = [3, 5, 13];
+const MIN_VERSION: [u32; 3] = [3, 5, 13];
 
-/// Refuses a server that is too old.
+/// Refuses an etcd server below the minimum version.
 ///
 /// # Errors
-/// Why, for the user.
+/// A message for the user.
 pub(crate) fn check(version: &str) -> Result<(), String> {
     let mut numbers = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().ok());
     let mut number = || numbers.next().flatten();
     let (Some(major), Some(minor), Some(patch)) = (number(), number(), number()) else {
         return Err(format!("etcd says its version is \"{version}\", which is none"));
     };
-    if [major, minor, patch] < LEAST {
-        let [major, minor, patch] = LEAST;
+    if [major, minor, patch] < MIN_VERSION {
+        let [major, minor, patch] = MIN_VERSION;
         return Err(format!("etcd {version} is too old: {major}.{minor}.{patch} or later is needed"));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What tells two states apart: a hash over keys and values in the order of the keys.
+//! The digest of a state: a hash over keys and values in key order.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Key;
 
-/// The key that does not follow the one before it.
+/// An object whose key does not follow the previous key.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{key} does not follow {last}: keys must rise")]
 pub struct Disorder {
@@ -14,7 +14,7 @@ pub struct Disorder {
     last: Key,
 }
 
-/// A digest in the making: SHA-256 over each object's key and value, each behind its length (4 bytes, little endian).
+/// An unfinished digest: SHA-256 over each object's key and value, each preceded by its length (4 bytes, little endian).
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
     hash: Sha256,
@@ -26,7 +26,7 @@ impl Digest {
     /// Adds the next object.
     ///
     /// # Errors
-    /// When its key does not rise.
+    /// [`Disorder`] when the key is not greater than the one before.
     pub fn add(&mut self, key: &Key, value: &[u8]) -> Result<(), Disorder> {
         if let Some(last) = self.last.replace(key.clone()).filter(|last| last >= key) {
             return Err(Disorder { key: key.clone(), last });
@@ -39,19 +39,19 @@ impl Digest {
         Ok(())
     }
 
-    /// What has been added.
+    /// Returns the summary of the objects added so far.
     #[must_use]
     pub fn finish(self) -> Summary {
         Summary { count: self.count, hash: self.hash.finalize().into() }
     }
 }
 
-/// Which state: two with the same summary hold the same objects, byte for byte.
+/// Object count and hash of a state: states with equal summaries hold the same objects, byte for byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// How many objects.
+    /// Number of objects.
     pub count: u64,
-    /// SHA-256 over them.
+    /// SHA-256 over all objects.
     pub hash: [u8; 32],
 }
 

@@ -1,4 +1,4 @@
-//! Reads a snapshot and believes nothing: every byte is covered by a check, and what is wrong is said with its place.
+//! The snapshot reader: checks every byte and reports damage with its position.
 
 use std::io::{self, Read};
 
@@ -11,18 +11,18 @@ use crate::Key;
 /// Why a snapshot cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Nothing in it says that it is one.
+    /// The file does not begin with the magic bytes of a snapshot.
     #[error("this is no snapshot: it does not begin as one")]
     Foreign,
-    /// A later version made it.
+    /// A later version of Oarlock wrote the snapshot.
     #[error("format {0} of snapshots is not known, only {FORMAT}")]
     Format(u32),
-    /// It is not as it was written.
+    /// The content fails a check.
     #[error("the snapshot is damaged at byte {offset}: {what}")]
     Damaged {
-        /// Where: the beginning of the part that is wrong, or where the file ends too early.
+        /// Position: the start of the damaged part, or the end of a file that is too short.
         offset: u64,
-        /// What is wrong.
+        /// Description of the damage.
         what: String,
     },
     /// The file cannot be read.
@@ -30,18 +30,18 @@ pub enum ReadError {
     Io(#[from] io::Error),
 }
 
-/// Reads one snapshot; an iterator over its objects. What it has given out counts only when it has ended without an error.
+/// Reader of one snapshot: an iterator over its objects. The objects are valid only if the iteration ends without an error.
 #[derive(Debug)]
 pub struct Reader<R> {
     from: R,
     header: Header,
-    /// How much has been read.
+    /// Bytes read so far.
     offset: u64,
     digest: Option<Digest>,
     summary: Option<Summary>,
 }
 
-/// One frame, and where it begins.
+/// One frame, with its position in the file.
 struct Frame {
     offset: u64,
     kind: u8,
@@ -55,7 +55,7 @@ impl Frame {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the beginning.
+    /// Reads the header.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -81,25 +81,25 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// What it says of itself.
+    /// Returns the snapshot's header.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// What it holds, once all of it has been read and found right.
+    /// Returns the summary, once the whole snapshot has been read and verified.
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
         self.summary
     }
 
-    /// How much has been read, in bytes.
+    /// Returns the number of bytes read so far.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next object; `None` at the end.
+    /// Reads the next object; `None` at the end.
     fn advance(&mut self) -> Result<Option<Object>, ReadError> {
         let Some(mut digest) = self.digest.take() else { return Ok(None) };
         let frame = self.frame()?;

@@ -10,44 +10,43 @@ use oarlock_seeded_bug::seeded_bug;
 use super::Object;
 use crate::{Append, Error, Expect, Key, Log, Outcome};
 
-/// Writes made in one step, and bytes of values in them.
-const BATCH: usize = 256;
+/// Bounds of one batch of writes: their number, and the bytes of their values.
+const BATCH_WRITES: usize = 256;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Why a snapshot was not restored.
+/// Why a restore failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// The log is no empty one.
+    /// The log already holds objects.
     #[error("the store holds {count} objects already, {example} among them")]
     NotEmpty {
-        /// How many.
+        /// Number of objects in the log.
         count: usize,
-        /// One of them.
+        /// One of these objects.
         example: Key,
     },
-    /// The objects cannot be read; some may have been written.
+    /// The snapshot cannot be read; some objects may already be written.
     #[error("the objects to restore: {0}")]
     Source(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The log failed; some may have been written.
+    /// The log failed; some objects may already be written.
     #[error(transparent)]
     Log(#[from] Error),
-    /// A write was not made, or nobody knows; some may have been written.
+    /// A write was refused or its outcome is unknown; some objects may already be written.
     #[error("{key} could not be written: {outcome:?}")]
     Write {
-        /// The key.
+        /// Key of the failed write.
         key: Key,
-        /// What became of it.
+        /// Outcome of the failed write.
         outcome: Outcome,
     },
 }
 
-/// Lets a log hold these objects and no others. Every revision that it hands out afterwards is above `above`, and whatever was before counts as
-/// compacted. Returns its revision.
+/// Replaces the log's content by these objects and returns the log's revision. Every later revision is above `above`, and all earlier history counts as compacted.
 ///
-/// Nobody else may write meanwhile.
+/// No other process may write during the call.
 ///
 /// # Errors
-/// [`RestoreError::NotEmpty`] unless told to `overwrite`; the others leave a part.
+/// [`RestoreError::NotEmpty`] for a log with objects unless `overwrite` is set; after any other error the log may hold part of the objects.
 pub async fn restore<E: std::error::Error + Send + Sync + 'static>(
     log: &dyn Log,
     above: Revision,
@@ -64,7 +63,7 @@ pub async fn restore<E: std::error::Error + Send + Sync + 'static>(
     if let Some(example) = there.first().filter(|_| !overwrite) {
         return Err(RestoreError::NotEmpty { count: there.len(), example: example.clone() });
     }
-    // Before the first write: also who looks in between sees no revision that was handed out before.
+    // Before the first write: a concurrent reader must not see a revision that was handed out earlier.
     if !seeded_bug!("restored_revision_falls") {
         log.raise(above).await?;
     }
@@ -79,7 +78,7 @@ pub async fn restore<E: std::error::Error + Send + Sync + 'static>(
         batch.add(log, key, None).await?;
     }
     batch.write(log).await?;
-    // The restored objects are no events that anybody missed: who knows an older state must read all of it anew.
+    // The restored objects are not events: a client that knows an older state must list all objects again.
     let now = log.barrier().await?;
     log.raise(now).await?;
     Ok(log.barrier().await?)
@@ -95,7 +94,7 @@ impl Batch {
     async fn add(&mut self, log: &dyn Log, key: Key, value: Option<bytes::Bytes>) -> Result<(), RestoreError> {
         self.bytes += value.as_ref().map_or(0, bytes::Bytes::len);
         self.appends.push(Append { key, expect: Expect::Any, value, fence: None });
-        if self.appends.len() < BATCH && self.bytes < BATCH_BYTES { Ok(()) } else { self.write(log).await }
+        if self.appends.len() < BATCH_WRITES && self.bytes < BATCH_BYTES { Ok(()) } else { self.write(log).await }
     }
 
     async fn write(&mut self, log: &dyn Log) -> Result<(), RestoreError> {

@@ -1,3 +1,5 @@
+//! Tests of snapshots: a round trip, and every kind of damage.
+
 use bytes::{Bytes, BytesMut};
 use oarlock_meta::Revision;
 
@@ -36,7 +38,7 @@ fn read(bytes: &[u8]) -> Result<Whole, ReadError> {
     Ok((reader.header().clone(), objects, reader.summary().unwrap()))
 }
 
-/// Where it says the damage is.
+/// The position of the reported damage.
 fn place(refused: Result<Whole, ReadError>) -> Option<u64> {
     match refused {
         Err(ReadError::Damaged { offset, .. }) => Some(offset),
@@ -71,7 +73,7 @@ fn any_changed_byte_is_refused_at_or_before_its_place() {
             let mut damaged = bytes.clone();
             damaged[at] ^= change;
             match place(read(&damaged)) {
-                // A length that was made longer is found out where the file ends.
+                // An increased length is detected only at the end of the file.
                 Some(offset) => assert!(offset <= at as u64 || offset == bytes.len() as u64, "{at}: said {offset}"),
                 None => assert!(at < 12, "{at}: not said where"),
             }
@@ -93,7 +95,7 @@ fn what_does_not_add_up_is_refused_though_every_part_is_whole() {
     assert!(read(&few).unwrap_err().to_string().contains("9 were announced"), "too few");
     let (whole, _) = written(&header(8), &objects());
     let (other, _) = written(&header(8), &objects()[1..]);
-    // The objects of one and the end of another.
+    // The objects of one snapshot and the end frame of another.
     let mixed = [&whole[..whole.len() - 49], &other[other.len() - 49..]].concat();
     assert!(read(&mixed).unwrap_err().to_string().contains("7 written"));
     let mut twice = objects();

@@ -1,17 +1,17 @@
-//! Makes a snapshot, piece by piece.
+//! The snapshot encoder: writes a snapshot frame by frame.
 
 use bytes::{BufMut, BytesMut};
 
 use super::{Digest, Disorder, END, FORMAT, HEADER, Header, MAGIC, OBJECT, Object, Summary};
 
-/// Writes the pieces of one snapshot, in their order.
+/// Encoder for the frames of one snapshot, in their order.
 #[derive(Debug)]
 pub struct Encoder {
     digest: Digest,
 }
 
 impl Encoder {
-    /// Begins a snapshot.
+    /// Writes the header frame.
     pub fn begin(header: &Header, out: &mut BytesMut) -> Self {
         out.put_slice(MAGIC);
         out.put_u32_le(FORMAT);
@@ -23,10 +23,10 @@ impl Encoder {
         Self { digest: Digest::default() }
     }
 
-    /// Adds an object.
+    /// Writes the frame of an object.
     ///
     /// # Errors
-    /// When its key does not rise.
+    /// [`Disorder`] when the key is not greater than the one before.
     pub fn object(&mut self, object: &Object, out: &mut BytesMut) -> Result<(), Disorder> {
         let Object { key, revision, value } = object;
         self.digest.add(key, value)?;
@@ -37,7 +37,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Ends it.
+    /// Writes the end frame and returns the summary.
     pub fn end(self, out: &mut BytesMut) -> Summary {
         let summary = self.digest.finish();
         frame(END, &[&summary.count.to_le_bytes(), &summary.hash], out);
@@ -45,7 +45,7 @@ impl Encoder {
     }
 }
 
-/// Writes a frame whose body is these parts. No body is longer than 4 GiB: values are bounded.
+/// Writes a frame whose body is the concatenation of `parts`. Bodies stay below 4 GiB because values are bounded.
 fn frame(kind: u8, parts: &[&[u8]], out: &mut BytesMut) {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let length = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();

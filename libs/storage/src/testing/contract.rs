@@ -1,4 +1,4 @@
-//! The contract suite: what every [`Log`] promises, case by case. A backend runs all of it; there are no skips.
+//! The contract suite: every promise of [`Log`] as one case. A backend runs all cases; none can be skipped.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,19 +11,19 @@ use oarlock_meta::Revision;
 use super::driver::Driver;
 use crate::{Append, Cause, Error, Expect, Fence, GroupOutcome, Key, Log, MAX_VALUE_BYTES, Outcome, Record, Sharing};
 
-/// Something that makes logs.
+/// A factory of logs of one backend.
 #[async_trait]
 pub trait Backend: Send + Sync {
-    /// An empty log.
+    /// Returns an empty log.
     async fn fresh(&self) -> Arc<dyn Log>;
 
-    /// The same log after its process has ended and started again; where nothing outlives the process, the log itself.
+    /// Reopens a log as after a restart of its process; a backend without durable storage returns the same log.
     async fn reopen(&self, log: Arc<dyn Log>) -> Arc<dyn Log>;
 }
 
-/// One promise.
+/// One promise of the contract.
 pub struct Case {
-    /// The rule, as a name.
+    /// Name of the rule.
     pub name: &'static str,
     run: fn(Arc<dyn Backend>) -> Verdict,
 }
@@ -34,7 +34,7 @@ impl Case {
     /// Checks the promise on a fresh log.
     ///
     /// # Errors
-    /// What was not as promised.
+    /// The first violation found.
     pub async fn check(&self, backend: Arc<dyn Backend>) -> Result<(), String> {
         (self.run)(backend).await
     }
@@ -42,7 +42,7 @@ impl Case {
 
 macro_rules! cases {
     ($($name:ident),* $(,)?) => {
-        /// Every promise.
+        /// All promises.
         pub static CASES: &[Case] = &[$(Case { name: stringify!($name), run: |backend| Box::pin($name(backend)) }),*];
     };
 }
@@ -120,7 +120,7 @@ fn refused(outcome: &Result<Outcome, Error>, current: Option<Revision>, cause: C
     Ok(())
 }
 
-/// What is left when records are applied in order.
+/// The state that results from applying records in order.
 fn state(records: &[Record]) -> Vec<(Key, Revision, Bytes)> {
     let mut state = std::collections::BTreeMap::new();
     for record in records {
@@ -203,14 +203,14 @@ async fn a_batch_answers_each_group_on_its_own(backend: Arc<dyn Backend>) -> Res
             Ok(GroupOutcome::Committed(a)),
             Ok(gone),
         ] => {
-            // Over a faulty log a refused group was asked again, and met a later state.
+            // Over a faulty log the driver repeats a refused group, which may then meet a later state.
             ensure!(matches!(clash, GroupOutcome::Rejected { current: Some(_), cause: Cause::Head, .. }), "{clash:?}");
             refused(&Ok(gone.single()), None, Cause::Head)?;
             (b.clone(), a.clone())
         }
         other => return Err(format!("unexpected answers {other:?}")),
     };
-    // Where others write too, writes of different keys may overtake one another.
+    // In a shared log, writes of different keys may overtake one another.
     let ordered = if log.log.sharing() == Sharing::Exclusive { a > b } else { a != b };
     ensure!(b.len() == 1 && a.len() == 1 && ordered, "revisions {b:?} and {a:?} are not in the order of the batch");
     Ok(())
@@ -422,7 +422,7 @@ async fn a_tail_overtaken_by_a_trim_fails_or_skips_nothing(backend: Arc<dyn Back
     while got.last() != wanted.last() {
         match tail.next(4).await {
             Ok(batch) => got.extend(batch.records.iter().map(|record| record.revision)),
-            // What pulls finds out; what was pushed may have been sent before.
+            // A tail detects the compaction only when it reads; records already buffered may arrive first.
             Err(Error::Compacted { .. }) => break,
             Err(error) => return Err(format!("expected compacted, got {error:?}")),
         }
@@ -504,7 +504,7 @@ async fn revisions_do_not_fall_when_all_history_is_gone(backend: Arc<dyn Backend
     let gone = committed(&log, Append::delete(pod("a"), first)).await?;
     log.log.trim(gone).await.map_err(|error| said(&error))?;
     let (records, loaded) = log.load().await.map_err(|error| said(&error))?;
-    // Above it where the store has keys of its own.
+    // Above that revision where the backend has keys of its own.
     ensure!(records.is_empty() && loaded.revision >= gone, "{records:?} at {loaded:?}");
     let log = Driver::new(backend.reopen(log.log).await);
     ensure!(log.log.health().revision >= gone, "reopened at {}", log.log.health().revision);
@@ -517,7 +517,7 @@ async fn after_a_raise_everything_before_it_is_forgotten(backend: Arc<dyn Backen
     let mut log = fresh(&backend).await;
     let mut before = committed(&log, Append::create(pod("a"), value("0"))).await?;
     for turn in 1..4_u64 {
-        // The last time to what is already passed: that only forgets.
+        // The last turn names a revision that is already passed: it only compacts.
         let to = Revision(if turn < 3 { before.get() + 1_000_000 } else { 1 });
         log.log.raise(to).await.map_err(|error| said(&error))?;
         let outcome = log.follow(Revision(before.get() - 1), before).await;

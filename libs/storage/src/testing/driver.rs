@@ -1,7 +1,7 @@
-//! A careful caller of a log: finds out what became of an unknown write before it does anything else.
+//! A caller of a log that resolves each unknown outcome before its next write.
 //!
-//! Written for the contract suite, where it is the only writer, so that one suite fits clean and faulty logs. It shares
-//! no code with the store's own resolution.
+//! The contract suite uses this driver as the log's only writer, so that one suite fits clean and faulty logs. The driver shares no code with the store's own resolution of
+//! unknown outcomes.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use oarlock_meta::Revision;
 
 use crate::{Append, Error, GroupOutcome, Loaded, Log, Outcome, Piece, Record, TailBatch};
 
-/// Tries before a fault that should pass counts as one that does not.
-const TRIES: usize = 200;
+/// Attempts before a temporary fault counts as a permanent one.
+const MAX_ATTEMPTS: usize = 200;
 
-/// Drives one log.
+/// A driver of one log.
 #[derive(Clone)]
 pub struct Driver {
-    /// The log.
+    /// The driven log.
     pub log: Arc<dyn Log>,
 }
 
 impl Driver {
-    /// A driver, the log's only writer.
+    /// Creates a driver, which must be the log's only writer.
     #[must_use]
     pub fn new(log: Arc<dyn Log>) -> Self {
         Self { log }
     }
 
-    /// One write.
+    /// Commits one write.
     ///
     /// # Errors
-    /// The log's, [`Error::Unavailable`] only when it lasts.
+    /// Any error of the log; [`Error::Unavailable`] only when the fault persists.
     pub async fn one(&self, append: Append) -> Result<Outcome, Error> {
         Ok(self.group(vec![append]).await?.single())
     }
 
-    /// One atomic group.
+    /// Commits one atomic group.
     ///
     /// # Errors
     /// As [`Driver::one`].
@@ -42,9 +42,9 @@ impl Driver {
         self.batch(vec![group]).await.pop().unwrap_or(Err(Error::Dead))
     }
 
-    /// One commit of several groups; every outcome is known when it returns.
+    /// Commits several groups; every outcome is known on return.
     pub async fn batch(&self, groups: Vec<Vec<Append>>) -> Vec<Result<GroupOutcome, Error>> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let before = match self.barrier().await {
                 Ok(before) => before,
                 Err(error) => return groups.iter().map(|_| Err(error.clone())).collect(),
@@ -65,13 +65,13 @@ impl Driver {
         groups.iter().map(|_| Ok(GroupOutcome::Unknown)).collect()
     }
 
-    /// What became of groups whose answer was lost; `None` when nothing was written.
+    /// Finds the outcome of groups whose answer was lost; `None` when nothing was written.
     async fn find(
         &self,
         groups: &[Vec<Append>],
         before: Revision,
     ) -> Result<Option<Vec<Result<GroupOutcome, Error>>>, Error> {
-        // The barrier comes after everything late.
+        // The barrier waits for all delayed commits.
         self.barrier().await?;
         let (records, _) = self.load().await?;
         let mut new: Vec<Record> = records.into_iter().filter(|record| record.revision > before).collect();
@@ -90,20 +90,20 @@ impl Driver {
             if !group.is_empty() && revisions.len() == group.len() {
                 found.push(Ok(GroupOutcome::Committed(revisions)));
             } else {
-                // It was refused, so it will be again: nobody else writes.
+                // The group was refused and will be refused again: there is no other writer.
                 found.push(Box::pin(self.group(group.clone())).await);
             }
         }
         Ok(Some(found))
     }
 
-    /// A barrier, tried again while the log is unavailable.
+    /// Runs a barrier, repeated while the log is unavailable.
     ///
     /// # Errors
-    /// The log's.
+    /// Any error of the log.
     pub async fn barrier(&self) -> Result<Revision, Error> {
         let mut last = Error::Dead;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             match self.log.barrier().await {
                 Err(error @ Error::Unavailable(_)) => last = error,
                 done => return done,
@@ -112,10 +112,10 @@ impl Driver {
         Err(last)
     }
 
-    /// Every record, in order; those of the state without a predecessor.
+    /// Loads every record, in order; records of the state have no predecessor.
     ///
     /// # Errors
-    /// The log's.
+    /// Any error of the log.
     pub async fn load(&self) -> Result<(Vec<Record>, Loaded), Error> {
         let (mut state, mut history) = (Vec::new(), Vec::new());
         let mut each = |piece| match piece {
@@ -129,17 +129,17 @@ impl Driver {
         Ok((state, loaded))
     }
 
-    /// Everything a tail says from `after` up to `until`, each record once.
+    /// Reads all records of a tail above `after` up to `until`, each once.
     ///
     /// # Errors
-    /// The log's, [`Error::Compacted`] among them.
+    /// Any error of the log, [`Error::Compacted`] included.
     pub async fn follow(&self, after: Revision, until: Revision) -> Result<Vec<Record>, Error> {
         let mut tail = self.log.tail(after).await?;
         let (mut records, mut seen): (Vec<Record>, Revision) = (Vec::new(), after);
         while seen < until {
             let TailBatch { records: new, progress } = tail.next(64).await?;
             for record in new {
-                // Repeats are allowed; going back to something that was never said is not, and is left in to be seen.
+                // Repeats are allowed. A step back to a record that was never delivered is an error and stays in the result, so that the check fails.
                 let known = records.iter().any(|old| old.revision == record.revision && old.key == record.key);
                 if !known {
                     records.push(record);

@@ -1,6 +1,6 @@
-//! A log between us and a log: loses answers, drops and delays writes, stalls, repeats and compacts under its readers.
+//! A log wrapper that injects faults: loses answers, drops and delays writes, stalls, repeats and compacts records under readers.
 //!
-//! Everything it does is within the [`Log`] contract of a shared log; who stands on it must get along.
+//! All faults are allowed by the contract of a shared [`Log`]; users of a log must cope with them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,33 +12,33 @@ use parking_lot::Mutex;
 use super::rng::Rng;
 use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Record, Sharing, Tail, TailBatch, Value};
 
-/// How often each fault strikes, in percent.
+/// Probability of each fault, in percent.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
-    /// A commit is made, its answer is lost.
+    /// A commit is made but its answer is lost.
     pub lose_answer: u32,
-    /// A commit is not made, and nobody can tell.
+    /// A commit is not made, and its outcome is unknown.
     pub drop: u32,
-    /// A commit is answered unknown and made later, before some later call.
+    /// A commit's outcome is unknown, and the commit is made before some later call.
     pub late: u32,
     /// A commit or a barrier is refused as unavailable.
     pub refuse: u32,
-    /// A tail has nothing for a while although there is something.
+    /// A tail delivers nothing for a while although records exist.
     pub stall: u32,
-    /// A tail says records again that it has said before.
+    /// A tail delivers records again.
     pub repeat: u32,
-    /// A tail finds that history was compacted up to somewhere above it.
+    /// A tail finds history compacted up to a revision above its position.
     pub compact: u32,
 }
 
 impl Faults {
-    /// Every fault, often.
+    /// All faults at high rates.
     pub const MANY: Self = Self { lose_answer: 10, drop: 8, late: 8, refuse: 6, stall: 15, repeat: 20, compact: 2 };
-    /// All but compaction.
+    /// All faults except compaction.
     pub const NO_COMPACTION: Self = Self { compact: 0, ..Self::MANY };
 }
 
-/// How often each fault struck: a run whose faults never bit proves nothing.
+/// Counters of injected faults. A run without faults proves nothing.
 #[derive(Debug, Default)]
 pub struct Bites {
     /// Answers lost.
@@ -51,14 +51,14 @@ pub struct Bites {
     pub refused: AtomicU64,
     /// Tails stalled.
     pub stalled: AtomicU64,
-    /// Records said again.
+    /// Records repeated.
     pub repeated: AtomicU64,
     /// Tails compacted away.
     pub compacted: AtomicU64,
 }
 
 impl Bites {
-    /// Every counter, by name.
+    /// Returns all counters with their names.
     #[must_use]
     pub fn all(&self) -> [(&'static str, u64); 7] {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -74,12 +74,13 @@ impl Bites {
     }
 }
 
-/// The wrapper. Clones are one log.
+/// A [`Log`] that injects faults before another log. Clones share the log.
 #[derive(Clone)]
 pub struct FaultyLog {
     shared: Arc<Shared>,
 }
 
+/// State shared by all clones of a [`FaultyLog`].
 struct Shared {
     inner: Arc<dyn Log>,
     faults: Faults,
@@ -90,20 +91,20 @@ struct Shared {
 }
 
 impl FaultyLog {
-    /// Puts faults, drawn from `seed`, before a log.
+    /// Wraps a log; faults are drawn from `seed`.
     #[must_use]
     pub fn new(inner: Arc<dyn Log>, faults: Faults, seed: u64) -> Self {
         let (rng, held, bites, calm) = (Mutex::new(Rng::new(seed)), Mutex::default(), Arc::default(), false.into());
         Self { shared: Arc::new(Shared { inner, faults, rng, held, bites, calm }) }
     }
 
-    /// How often faults struck so far.
+    /// Returns the counters of injected faults.
     #[must_use]
     pub fn bites(&self) -> Arc<Bites> {
         Arc::clone(&self.shared.bites)
     }
 
-    /// Makes no more faults; late commits are made by the next call.
+    /// Stops injecting faults; delayed commits are made by the next call.
     pub fn calm(&self) {
         self.shared.calm.store(true, Ordering::Release);
     }
@@ -120,7 +121,7 @@ impl Shared {
         strikes
     }
 
-    /// Makes the commits that are late.
+    /// Makes the delayed commits.
     async fn catch_up(&self) {
         let held = std::mem::take(&mut *self.held.lock());
         for groups in held {
@@ -146,7 +147,7 @@ impl Log for FaultyLog {
             shared.held.lock().push(groups);
             return unknown(count);
         }
-        // A late commit may also come after a later one: only sometimes it goes first.
+        // A delayed commit may also follow a later one, so it precedes this one only sometimes.
         let ahead = shared.rng.lock().percent(50);
         if ahead {
             shared.catch_up().await;
@@ -202,6 +203,7 @@ impl Log for FaultyLog {
     }
 }
 
+/// A tail that stalls, repeats records and reports compactions.
 struct FaultyTail {
     shared: Arc<Shared>,
     inner: Box<dyn Tail>,
@@ -221,10 +223,10 @@ impl Tail for FaultyTail {
             return Ok(TailBatch { records: self.last.clone(), progress: self.progress });
         }
         let compacts = self.shared.draws(faults.compact);
-        // A tail may also come in small pieces.
+        // A tail may also deliver small batches.
         let max = 1 + usize::try_from(self.shared.rng.lock().below(max as u64)).unwrap_or(0);
         let batch = self.inner.next(max).await?;
-        // Only who lacks something can be compacted away.
+        // Compaction can hit only a tail that lacks records.
         if compacts && !batch.records.is_empty() {
             bites.compacted.fetch_add(1, Ordering::Relaxed);
             let floor = self.shared.inner.barrier().await?;

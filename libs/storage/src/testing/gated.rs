@@ -1,4 +1,4 @@
-//! A log whose commits, barriers or tails wait until a test lets them through, so that it can look at the moment before.
+//! A log wrapper whose commits, barriers or tails wait for permits, so that a test can inspect the state before them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Sharing, Tail, TailBatch, Value};
 
-/// The wrapper.
+/// A [`Log`] whose commits, barriers or tails wait for permits.
 pub struct GatedLog {
     inner: Arc<dyn Log>,
     gate: Arc<Semaphore>,
@@ -21,7 +21,7 @@ pub struct GatedLog {
 }
 
 impl GatedLog {
-    /// Wraps a log; every commit takes one permit of [`GatedLog::gate`] before it reaches the log.
+    /// Wraps a log; each commit takes one permit of [`GatedLog::gate`] before it reaches the log.
     #[must_use]
     pub fn new(inner: Arc<dyn Log>) -> Self {
         let [gate, arrived] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
@@ -36,7 +36,7 @@ impl GatedLog {
         }
     }
 
-    /// Wraps a log; commits pass, and every barrier takes one permit of [`GatedLog::barrier_gate`] before it reaches the log.
+    /// Wraps a log; commits pass, and each barrier takes one permit of [`GatedLog::barrier_gate`] before it reaches the log.
     #[must_use]
     pub fn of_barriers(inner: Arc<dyn Log>) -> Self {
         let log = Self::new(inner);
@@ -44,7 +44,7 @@ impl GatedLog {
         Self { barrier_gate: Some(Arc::new(Semaphore::new(0))), ..log }
     }
 
-    /// Wraps a log that others write too; commits and barriers pass, and a tail says nothing while [`GatedLog::hold_tails`] is on.
+    /// Wraps a log as a shared one; commits and barriers pass, and tails deliver nothing while [`GatedLog::hold_tails`] is on.
     #[must_use]
     pub fn of_tails(inner: Arc<dyn Log>) -> Self {
         let log = Self::new(inner);
@@ -52,37 +52,37 @@ impl GatedLog {
         Self { tails: Some(watch::Sender::new(false)), ..log }
     }
 
-    /// Stops tails, or lets them go on.
+    /// Stops or resumes tails.
     pub fn hold_tails(&self, hold: bool) {
         if let Some(tails) = &self.tails {
             tails.send_replace(hold);
         }
     }
 
-    /// Makes the tails of now say that something was left out.
+    /// Makes all current tails report a missing record.
     pub fn break_tails(&self) {
         self.broken.send_replace(());
     }
 
-    /// The permits barriers wait for, where they do.
+    /// Returns the semaphore that barriers wait for, if barriers are gated.
     #[must_use]
     pub fn barrier_gate(&self) -> Option<Arc<Semaphore>> {
         self.barrier_gate.clone()
     }
 
-    /// How many barriers have begun.
+    /// Returns how many barriers have begun.
     #[must_use]
     pub fn barriers(&self) -> usize {
         self.barriers.load(Ordering::Acquire)
     }
 
-    /// The permits commits wait for.
+    /// Returns the semaphore that commits wait for.
     #[must_use]
     pub fn gate(&self) -> Arc<Semaphore> {
         Arc::clone(&self.gate)
     }
 
-    /// Gets one permit for every commit that has begun.
+    /// Returns a receiver of one permit for every commit that has begun.
     #[must_use]
     pub fn arrived(&self) -> Arc<Semaphore> {
         Arc::clone(&self.arrived)
@@ -137,7 +137,7 @@ impl Log for GatedLog {
     }
 
     fn sharing(&self) -> Sharing {
-        // Only where others write is a barrier needed.
+        // Callers use a barrier only on a shared log.
         if self.barrier_gate.is_some() || self.tails.is_some() { Sharing::Shared } else { self.inner.sharing() }
     }
 
@@ -146,6 +146,7 @@ impl Log for GatedLog {
     }
 }
 
+/// A tail that waits while its log holds tails.
 struct GatedTail {
     inner: Box<dyn Tail>,
     held: watch::Receiver<bool>,

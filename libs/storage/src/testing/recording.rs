@@ -1,4 +1,4 @@
-//! A log that remembers every write it committed, also after a trim: what really happened, for checkers.
+//! A log wrapper that records every committed write, also beyond a trim, as ground truth for checkers.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 
 use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Sharing, Tail, Value};
 
-/// What was committed, in order. Their predecessors are not told.
+/// Committed writes, in order, without their predecessors.
 pub type History = Arc<Mutex<Vec<(Revision, Key, Option<Value>)>>>;
 
-/// The wrapper.
+/// A [`Log`] that records every committed write.
 pub struct RecordingLog {
     inner: Arc<dyn Log>,
     history: History,
@@ -24,7 +24,7 @@ impl RecordingLog {
         Self { inner, history: History::default() }
     }
 
-    /// The record.
+    /// Returns the recorded writes.
     #[must_use]
     pub fn history(&self) -> History {
         Arc::clone(&self.history)

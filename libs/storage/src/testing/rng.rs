@@ -1,17 +1,17 @@
-//! A seeded generator for faults (SplitMix64): a failing seed replays.
+//! A seeded random generator for faults (SplitMix64): a failing seed can be replayed.
 
-/// Draws that depend on the seed alone.
+/// Random generator that depends on its seed alone.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator for this seed.
+    /// Creates a generator from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -20,12 +20,12 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; 0 when `bound` is 0. (The bias of the remainder does not matter to faults.)
+    /// Returns a number below `bound`; 0 when `bound` is 0. (The bias of the remainder does not matter to faults.)
     pub fn below(&mut self, bound: u64) -> u64 {
         self.bits().checked_rem(bound).unwrap_or(0)
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub fn percent(&mut self, percent: u32) -> bool {
         self.below(100) < u64::from(percent)
     }

@@ -1,5 +1,4 @@
-//! A simulated disk: loses power at a chosen operation, keeps any subset of what was not synced, tears one write; fails
-//! a sync; runs full.
+//! A simulated disk: loses power at a chosen operation, keeps any subset of unsynced writes, tears one write, fails a sync, runs full.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,20 +9,22 @@ use parking_lot::Mutex;
 use super::rng::Rng;
 use crate::disk::Disk;
 
-const BLOCK: u64 = 4096;
-const SECTOR: usize = 512;
+const BLOCK_BYTES: u64 = 4096;
+const SECTOR_BYTES: usize = 512;
 
+/// An operation since the last sync.
 #[derive(Debug)]
 enum Pending {
     Write(u64, Vec<u8>),
     SetLen(u64),
 }
 
+/// Content and planned faults of a [`SimDisk`].
 #[derive(Debug, Default)]
 struct State {
-    /// What a reader sees.
+    /// Content as a reader sees it.
     current: Vec<u8>,
-    /// What is there after a loss of power, but for `pending`.
+    /// Content after a loss of power, without the operations in `pending`.
     durable: Vec<u8>,
     pending: Vec<Pending>,
     operations: u64,
@@ -35,31 +36,31 @@ struct State {
     capacity: Option<u64>,
     reserve: u64,
     reserve_held: bool,
-    /// Says there is room although there is none.
+    /// Reports free space although the disk is full.
     secretly: bool,
     blocks: BTreeSet<u64>,
-    /// Operations that reached the disk after a sync had failed.
+    /// Operations that reached the disk after a failed sync.
     after_failed_sync: u64,
     sync_failed: bool,
 }
 
-/// What a loss of power did.
+/// Effects of a loss of power.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loss {
-    /// Unsynced operations there were.
+    /// Number of unsynced operations.
     pub unsynced: usize,
-    /// Those that did not make it, wholly or in part.
+    /// Number of unsynced operations that were lost, wholly or in part.
     pub lost: usize,
 }
 
-/// The disk. Clones are one disk.
+/// A simulated [`Disk`]. Clones share the disk.
 #[derive(Clone, Debug, Default)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
 }
 
 impl SimDisk {
-    /// An empty disk without limits or faults.
+    /// Creates an empty disk without limits or faults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -71,7 +72,7 @@ impl SimDisk {
         state.power_fails_at = Some(state.operations + operation);
     }
 
-    /// Reports syncs as done without doing them.
+    /// Makes syncs report success without syncing.
     pub fn lie_about_syncs(&self) {
         self.state.lock().lies = true;
     }
@@ -82,7 +83,7 @@ impl SimDisk {
         state.sync_fails_at = Some(state.syncs + sync);
     }
 
-    /// Gives the disk a size, of which `reserve` bytes are set aside.
+    /// Limits the disk's capacity, of which `reserve` bytes are reserved.
     pub fn limit(&self, capacity: u64, reserve: u64) {
         let mut state = self.state.lock();
         state.capacity = Some(capacity);
@@ -91,10 +92,10 @@ impl SimDisk {
         state.secretly = false;
     }
 
-    /// Fills the disk up but for this many bytes, as another process would; [`Disk::available`] does not tell.
+    /// Fills the disk up to this many free bytes, as another process would; [`Disk::available`] does not show it.
     pub fn fill_leaving(&self, spare: u64) {
         let mut state = self.state.lock();
-        let used = state.blocks.len() as u64 * BLOCK + if state.reserve_held { state.reserve } else { 0 };
+        let used = state.blocks.len() as u64 * BLOCK_BYTES + if state.reserve_held { state.reserve } else { 0 };
         state.capacity = Some(used + spare);
         state.secretly = true;
     }
@@ -105,32 +106,31 @@ impl SimDisk {
         self.state.lock().off
     }
 
-    /// Whether the reserve is set aside.
+    /// Whether the reserve is taken.
     #[must_use]
     pub fn holds_reserve(&self) -> bool {
         self.state.lock().reserve_held
     }
 
-    /// Writes, cuts and syncs so far.
+    /// Returns the number of writes, cuts and syncs so far.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.state.lock().operations
     }
 
-    /// Operations that were tried after a sync had failed.
+    /// Returns the number of operations after a failed sync.
     #[must_use]
     pub fn operations_after_failed_sync(&self) -> u64 {
         self.state.lock().after_failed_sync
     }
 
-    /// The disk as the next boot finds it: every synced byte, and of what was not synced any subset, in order, one
-    /// write of it torn at sectors.
+    /// Returns the disk as the next boot finds it: every synced byte, and any subset of the unsynced operations in order, one of them torn at sectors.
     #[must_use]
     pub fn reboot(&self, rng: &mut Rng) -> (Self, Loss) {
         let state = self.state.lock();
         let mut image = state.durable.clone();
         let mut loss = Loss { unsynced: state.pending.len(), lost: 0 };
-        // Some boots lose everything unsynced, some nearly nothing, most something between.
+        // Some boots lose all unsynced operations, some nearly none, most a part.
         let keep = u32::try_from(rng.below(101)).unwrap_or(50);
         let torn = rng.below(state.pending.len() as u64 + 1);
         for (index, pending) in state.pending.iter().enumerate() {
@@ -143,9 +143,9 @@ impl SimDisk {
                 Pending::SetLen(len) => image.resize(size(*len), 0),
                 Pending::Write(offset, data) if tear => {
                     loss.lost += 1;
-                    for (number, sector) in data.chunks(SECTOR).enumerate() {
+                    for (number, sector) in data.chunks(SECTOR_BYTES).enumerate() {
                         if rng.percent(50) {
-                            put(&mut image, *offset + (number * SECTOR) as u64, sector);
+                            put(&mut image, *offset + (number * SECTOR_BYTES) as u64, sector);
                         }
                     }
                 }
@@ -189,18 +189,18 @@ impl State {
     }
 
     fn free(&self) -> u64 {
-        let used = self.blocks.len() as u64 * BLOCK + if self.reserve_held { self.reserve } else { 0 };
+        let used = self.blocks.len() as u64 * BLOCK_BYTES + if self.reserve_held { self.reserve } else { 0 };
         self.capacity.map_or(u64::MAX / 2, |capacity| capacity.saturating_sub(used))
     }
 
-    /// Takes the blocks a write needs.
+    /// Allocates the blocks of a write.
     fn allocate(&mut self, offset: u64, len: usize) -> io::Result<()> {
         if self.capacity.is_none() || len == 0 {
             return Ok(());
         }
-        let blocks = offset / BLOCK..=(offset + len as u64 - 1) / BLOCK;
+        let blocks = offset / BLOCK_BYTES..=(offset + len as u64 - 1) / BLOCK_BYTES;
         let new: Vec<u64> = blocks.filter(|block| !self.blocks.contains(block)).collect();
-        if new.len() as u64 * BLOCK > self.free() {
+        if new.len() as u64 * BLOCK_BYTES > self.free() {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.blocks.extend(new);
@@ -227,7 +227,7 @@ impl Disk for SimDisk {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut state = self.state.lock();
         state.alive()?;
-        // The write during which the power fails is among those that may survive in part.
+        // The write at the power failure is among those that may survive in part.
         let stepped = state.step();
         if stepped.is_ok() {
             state.allocate(offset, data.len())?;
@@ -241,7 +241,7 @@ impl Disk for SimDisk {
         let mut state = self.state.lock();
         state.step()?;
         state.current.resize(size(len), 0);
-        state.blocks.split_off(&len.div_ceil(BLOCK));
+        state.blocks.split_off(&len.div_ceil(BLOCK_BYTES));
         state.pending.push(Pending::SetLen(len));
         Ok(())
     }

@@ -1,16 +1,16 @@
-//! How a command ended: what the far side says about it, and the `Status` that the client gets.
+//! The result of a command: reads the kubelet's error stream and makes the `Status` for the client.
 
 use oarlock_meta::Status;
 use oarlock_meta::status::{Cause, Reason};
 
 use super::Protocol;
 
-/// The reason of a `Status` about a command that ran and failed.
-const NON_ZERO: &str = "NonZeroExitCode";
-/// The cause that holds its exit code.
+/// The reason of a `Status` about a command that ended with another exit code than 0.
+const NON_ZERO_EXIT_CODE: &str = "NonZeroExitCode";
+/// The type of the cause that holds the exit code.
 const EXIT_CODE: &str = "ExitCode";
 
-/// The end of a command that ran, as a kubelet's side writes it to the error stream.
+/// Makes the `Status` of a command that ended with `code`, as a kubelet writes the result to the error stream.
 #[must_use]
 pub fn exit(code: u8) -> Status {
     if code == 0 {
@@ -22,22 +22,22 @@ pub fn exit(code: u8) -> Status {
 fn exited(code: u8, message: &str) -> Status {
     let mut status = Status { success: false, code: 0, ..Status::success() };
     message.clone_into(&mut status.message);
-    status.reason = Reason::Other(NON_ZERO.into());
+    status.reason = Reason::Other(NON_ZERO_EXIT_CODE.into());
     let cause = Cause { reason: EXIT_CODE.into(), message: code.to_string(), ..Cause::default() };
     status.details_mut().causes.push(cause);
     status
 }
 
-/// The `Status` about something that went wrong on the way.
+/// Makes the `Status` about a failure of the connection.
 #[must_use]
 pub fn failure(error: impl std::fmt::Display) -> Status {
     Status::internal_error(error)
 }
 
-/// The `Status` for the client, of what came on the error stream.
+/// Makes the client's `Status` from the content of the error stream.
 pub(super) fn of_message(protocol: Protocol, message: &[u8]) -> Status {
     match (protocol >= Protocol::V4, message.is_empty()) {
-        // Nothing was said, but something always is: the connection was lost. (Upstream takes this for success.)
+        // The error stream of these protocols is never empty, so the connection was lost. (Upstream reports success in this case.)
         (true, true) => failure("the connection to the container was lost before the command's end was told"),
         (true, false) => of_status(message),
         (false, true) => exit(0),
@@ -49,7 +49,7 @@ fn of_status(message: &[u8]) -> Status {
     let protocol_error = |why: &dyn std::fmt::Display| failure(format_args!("error stream protocol error: {why}"));
     let status: Status = match serde_json::from_slice(message) {
         Ok(status) => status,
-        // Runtimes leave out the kind.
+        // Container runtimes omit the kind.
         Err(_) => match bare(message) {
             Ok(status) => status,
             Err(error) => {
@@ -61,7 +61,7 @@ fn of_status(message: &[u8]) -> Status {
     if status.success {
         return exit(0);
     }
-    if status.reason.as_str() != NON_ZERO {
+    if status.reason.as_str() != NON_ZERO_EXIT_CODE {
         return failure(status.message);
     }
     let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
@@ -75,7 +75,7 @@ fn of_status(message: &[u8]) -> Status {
     }
 }
 
-/// A Status without its kind.
+/// Reads a Status without its kind.
 fn bare(message: &[u8]) -> Result<Status, serde_json::Error> {
     let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(message)?;
     object.insert("kind".to_owned(), "Status".into());

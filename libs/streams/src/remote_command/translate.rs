@@ -1,4 +1,4 @@
-//! WebSocket `v5.channel.k8s.io` towards the client, SPDY towards the kubelet (KEP-4006, upstream `StreamTranslatorHandler`).
+//! Translates WebSocket `v5.channel.k8s.io` of the client to SPDY of the kubelet (KEP-4006, upstream `StreamTranslatorHandler`).
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::Io;
 use crate::spdy::{self, Receiver, Role, Sender};
 use crate::websocket::{self, Message, WebSocket};
 
-/// A client that neither sends nor takes anything for this long is given up (upstream: four hours).
-const IDLE: Duration = Duration::from_secs(4 * 3600);
-/// As much is read of what is said about a command's end.
-const MAX_ERROR: usize = 64 << 10;
+/// How long a client may neither send nor accept anything before the connection is closed (upstream: four hours).
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
+/// The most bytes read from the error stream of a command.
+const MAX_ERROR_BYTES: usize = 64 << 10;
 
-/// A protocol of the SPDY side.
+/// A protocol version of the SPDY side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// `channel.k8s.io`.
@@ -35,7 +35,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The protocol that a server chose; the first one when it chose none.
+    /// Returns the protocol that a server chose; the first one when the server named none.
     #[must_use]
     pub fn chosen(name: &str) -> Option<Self> {
         const ALL: [Protocol; 5] = [Protocol::V5, Protocol::V4, Protocol::V3, Protocol::V2, Protocol::V1];
@@ -49,10 +49,10 @@ impl Protocol {
 
 type Sink<T> = Mutex<SplitSink<WebSocket<T>, Message>>;
 
-/// Tells the client at once that it is connected: an empty message on the first channel it listens to.
+/// Sends an empty message on the first channel that the client reads, which informs the client of the connection.
 ///
 /// # Errors
-/// When the client is gone.
+/// When the client has disconnected.
 async fn greet<T: Io>(sink: &Sink<T>, streams: Streams) -> Result<(), ()> {
     let channel = match streams {
         Streams { stdout: true, .. } => channel::STDOUT,
@@ -62,7 +62,7 @@ async fn greet<T: Io>(sink: &Sink<T>, streams: Streams) -> Result<(), ()> {
     put(sink, channel, &[]).await
 }
 
-/// Tells a client that was upgraded already why there is nothing behind it.
+/// Sends `status` to a client whose connection was already upgraded when connecting to the kubelet failed.
 pub async fn refuse<T: Io>(client: WebSocket<T>, streams: Streams, status: Status) {
     let (sink, source) = client.split();
     let sink = Mutex::new(sink);
@@ -71,8 +71,8 @@ pub async fn refuse<T: Io>(client: WebSocket<T>, streams: Streams, status: Statu
     }
 }
 
-/// Carries a command's streams between a client and the kubelet's side until the command ends or the client leaves. Returns how it ended, if
-/// the client was still there to be told.
+/// Carries a command's streams between a client and the kubelet until the command ends or the client disconnects. Returns the command's result; `None` if the
+/// client disconnected first.
 pub async fn translate<T: Io>(
     client: WebSocket<T>,
     kubelet: impl Io,
@@ -112,28 +112,28 @@ pub async fn translate<T: Io>(
         loop {
             tokio::select! {
                 status = &mut work => break status,
-                // The end of the connection shows in its streams.
+                // The end of the connection also ends its streams, so `work` notices.
                 () = &mut carry, if !over => over = true,
             }
         }
     };
-    // Told that this is all, the kubelet ends its side too. Hung up on while it speaks, it would call that an error.
+    // Dropping the handle sends GOAWAY, after which the kubelet ends its side too. Closing the socket while the kubelet sends would be an error to the kubelet.
     drop(connection);
-    let told = async {
+    let report = async {
         if let Some(status) = &status {
             finish(sink, source, status).await;
         }
     };
-    let parted = async {
+    let disconnect = async {
         if !over {
             crate::upgrade::after(carry).await;
         }
     };
-    tokio::join!(told, parted);
+    tokio::join!(report, disconnect);
     status
 }
 
-/// The streams of a command on the kubelet's side.
+/// The streams of a command on the kubelet's connection.
 struct Opened {
     error: Receiver,
     stdin: Option<Sender>,
@@ -143,7 +143,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Opens them in the order that upstream's client keeps; the far side begins when all are there.
+    /// Opens the streams in the order that upstream's client uses; the kubelet starts when all streams are open.
     async fn new(connection: &spdy::Connection, protocol: Protocol, streams: Streams) -> Result<Self, spdy::Error> {
         let open = async |wanted: bool, name: &str| {
             if !wanted {
@@ -154,7 +154,7 @@ impl Opened {
         let (error, _) = open(true, "error").await?.ok_or(spdy::Error::Closed)?;
         Ok(Self {
             error,
-            // What the far side writes to stdin is nothing.
+            // The kubelet writes nothing to stdin.
             stdin: open(streams.stdin, "stdin").await?.map(|(_, sender)| sender),
             stdout: open(streams.stdout, "stdout").await?.map(|(receiver, _)| receiver),
             stderr: open(streams.stderr && !streams.tty, "stderr").await?.map(|(receiver, _)| receiver),
@@ -163,9 +163,9 @@ impl Opened {
     }
 }
 
-/// Reads what the client sends until it leaves.
+/// Reads the client's messages until the client disconnects.
 async fn input<T: Io>(source: &mut SplitStream<WebSocket<T>>, mut stdin: Option<Sender>, resize: Option<Sender>) {
-    while let Ok(Some(Ok(message))) = tokio::time::timeout(IDLE, source.next()).await {
+    while let Ok(Some(Ok(message))) = tokio::time::timeout(IDLE_TIMEOUT, source.next()).await {
         let data: Bytes = match message {
             Message::Binary(data) => data,
             Message::Text(text) => text.into(),
@@ -184,7 +184,7 @@ async fn input<T: Io>(source: &mut SplitStream<WebSocket<T>>, mut stdin: Option<
         };
         if let Err(error) = sent {
             tracing::debug!(%error, "input of a command that has ended");
-            // Its end is on its way to the client; what else the client says is of no use.
+            // The command's result is on its way to the client; further input is discarded.
             stdin = None;
         }
     }
@@ -197,7 +197,7 @@ async fn send(to: Option<&Sender>, data: Bytes) -> Result<(), spdy::Error> {
     }
 }
 
-/// Passes on what a command writes.
+/// Forwards the output of a command.
 async fn output<T: Io>(sink: &Sink<T>, channel: u8, from: Option<Receiver>) {
     let Some(mut from) = from else { return };
     while let Some(part) = from.next().await {
@@ -207,11 +207,11 @@ async fn output<T: Io>(sink: &Sink<T>, channel: u8, from: Option<Receiver>) {
     }
 }
 
-/// All that comes, up to a limit.
+/// Reads a stream to its end and keeps at most [`MAX_ERROR_BYTES`] bytes.
 async fn whole(from: &mut Receiver) -> Vec<u8> {
     let mut whole = Vec::new();
     while let Some(part) = from.next().await {
-        if whole.len() + part.len() <= MAX_ERROR {
+        if whole.len() + part.len() <= MAX_ERROR_BYTES {
             whole.extend_from_slice(&part);
         }
     }
@@ -223,13 +223,13 @@ async fn put<T: Io>(sink: &Sink<T>, channel: u8, data: &[u8]) -> Result<(), ()> 
     message.put_u8(channel);
     message.put_slice(data);
     let mut sink = sink.lock().await;
-    match tokio::time::timeout(IDLE, sink.send(Message::Binary(message.freeze()))).await {
+    match tokio::time::timeout(IDLE_TIMEOUT, sink.send(Message::Binary(message.freeze()))).await {
         Ok(Ok(())) => Ok(()),
         _ => Err(()),
     }
 }
 
-/// Tells how it ended, and goodbye.
+/// Sends the command's result and closes the WebSocket.
 async fn finish<T: Io>(sink: Sink<T>, source: SplitStream<WebSocket<T>>, status: &Status) {
     if put(&sink, channel::ERROR, &status.to_json()).await.is_ok()
         && let Ok(socket) = sink.into_inner().reunite(source)

@@ -1,4 +1,4 @@
-//! A connection: one future reads and writes, handles open and accept streams.
+//! A SPDY connection: one future reads and writes the frames, handles open and accept streams.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use super::frame::{Frame, Head, REFUSED, data_head};
 use super::headers::{Packer, Unpacker};
 use super::stream::Stream;
 use super::{Error, Headers};
-use crate::{CHUNK, Io, LINGER};
+use crate::{Io, LINGER, MAX_CHUNK};
 
-/// Pieces of a stream that wait for its reader.
-const PARTS: usize = 4;
-/// Frames that wait for the connection.
-const OUT: usize = 8;
-/// Streams that the peer may have begun and nobody has accepted.
-const BACKLOG: usize = 32;
-/// Streams at once.
-const STREAMS: usize = 1024;
-/// How long a peer may take to answer to a new stream (client-go: `createStreamResponseTimeout`).
-const ANSWER: Duration = Duration::from_secs(30);
-/// A client says so often that it lives (upstream's `PingPeriod` towards kubelets), which keeps middlemen from forgetting the connection.
-const PING: Duration = Duration::from_secs(5);
+/// The most pieces of data queued for the reader of one stream.
+const MAX_QUEUED_PIECES: usize = 4;
+/// The most frames queued for writing to the connection.
+const MAX_QUEUED_FRAMES: usize = 8;
+/// The most streams that the peer has opened and the caller has not yet accepted.
+const ACCEPT_BACKLOG: usize = 32;
+/// The most streams open at once.
+const MAX_STREAMS: usize = 1024;
+/// How long a peer may take to answer a new stream (client-go: `createStreamResponseTimeout`).
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a client pings (upstream's `PingPeriod` towards kubelets), so that proxies on the way do not close an idle connection.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Which side this is.
+/// The side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It asked for the connection; its streams have odd numbers.
+    /// The side that requested the connection; its streams have odd numbers.
     Client,
-    /// It was asked; its streams have even numbers.
+    /// The side that accepted the connection; its streams have even numbers.
     Server,
 }
 
-/// What waits to be written.
+/// A frame queued for writing.
 #[derive(Debug)]
 pub(super) enum Out {
     Frame(Frame),
@@ -46,17 +46,17 @@ pub(super) enum Out {
 
 #[derive(Debug)]
 struct Entry {
-    /// Unset when the peer is done.
+    /// The queue of the stream's reader; `None` after the peer has ended the stream.
     parts: Option<mpsc::Sender<Bytes>>,
     answered: Option<oneshot::Sender<()>>,
 }
 
-/// The streams that somebody holds.
+/// The streams with a live handle, by number.
 #[derive(Debug, Default)]
 pub(super) struct Table(Mutex<HashMap<u32, Entry>>);
 
 impl Table {
-    /// Whether the peer was done with it.
+    /// Removes a stream. Returns whether the peer had ended the stream.
     pub(super) fn forget(&self, id: u32) -> bool {
         self.0.lock().remove(&id).is_none_or(|entry| entry.parts.is_none())
     }
@@ -72,22 +72,22 @@ impl Table {
     }
 }
 
-/// The handle on a connection. When it and all streams are dropped, the connection ends in good order.
+/// The handle of a connection. Dropping the handle and all its streams ends the connection in an orderly way.
 #[derive(Debug)]
 pub struct Connection {
     out: mpsc::Sender<Out>,
     table: Arc<Table>,
-    /// The number of the next own stream. Held while it is announced: numbers must rise on the wire.
+    /// The number of the next own stream. Locked while the stream is announced: numbers must rise on the wire.
     next: tokio::sync::Mutex<u32>,
     incoming: mpsc::Receiver<Stream>,
 }
 
-/// Begins to speak SPDY on `io`. The future carries everything; it ends when the peer is gone or nobody holds the connection any more. The most
-/// that is kept in memory is [`CHUNK`] bytes times 8, plus 4 for each stream that is not read.
+/// Starts SPDY on `io`. The returned future does all work; the future ends when the peer disconnects or all handles are dropped. At most 8 × [`MAX_CHUNK`] bytes
+/// are buffered, plus 4 × [`MAX_CHUNK`] for each unread stream.
 pub fn start(io: impl Io, role: Role) -> (Connection, impl Future<Output = Result<(), Error>> + Send) {
-    let (out, outgoing) = mpsc::channel(OUT);
-    let (accepted, incoming) = mpsc::channel(BACKLOG);
-    let (pongs, pongs_out) = mpsc::channel(PARTS);
+    let (out, outgoing) = mpsc::channel(MAX_QUEUED_FRAMES);
+    let (accepted, incoming) = mpsc::channel(ACCEPT_BACKLOG);
+    let (pongs, pongs_out) = mpsc::channel(MAX_QUEUED_PIECES);
     let table = Arc::new(Table::default());
     let reader = Reader {
         role,
@@ -106,12 +106,12 @@ pub fn start(io: impl Io, role: Role) -> (Connection, impl Future<Output = Resul
         let result = tokio::select! {
             result = &mut reading => result,
             result = run_writer(write, outgoing, pongs_out, role) => {
-                // What is lost by then was said to nobody.
+                // No handle is left to receive a result, so a timeout loses nothing.
                 let _ = tokio::time::timeout(LINGER, reading).await;
                 result
             }
         };
-        // Whoever waits for data or an answer learns that none comes.
+        // Dropping the entries wakes the callers that wait for data or a reply, with an error.
         table.0.lock().clear();
         result
     };
@@ -119,13 +119,13 @@ pub fn start(io: impl Io, role: Role) -> (Connection, impl Future<Output = Resul
 }
 
 impl Connection {
-    /// Opens a stream; returns when the peer has taken it.
+    /// Opens a stream; returns when the peer has accepted the stream.
     ///
     /// # Errors
-    /// [`Error::Closed`] when the connection is over or the peer refuses the stream, [`Error::Late`] after 30 s.
+    /// [`Error::Closed`] when the connection has ended or the peer refuses the stream, [`Error::Late`] after 30 s.
     pub async fn open(&self, headers: Headers) -> Result<Stream, Error> {
         let (answered, answer) = oneshot::channel();
-        let (parts, receiver) = mpsc::channel(PARTS);
+        let (parts, receiver) = mpsc::channel(MAX_QUEUED_PIECES);
         let mut next = self.next.lock().await;
         let id = *next;
         *next = next.checked_add(2).filter(|next| *next <= 0x7fff_ffff).ok_or(Error::Closed)?;
@@ -134,14 +134,14 @@ impl Connection {
         let open = Out::Frame(Frame::Open { id, fin: false, headers });
         self.out.send(open).await.map_err(|_| Error::Closed)?;
         drop(next);
-        match tokio::time::timeout(ANSWER, answer).await {
+        match tokio::time::timeout(REPLY_TIMEOUT, answer).await {
             Ok(Ok(())) => Ok(stream),
             Ok(Err(_)) => Err(Error::Closed),
             Err(_) => Err(Error::Late),
         }
     }
 
-    /// The next stream that the peer opened; `None` when the peer is gone. Cancel safe.
+    /// Returns the next stream that the peer opened; `None` when the peer has disconnected. Cancel safe.
     pub async fn accept(&mut self) -> Option<Stream> {
         self.incoming.recv().await
     }
@@ -150,18 +150,18 @@ impl Connection {
 struct Reader {
     role: Role,
     table: Arc<Table>,
-    /// Weak: what reads must not keep what writes.
+    /// A weak sender, so that the reader does not keep the writer running.
     out: mpsc::WeakSender<Out>,
     accepted: mpsc::Sender<Stream>,
     pongs: mpsc::Sender<u32>,
     unpacker: Unpacker,
-    /// The last stream that the peer began.
+    /// The number of the last stream that the peer opened.
     last: u32,
 }
 
 impl Reader {
     async fn run(mut self, io: impl AsyncRead + Unpin) -> Result<(), Error> {
-        let mut io = BufReader::with_capacity(CHUNK, io);
+        let mut io = BufReader::with_capacity(MAX_CHUNK, io);
         loop {
             if io.fill_buf().await?.is_empty() {
                 return Ok(());
@@ -201,7 +201,7 @@ impl Reader {
             io.consume(taken);
             left -= taken;
             if let Some(parts) = &parts {
-                // Fails when its receiver was dropped: then it is forgotten.
+                // Fails when the receiver was dropped; the data is discarded then.
                 let _ = parts.send(part).await;
             }
         }
@@ -211,13 +211,13 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes a frame; `true` when it is the last one.
+    /// Handles a frame; returns `true` when the frame is the last one.
     async fn frame(&mut self, frame: Frame) -> Result<bool, Error> {
         match frame {
             Frame::Open { id, fin, headers } => self.opened(id, fin, headers).await?,
             Frame::Reply { id, fin } => self.table.change(id, |entry| {
                 if let Some(answered) = entry.answered.take() {
-                    // Who waited may have given up.
+                    // The caller may have stopped waiting.
                     let _ = answered.send(());
                 }
                 if fin {
@@ -227,7 +227,7 @@ impl Reader {
             Frame::Reset { id, .. } => self.table.change(id, |entry| (entry.parts, entry.answered) = (None, None)),
             Frame::Headers { id, fin: true } => self.table.change(id, |entry| entry.parts = None),
             Frame::Ping { id } if self.foreign(id) => {
-                // A peer that does not read its answers gets fewer of them.
+                // A peer that does not read the answers gets fewer of them.
                 let _ = self.pongs.try_send(id);
             }
             Frame::GoAway { .. } => return Ok(true),
@@ -242,20 +242,20 @@ impl Reader {
         }
         self.last = id;
         let Some(out) = self.out.upgrade() else { return Ok(()) };
-        if self.table.0.lock().len() >= STREAMS {
+        if self.table.0.lock().len() >= MAX_STREAMS {
             return out.send(Out::Frame(Frame::Reset { id, status: REFUSED })).await.map_err(|_| Error::Closed);
         }
-        let (parts, receiver) = mpsc::channel(PARTS);
+        let (parts, receiver) = mpsc::channel(MAX_QUEUED_PIECES);
         let parts = (!fin).then_some(parts);
         self.table.0.lock().insert(id, Entry { parts, answered: None });
         let stream = Stream::new(id, headers, receiver, out.clone(), self.table.clone());
         out.send(Out::Frame(Frame::Reply { id, fin: false })).await.map_err(|_| Error::Closed)?;
-        // Nobody accepts: the stream is dropped, and with it reset.
+        // When no caller accepts streams, the stream is dropped, which sends a reset.
         let _ = self.accepted.send(stream).await;
         Ok(())
     }
 
-    /// The peer's numbers are even where one's own are odd.
+    /// Whether a number belongs to the peer: the client's are odd, the server's even.
     fn foreign(&self, id: u32) -> bool {
         id.is_multiple_of(2) == (self.role == Role::Client)
     }
@@ -269,7 +269,7 @@ async fn run_writer(
 ) -> Result<(), Error> {
     let mut packer = Packer::new()?;
     let mut buffer = BytesMut::new();
-    let mut ticks = tokio::time::interval(PING);
+    let mut ticks = tokio::time::interval(PING_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     ticks.reset();
     let mut ping = 1_u32;

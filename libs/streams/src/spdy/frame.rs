@@ -1,13 +1,13 @@
-//! Frames: what stands in the first eight bytes, and control frames whole.
+//! Frames: reads and writes the eight bytes of a frame's head, and whole control frames.
 
 use bytes::{BufMut, BytesMut};
 
 use super::headers::{Packer, Unpacker};
 use super::{Error, Headers};
 
-/// A control frame is at most so long.
+/// The longest control frame in bytes.
 pub(super) const MAX_CONTROL: usize = 16 << 10;
-/// Nothing more comes from the sender of the frame.
+/// Flag: the sender sends nothing more on the stream.
 const FIN: u8 = 1;
 const VERSION: u16 = 3;
 
@@ -20,21 +20,21 @@ const GOAWAY: u16 = 7;
 const HEADERS: u16 = 8;
 const WINDOW_UPDATE: u16 = 9;
 
-/// Why a stream is reset: the peer, or this side, does not want it any more.
+/// Reset status: one side no longer wants the stream.
 pub(super) const CANCEL: u32 = 5;
-/// Why a stream is reset: it was not begun at all.
+/// Reset status: the stream was refused before any processing.
 pub(super) const REFUSED: u32 = 3;
 
-/// The first eight bytes.
+/// The first eight bytes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Head {
-    /// Bytes of a stream.
+    /// A data frame.
     Data { id: u32, fin: bool, length: usize },
-    /// Anything else.
+    /// A control frame.
     Control { kind: u16, flags: u8, length: usize },
 }
 
-/// A control frame that means something here.
+/// A control frame that this implementation handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     Open {
@@ -56,12 +56,12 @@ pub(super) enum Frame {
     GoAway {
         last: u32,
     },
-    /// Later headers of a stream; only their end of the stream matters.
+    /// Later headers of a stream, of which only the end-of-stream flag is used.
     Headers {
         id: u32,
         fin: bool,
     },
-    /// SETTINGS and WINDOW_UPDATE, see [`super`].
+    /// SETTINGS and WINDOW_UPDATE; the documentation of [`super`] says why.
     Ignored,
 }
 
@@ -85,7 +85,7 @@ impl Head {
     }
 }
 
-/// The first eight bytes of a data frame.
+/// Returns the first eight bytes of a data frame.
 pub(super) fn data_head(id: u32, fin: bool, length: usize) -> [u8; 8] {
     let [a, b, c, d] = id.to_be_bytes();
     let [_, high, mid, low] = u32::try_from(length).unwrap_or(0).to_be_bytes();
@@ -93,7 +93,7 @@ pub(super) fn data_head(id: u32, fin: bool, length: usize) -> [u8; 8] {
 }
 
 impl Frame {
-    /// Reads what stands behind the head of a control frame. Every header block must pass here, in order, whatever becomes of its stream.
+    /// Reads a control frame's content after the head. Every header block must be parsed here, in order, even if its stream is refused: all blocks share one zlib stream.
     pub(super) fn parse(kind: u16, flags: u8, payload: &[u8], unpacker: &mut Unpacker) -> Result<Self, Error> {
         let fin = flags & FIN != 0;
         let word = |at: usize| {

@@ -1,14 +1,14 @@
-//! Header blocks: one zlib stream in each direction for the whole connection, begun with the preset dictionary.
+//! Header blocks: one zlib stream per direction for the whole connection, which starts with the preset dictionary.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 
 use super::dictionary::DICTIONARY;
 use super::{Error, Headers};
 
-/// A header block unfolds to at most so many bytes.
+/// The most bytes of a decompressed header block.
 const MAX_BLOCK: usize = 16 << 10;
 
-/// Packs header blocks.
+/// Compresses header blocks.
 pub(super) struct Packer(Compress);
 
 impl Packer {
@@ -29,7 +29,7 @@ impl Packer {
                 .compress_vec(rest, &mut out, FlushCompress::Sync)
                 .map_err(|_| Error::Protocol("headers cannot be packed"))?;
             let all = usize::try_from(self.0.total_in() - start).unwrap_or(usize::MAX) >= plain.len();
-            // A flush is complete when there is room left behind it.
+            // A flush is complete when the output buffer has room left.
             if all && out.len() < out.capacity() {
                 return Ok(out);
             }
@@ -38,7 +38,7 @@ impl Packer {
     }
 }
 
-/// Unpacks header blocks.
+/// Decompresses header blocks.
 pub(super) struct Unpacker(Decompress);
 
 impl Unpacker {
@@ -131,7 +131,7 @@ mod tests {
             a = (a + u32::from(*byte)) % 65521;
             b = (b + a) % 65521;
         }
-        // Its Adler-32, which every first header block carries.
+        // The dictionary's Adler-32, which the first header block of every connection carries.
         assert_eq!((DICTIONARY.len(), b << 16 | a), (1423, 0xe3c6_a7c2));
     }
 

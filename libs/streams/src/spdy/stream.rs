@@ -1,4 +1,4 @@
-//! One stream: what comes, and what is sent.
+//! One stream of a SPDY connection, with its receiving and its sending half.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 use super::connection::{Out, Table};
 use super::frame::{CANCEL, Frame};
 use super::{Error, Headers};
-use crate::CHUNK;
+use crate::MAX_CHUNK;
 
-/// A stream. When both halves are dropped before it ended, it is reset.
+/// A stream. Dropping both halves before the end resets the stream.
 #[derive(Debug)]
 pub struct Stream {
     headers: Headers,
@@ -19,26 +19,26 @@ pub struct Stream {
     sender: Sender,
 }
 
-/// What the peer sends. Dropping it forgets what still comes.
+/// The receiving half of a stream. Dropping the receiver discards further data.
 #[derive(Debug)]
 pub struct Receiver {
     parts: mpsc::Receiver<Bytes>,
     _half: Arc<Half>,
 }
 
-/// What is sent to the peer. Clones send on the same stream.
+/// The sending half of a stream. Clones send on the same stream.
 #[derive(Clone, Debug)]
 pub struct Sender {
     half: Arc<Half>,
 }
 
-/// Told the table when nobody holds the stream any more.
+/// The handle that removes the stream from the connection's table when both halves are dropped.
 #[derive(Debug)]
 struct Half {
     id: u32,
     out: mpsc::Sender<Out>,
     table: Arc<Table>,
-    /// This side said that it is done.
+    /// Whether this side has ended the stream.
     finished: AtomicBool,
 }
 
@@ -54,19 +54,19 @@ impl Stream {
         Self { headers, receiver: Receiver { parts, _half: half.clone() }, sender: Sender { half } }
     }
 
-    /// The number of the stream.
+    /// Returns the number of the stream.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.sender.half.id
     }
 
-    /// The first header of this (lower case) name.
+    /// Returns the first header of this (lower case) name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Both halves.
+    /// Splits the stream into its halves.
     #[must_use]
     pub fn split(self) -> (Receiver, Sender) {
         (self.receiver, self.sender)
@@ -74,26 +74,26 @@ impl Stream {
 }
 
 impl Receiver {
-    /// The next piece; `None` when the peer is done, has reset the stream, or is gone. Cancel safe.
+    /// Returns the next piece of data; `None` when the peer has ended or reset the stream, or has disconnected. Cancel safe.
     pub async fn next(&mut self) -> Option<Bytes> {
         self.parts.recv().await
     }
 }
 
 impl Sender {
-    /// Sends bytes. Returns when the connection has taken them over; waits while it is busy.
+    /// Sends bytes. Returns when the connection has queued the bytes; waits while the queue is full.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub async fn send(&self, mut data: Bytes) -> Result<(), Error> {
         while !data.is_empty() {
-            let part = data.split_to(data.len().min(CHUNK));
+            let part = data.split_to(data.len().min(MAX_CHUNK));
             self.put(Out::Data { id: self.half.id, data: part, fin: false }).await?;
         }
         Ok(())
     }
 
-    /// Says that nothing more comes.
+    /// Ends this side of the stream.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -113,7 +113,7 @@ impl Drop for Half {
     fn drop(&mut self) {
         let ended = self.table.forget(self.id);
         if !(ended && self.finished.load(Ordering::Relaxed)) {
-            // A connection that has no room for this is stuck or over; its end ends the stream too.
+            // A connection with a full queue is stuck or has ended; the end of the connection ends the stream too.
             let _ = self.out.try_send(Out::Frame(Frame::Reset { id: self.id, status: CANCEL }));
         }
     }

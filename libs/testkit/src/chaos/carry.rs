@@ -1,4 +1,4 @@
-//! Carries the connections of one link.
+//! Forwards the connections of one link.
 
 use std::io;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Flow, Inner, Way};
 
-const CHUNK: usize = 16 << 10;
-/// What is no small piece.
-const LARGE: usize = 8 << 10;
-/// Chunks of one direction under way. When they wait, their sender soon waits too, as behind a slow network.
-const UNDER_WAY: usize = 64;
+const CHUNK_BYTES: usize = 16 << 10;
+/// Length in bytes from which a piece counts as large.
+const LARGE_PIECE_BYTES: usize = 8 << 10;
+/// Chunks of one direction in flight. When the queue is full the sender has to wait, as with a slow network.
+const MAX_CHUNKS_IN_FLIGHT: usize = 64;
 
-/// Bytes and when they are due; none at all are the end of the direction.
+/// Bytes with their due time; an empty chunk marks the end of the direction.
 struct Chunk {
     due: Instant,
     bytes: Vec<u8>,
@@ -30,7 +30,7 @@ fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(by as u64, Ordering::AcqRel);
 }
 
-/// Takes connections for as long as somebody wants them.
+/// Accepts connections until the link is dropped.
 pub(super) async fn accept<F>(listener: TcpListener, mut take: impl FnMut(TcpStream) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -39,7 +39,7 @@ where
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                // The machine's descriptors may be short for a moment.
+                // The machine may be short of descriptors for a moment.
                 if let Ok((client, _)) = accepted {
                     connections.spawn(take(client));
                 }
@@ -68,7 +68,7 @@ pub(super) async fn connection(mut client: TcpStream, link: Arc<Inner>) {
     }
 }
 
-/// Carries both directions until they have ended in order; false: they have not.
+/// Forwards both directions until they have ended cleanly; returns false when they have not.
 async fn both(client: &mut TcpStream, server: &mut TcpStream, link: &Inner) -> bool {
     let mut state = link.state.subscribe();
     let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
@@ -95,16 +95,17 @@ async fn both(client: &mut TcpStream, server: &mut TcpStream, link: &Inner) -> b
     }
 }
 
-/// Ends a connection as if its other end had vanished.
+/// Resets a connection, as if its other end had vanished.
 fn reset(stream: &TcpStream) {
-    // Err: it is gone already.
+    // `Err` means that the connection is already closed.
     let _ = stream.set_zero_linger();
 }
 
+/// Why a connection was broken.
 enum Broken {
-    /// Bytes were lost, and now it shows.
+    /// Bytes were dropped, and the link was healed.
     Hole,
-    /// One end went away.
+    /// One end closed or broke the connection.
     End,
 }
 
@@ -115,13 +116,13 @@ impl From<io::Error> for Broken {
 }
 
 async fn direction(from: ReadHalf<'_>, to: WriteHalf<'_>, way: Way, link: &Inner) -> Result<(), Broken> {
-    let (queue, chunks) = mpsc::channel(UNDER_WAY);
+    let (queue, chunks) = mpsc::channel(MAX_CHUNKS_IN_FLIGHT);
     tokio::try_join!(read(from, queue, way, link), write(to, chunks, way, link)).map(drop)
 }
 
 async fn read(mut from: ReadHalf<'_>, queue: mpsc::Sender<Chunk>, way: Way, link: &Inner) -> Result<(), Broken> {
     let mut state = link.state.subscribe();
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; CHUNK_BYTES];
     let mut hole = false;
     loop {
         let length = tokio::select! {
@@ -129,7 +130,7 @@ async fn read(mut from: ReadHalf<'_>, queue: mpsc::Sender<Chunk>, way: Way, link
             _ = state.wait_for(|state| state.flow(way) != Flow::Lost), if hole => return Err(Broken::Hole),
             length = from.read(&mut buffer) => length?,
         };
-        if length >= LARGE && link.state.borrow().flow(way) == Flow::HeldFromLarge {
+        if length >= LARGE_PIECE_BYTES && link.state.borrow().flow(way) == Flow::HeldFromLarge {
             link.set(way, Flow::Held);
         }
         let flow = link.state.borrow().flow(way);
@@ -138,7 +139,7 @@ async fn read(mut from: ReadHalf<'_>, queue: mpsc::Sender<Chunk>, way: Way, link
                 count(&link.counters.lost, length);
                 hole = true;
                 if length == 0 {
-                    // Its end is lost like everything else.
+                    // The end of the stream is dropped like its bytes.
                     let _ = state.wait_for(|state| state.flow(way) != Flow::Lost).await;
                     return Err(Broken::Hole);
                 }
@@ -183,11 +184,11 @@ mod tests {
     use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
     use std::time::{Duration, Instant};
 
-    use super::{CHUNK, LARGE};
+    use super::{CHUNK_BYTES, LARGE_PIECE_BYTES};
     use crate::chaos::{Chaos, Link, Way};
     use crate::wait::{PATIENCE, eventually};
 
-    /// A party that says back what it hears, with a letter of its own before each connection's first byte.
+    /// Starts a server that echoes bytes, with its own letter before each connection's first byte.
     fn echo(letter: u8) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -217,7 +218,7 @@ mod tests {
         stream
     }
 
-    /// A connection over which the other party has been heard.
+    /// Opens a connection and waits for the server's letter.
     fn talking(link: &Link, letter: u8) -> TcpStream {
         let mut stream = connect(link);
         assert_eq!(hear(&mut stream, 1), [letter]);
@@ -281,7 +282,7 @@ mod tests {
         link.lose(Way::There);
         stream.write_all(b"hello").unwrap();
         until("five bytes are lost", &link, |marks| marks.lost == 5);
-        // The other direction works: a new connection hears the first word, and is not heard.
+        // The opposite direction works: a new connection receives the server's letter, but the server receives nothing.
         let mut other = talking(&link, b'b');
         other.write_all(b"hi").unwrap();
         until("two more are lost", &link, |marks| marks.lost == 7);
@@ -334,9 +335,9 @@ mod tests {
         link.hold_from_large(Way::There);
         stream.write_all(b"small").unwrap();
         assert_eq!(hear(&mut stream, 5), b"small");
-        let large = vec![7; 3 * CHUNK];
+        let large = vec![7; 3 * CHUNK_BYTES];
         stream.write_all(&large).unwrap();
-        until("it is held", &link, |marks| marks.held >= LARGE as u64);
+        until("it is held", &link, |marks| marks.held >= LARGE_PIECE_BYTES as u64);
         let before = link.marks();
         stream.write_all(b"then").unwrap();
         until("and what follows", &link, |marks| marks.held > before.held);
@@ -369,7 +370,7 @@ mod tests {
         let _new = talking(&link, b'c');
         old.write_all(b"still").unwrap();
         assert_eq!(hear(&mut old, 5), b"still");
-        // Nobody listens there any more.
+        // The address no longer has a listener.
         link.retarget(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
         assert!(broken(&mut connect(&link)));
         until("that is counted", &link, |marks| marks.broken == 1 && marks.connections == 2);

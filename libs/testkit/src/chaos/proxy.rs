@@ -1,4 +1,4 @@
-//! Takes connections by name (HTTP's CONNECT) to the link that leads there.
+//! HTTP CONNECT proxy: routes connections by name to the link of that party.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use tokio::net::TcpStream;
 
 use super::{Link, carry};
 
-/// More than any request has.
-const MOST: usize = 4096;
+/// Longest accepted request head, in bytes.
+const MAX_REQUEST_BYTES: usize = 4096;
 
-/// Carries one connection over the link to the party that it asks for.
+/// Forwards one connection over the link to the requested party.
 pub(super) async fn connection(mut client: TcpStream, links: Arc<[Link]>) {
     let Some(name) = wanted(&mut client).await else { return };
     let Some(link) = links.iter().find(|link| link.parties().1 == name) else {
-        // Err: it is gone already.
+        // `Err` means that the connection is already closed.
         let _ = client.write_all(b"HTTP/1.1 502 Bad Gateway\r\n\r\n").await;
         return;
     };
@@ -23,12 +23,12 @@ pub(super) async fn connection(mut client: TcpStream, links: Arc<[Link]>) {
     }
 }
 
-/// The name in `CONNECT name:port HTTP/1.1`; nothing may come after the request before it is answered.
+/// Reads the name in `CONNECT name:port HTTP/1.1`; no bytes may follow the request before its answer.
 async fn wanted(client: &mut TcpStream) -> Option<String> {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         let read = client.read_buf(&mut request).await.ok()?;
-        if read == 0 || request.len() > MOST {
+        if read == 0 || request.len() > MAX_REQUEST_BYTES {
             return None;
         }
     }

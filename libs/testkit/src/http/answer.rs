@@ -1,4 +1,4 @@
-//! Answers: a head, then a body of known length, in chunks, or to the end of the connection.
+//! HTTP answers: a head, then a body with a length, in chunks, or up to the end of the connection.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -6,34 +6,34 @@ use serde_json::Value;
 
 use super::Connection;
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The HTTP status.
+    /// Status code.
     pub code: u16,
-    /// Its headers in order, names in lower case.
+    /// Headers in order; names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Its body.
+    /// Body.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The first header of a name (lower case).
+    /// Returns the first header of a name (lower case).
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     ///
     /// # Panics
-    /// When it is none.
+    /// When the body is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("no JSON: {error}\n{self}"))
@@ -46,11 +46,11 @@ impl std::fmt::Display for Answer {
     }
 }
 
-/// An answer whose body is still coming.
+/// An answer whose body is still arriving.
 pub struct Stream {
-    /// The HTTP status.
+    /// Status code.
     pub code: u16,
-    /// Its headers in order, names in lower case.
+    /// Headers in order; names in lower case.
     pub headers: Vec<(String, String)>,
     body: BufReader<Body>,
 }
@@ -80,39 +80,39 @@ impl Stream {
         }
         let find = |name: &str| headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
         let left = if find("transfer-encoding") == Some("chunked") {
-            Left::Chunk(0)
+            Remaining::Chunk(0)
         } else if let Some(length) = find("content-length") {
-            Left::Bytes(length.parse().map_err(|_| wrong(format!("length {length:?}")))?)
+            Remaining::Bytes(length.parse().map_err(|_| wrong(format!("length {length:?}")))?)
         } else if matches!(code, 204 | 304) {
-            Left::Bytes(0)
+            Remaining::Bytes(0)
         } else {
-            Left::ToTheEnd
+            Remaining::ToTheEnd
         };
         Ok(Self { code, headers, body: BufReader::new(Body { from, left }) })
     }
 
-    /// The rest of it.
+    /// Reads the rest of the answer.
     ///
     /// # Errors
-    /// When the connection breaks before the answer is whole.
+    /// When the connection breaks before the answer is complete.
     pub fn finish(mut self) -> io::Result<Answer> {
         let mut body = Vec::new();
         self.body.read_to_end(&mut body)?;
         Ok(Answer { code: self.code, headers: self.headers, body })
     }
 
-    /// The next event of a watch, or `None` at its end.
+    /// Reads the next event of a watch; `None` at its end.
     ///
     /// # Panics
-    /// When the stream breaks, is silent for long, or holds no JSON.
+    /// When the stream breaks, is silent for too long, or holds no JSON.
     pub fn event(&mut self) -> Option<Value> {
         self.try_event().unwrap_or_else(|error| panic!("a watch broke: {error}"))
     }
 
-    /// The next event of a watch that may break, or `None` at its end.
+    /// Reads the next event of a watch that may break; `None` at its end.
     ///
     /// # Errors
-    /// When the stream breaks, is silent for long, or holds no JSON.
+    /// When the stream breaks, is silent for too long, or holds no JSON.
     pub fn try_event(&mut self) -> io::Result<Option<Value>> {
         let mut text = String::new();
         if self.body.read_line(&mut text)? == 0 {
@@ -134,7 +134,8 @@ fn wrong(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-enum Left {
+/// What is left of a body to read.
+enum Remaining {
     Bytes(u64),
     /// Bytes left of the current chunk.
     Chunk(u64),
@@ -142,42 +143,43 @@ enum Left {
     Nothing,
 }
 
+/// Reader of a body according to its framing.
 struct Body {
     from: BufReader<Connection>,
-    left: Left,
+    left: Remaining,
 }
 
 impl Read for Body {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if let Left::Chunk(0) = self.left {
+        if let Remaining::Chunk(0) = self.left {
             let size = line(&mut self.from)?;
             let size = u64::from_str_radix(size.split(';').next().unwrap_or_default().trim(), 16);
             match size.map_err(|_| wrong("no chunk size".to_owned()))? {
-                0 => self.left = Left::Nothing,
-                size => self.left = Left::Chunk(size),
+                0 => self.left = Remaining::Nothing,
+                size => self.left = Remaining::Chunk(size),
             }
         }
         let most = match self.left {
-            Left::Nothing => return Ok(0),
-            Left::Bytes(left) | Left::Chunk(left) => left,
-            Left::ToTheEnd => u64::MAX,
+            Remaining::Nothing => return Ok(0),
+            Remaining::Bytes(left) | Remaining::Chunk(left) => left,
+            Remaining::ToTheEnd => u64::MAX,
         };
         let room = usize::try_from(most).map_or(into.len(), |most| most.min(into.len()));
         let read = self.from.read(&mut into[..room])?;
         let gone = read as u64;
         match &mut self.left {
-            Left::Bytes(left) | Left::Chunk(left) if read == 0 && *left > 0 && room > 0 => {
+            Remaining::Bytes(left) | Remaining::Chunk(left) if read == 0 && *left > 0 && room > 0 => {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            Left::Bytes(left) => *left -= gone,
-            Left::Chunk(left) => {
+            Remaining::Bytes(left) => *left -= gone,
+            Remaining::Chunk(left) => {
                 *left -= gone;
                 if *left == 0 {
-                    // The line break that ends the chunk.
+                    // The line break after the chunk.
                     line(&mut self.from)?;
                 }
             }
-            Left::ToTheEnd | Left::Nothing => {}
+            Remaining::ToTheEnd | Remaining::Nothing => {}
         }
         Ok(read)
     }

@@ -1,4 +1,4 @@
-//! Commands that follow what happens.
+//! Long-running kubectl commands.
 
 use std::process::{Child, Command, Stdio};
 
@@ -7,7 +7,7 @@ use tempfile::NamedTempFile;
 use super::Ran;
 use crate::wait::eventually;
 
-/// A running kubectl, ended by its own pid when dropped. What it says goes to files, so that it is never held up by who reads it.
+/// A running kubectl, ended by its pid when dropped. Its output goes to files, so a slow reader never blocks it.
 #[derive(Debug)]
 pub struct Following {
     line: String,
@@ -26,15 +26,15 @@ impl Following {
         Self { line: line.to_owned(), child: command.spawn().expect("kubectl starts"), out, err }
     }
 
-    /// Waits until what it said on its standard output is right, and returns that.
+    /// Waits until the standard output satisfies the condition; returns the output.
     ///
     /// # Panics
-    /// When it is not in time; the text names `what`.
+    /// When the output does not do so in time; the message names `what`.
     pub fn until(&self, what: &str, right: impl Fn(&str) -> bool) -> String {
         self.look(what, |ran| right(&ran.out)).out
     }
 
-    /// The same for its standard error.
+    /// Waits until the standard error satisfies the condition; returns it.
     ///
     /// # Panics
     /// As [`Following::until`].
@@ -42,18 +42,18 @@ impl Following {
         self.look(what, |ran| right(&ran.err)).err
     }
 
-    /// Whether it still runs.
+    /// Whether the command is running.
     ///
     /// # Panics
-    /// When its state cannot be read.
+    /// When the process's state cannot be read.
     pub fn runs(&mut self) -> bool {
         self.child.try_wait().expect("its state").is_none()
     }
 
-    /// Waits for its end.
+    /// Waits for the command's end.
     ///
     /// # Panics
-    /// When it does not end in time.
+    /// When the command does not end in time.
     #[must_use]
     pub fn ends(mut self) -> Ran {
         eventually(&format!("kubectl {} ends", self.line), || {
@@ -72,7 +72,7 @@ impl Following {
         })
     }
 
-    /// What it said so far.
+    /// Returns the output so far.
     fn said(&self) -> Ran {
         let text = |file: &NamedTempFile| {
             let bytes = std::fs::read(file.path()).expect("its output");
@@ -84,7 +84,7 @@ impl Following {
 
 impl Drop for Following {
     fn drop(&mut self) {
-        // Err: it ended by itself.
+        // `Err` means that the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

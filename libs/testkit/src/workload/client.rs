@@ -1,4 +1,4 @@
-//! One client: a call at a time, each written down with its outcome.
+//! One client of a workload: makes one call at a time and records each with its outcome.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,24 +15,24 @@ use crate::http::Answer;
 use crate::wait::{eventually, pause};
 
 /// Objects per page of a list.
-const LIMIT: u64 = 4;
+const PAGE_LIMIT: u64 = 4;
 const TIERS: [&str; 2] = ["gold", "tin"];
 
-/// See the module's text.
+/// One client of a workload.
 #[derive(Debug)]
 pub(super) struct Client {
     shared: Arc<Shared>,
     name: String,
     rng: StdRng,
-    /// What it knows: revisions of objects by key.
+    /// Revisions of the objects that the client knows, by key.
     seen: BTreeMap<String, u64>,
     tags: u64,
     lists: u64,
-    /// The server that did not answer the last call: a client goes elsewhere then, where there is an elsewhere.
+    /// Server that did not answer the last call; the next call goes to another server, if there is one.
     left: Option<usize>,
 }
 
-/// What a call came to.
+/// Outcome of a call.
 enum Outcome {
     Ok(Value),
     Rejected,
@@ -49,7 +49,7 @@ impl Client {
         &self.name
     }
 
-    /// Calls until it is enough.
+    /// Makes calls until the workload ends.
     pub(super) fn run(mut self) {
         while !self.shared.enough.load(Ordering::Acquire) {
             let collection = self.rng.random_range(0..self.shared.options.collections.len());
@@ -64,11 +64,11 @@ impl Client {
         }
     }
 
-    /// Writes the last object of a collection, in sight of all selectors; its revision.
+    /// Writes the last object of a collection, which every selector matches; returns its revision.
     pub(super) fn final_write(&mut self, collection: usize) -> u64 {
         let collection = self.shared.options.collections[collection].clone();
         eventually("the last write", || {
-            // Each attempt is a write of its own, under a name of its own.
+            // Each attempt is a separate write under a separate name.
             let name = format!("last-{}", self.tags);
             match self.create(&collection, &name, "gold") {
                 Outcome::Ok(object) => Ok(revision(&object)),
@@ -82,7 +82,7 @@ impl Client {
         format!("{}-{}", self.name, self.tags)
     }
 
-    /// Creates what it does not know, and updates what it does.
+    /// Creates an unknown object, or updates a known one.
     fn write(&mut self, collection: &Collection, name: &str) {
         let tier = TIERS[self.rng.random_range(0..TIERS.len())];
         let key = collection.prefix() + name;
@@ -91,7 +91,7 @@ impl Client {
             return;
         };
         let tag = self.tag();
-        // A patch may leave it to the server to find what it replaces; so may a PUT.
+        // A patch and a PUT may leave out the revision that they replace.
         let expect = self.rng.random_bool(0.8).then_some(seen);
         let path = format!("{}/{name}", collection.path());
         let facts = json!({"op": "update", "key": key, "expect": expect, "tag": tag});
@@ -113,7 +113,7 @@ impl Client {
 
     fn delete(&mut self, collection: &Collection, name: &str) {
         let key = collection.prefix() + name;
-        // Without an expectation nobody could tell which deletion was meant.
+        // Without a precondition the history could not show which object was deleted.
         let Some(expect) = self.seen.get(&key).copied() else { return self.get(collection, name) };
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0,
             "preconditions": {"resourceVersion": expect.to_string()}});
@@ -132,7 +132,7 @@ impl Client {
         self.call("GET", &path, "application/json", None, facts);
     }
 
-    /// A whole list, in pages or not.
+    /// Reads a whole list, in pages or at once.
     fn list(&mut self, collection: &Collection) {
         self.lists += 1;
         let id = format!("{}-l{}", self.name, self.lists);
@@ -144,7 +144,7 @@ impl Client {
         }
         let paged = self.rng.random_bool(0.6);
         if paged {
-            query.push(format!("limit={LIMIT}"));
+            query.push(format!("limit={PAGE_LIMIT}"));
         }
         let mut token = String::new();
         for page in 0_u64.. {
@@ -168,7 +168,7 @@ impl Client {
         }
     }
 
-    /// The revision of a list of everything, from which a watch can go on; `None` when there was no answer.
+    /// Returns the revision of a full list, from which a watch can start; `None` without an answer.
     pub(super) fn start_of_watch(&mut self, collection: &Collection) -> Option<u64> {
         self.lists += 1;
         let id = format!("{}-l{}", self.name, self.lists);
@@ -179,7 +179,7 @@ impl Client {
         }
     }
 
-    /// Calls a server, and writes the call down.
+    /// Calls a server and records the call.
     fn call(&mut self, method: &str, path: &str, media: &str, object: Option<&Value>, facts: Value) -> Outcome {
         let servers = self.shared.replicas.len();
         let mut server = self.rng.random_range(0..servers);
@@ -216,13 +216,13 @@ impl Client {
         line.extend(fields(more));
         recorder.write(&line);
         if matches!(outcome, Outcome::Unknown) {
-            // Nobody may be there; another attempt in a moment.
+            // The server may be down; the next attempt follows after a pause.
             pause();
         }
         outcome
     }
 
-    /// What an answer means, and what the history says of it.
+    /// Classifies an answer; returns the outcome and its record in the history.
     fn judge(&self, line: &Map<String, Value>, answer: io::Result<Answer>) -> (Outcome, Value) {
         let counts = &self.shared.counts;
         let answer = match answer {
@@ -265,7 +265,7 @@ fn fields(value: Value) -> Map<String, Value> {
     if let Value::Object(fields) = value { fields } else { Map::new() }
 }
 
-/// What a history says of a list's answer.
+/// Returns the record of a list's answer.
 fn list_of(prefix: &str, outcome: &Outcome) -> Map<String, Value> {
     let Outcome::Ok(list) = outcome else { return Map::new() };
     let plural = prefix.split('/').next().unwrap_or_default();

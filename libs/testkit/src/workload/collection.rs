@@ -1,4 +1,4 @@
-//! What a workload writes: objects of one kind in one namespace.
+//! Collections of a workload: objects of one kind in one namespace.
 
 use serde_json::{Value, json};
 
@@ -7,31 +7,31 @@ use crate::history::TAG;
 /// Objects of one kind in one namespace.
 #[derive(Clone, Debug)]
 pub struct Collection {
-    /// `configmaps`.
+    /// Plural name of the resource, such as `configmaps`.
     plural: &'static str,
     namespace: String,
-    /// What a new object has beside its metadata.
+    /// Returns the fields of a new object besides its metadata.
     rest: fn(&str) -> Value,
-    /// Whether the whole of an object may be replaced by what a new one would have.
+    /// Whether an update may replace the whole object by the fields of a new one.
     replaceable: bool,
 }
 
 impl Collection {
-    /// ConfigMaps.
+    /// A collection of ConfigMaps.
     #[must_use]
     pub fn config_maps(namespace: &str) -> Self {
         let rest = |tag: &str| json!({"data": {"value": tag, "ballast": "x".repeat(tag.len() * 37 % 2048)}});
         Self { plural: "configmaps", namespace: namespace.to_owned(), rest, replaceable: true }
     }
 
-    /// Secrets, to which no controller writes.
+    /// A collection of Secrets, which no controller writes.
     #[must_use]
     pub fn secrets(namespace: &str) -> Self {
         let rest = |tag: &str| json!({"stringData": {"value": tag}});
         Self { plural: "secrets", namespace: namespace.to_owned(), rest, replaceable: true }
     }
 
-    /// Pods that no node runs. Their namespace must have a ServiceAccount `default`.
+    /// A collection of Pods that no node runs. Their namespace must have a ServiceAccount `default`.
     #[must_use]
     pub fn pods(namespace: &str) -> Self {
         let rest = |_: &str| {
@@ -41,7 +41,7 @@ impl Collection {
         Self { plural: "pods", namespace: namespace.to_owned(), rest, replaceable: false }
     }
 
-    /// `configmaps/default/`: what the keys of its objects begin with.
+    /// Returns the prefix of the objects' keys, such as `configmaps/default/`.
     #[must_use]
     pub fn prefix(&self) -> String {
         format!("{}/{}/", self.plural, self.namespace)
@@ -59,7 +59,7 @@ impl Collection {
         self.replaceable
     }
 
-    /// A new object, or what replaces one.
+    /// Builds an object to create or to replace an existing one.
     pub(super) fn object(&self, name: &str, tag: &str, tier: &str, revision: Option<u64>) -> Value {
         let mut object = (self.rest)(tag);
         object["metadata"] = metadata(tag, tier, revision);
@@ -67,7 +67,7 @@ impl Collection {
         object
     }
 
-    /// A merge patch that changes an object.
+    /// Builds a merge patch that changes an object.
     pub(super) fn patch(tag: &str, tier: &str, revision: Option<u64>) -> Value {
         json!({"metadata": metadata(tag, tier, revision)})
     }

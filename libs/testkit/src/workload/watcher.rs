@@ -1,4 +1,4 @@
-//! One watch through ends, breaks and servers, each event written down.
+//! One watch of a workload, resumed after ends and breaks at other servers, which records every event.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::history::{body, revision};
 use crate::http::Stream;
 use crate::wait::{Progress, pause};
 
-/// See the module's text.
+/// One watch of a workload.
 pub(super) struct Watcher {
     shared: Arc<Shared>,
     lister: Client,
@@ -19,19 +19,19 @@ pub(super) struct Watcher {
     index: usize,
     selector: Value,
     name: String,
-    /// How often it began anew.
+    /// How often the watch started anew.
     generation: u64,
-    /// Which server comes next.
+    /// Index of the next server.
     turn: usize,
 }
 
 /// How a stream of events ended.
 enum Ended {
-    /// In order, or not.
+    /// The stream ended, cleanly or not, and can be resumed.
     Resume,
-    /// What comes next is gone.
+    /// The revision to resume from was compacted (410).
     Gone,
-    /// Everything was told.
+    /// All events were received.
     Done,
 }
 
@@ -44,7 +44,7 @@ impl Watcher {
         Self { shared, lister, collection, index, selector, name, generation: 0, turn: number }
     }
 
-    /// Lists, watches, resumes; begins anew after a 410; until the last write was told, or it comes no closer to that.
+    /// Lists, watches and resumes; starts anew after a 410. Ends when the last write was received or progress stops.
     pub(super) fn run(mut self) {
         let (mut progress, mut furthest) = (Progress::default(), None);
         let mut position = None;
@@ -80,7 +80,7 @@ impl Watcher {
         }
     }
 
-    /// The last revision that it must tell; 0: nobody knows yet.
+    /// Returns the last revision that the watch must receive; 0 while unknown.
     fn last(&self) -> u64 {
         self.shared.last[self.index].load(Ordering::Acquire)
     }
@@ -94,7 +94,7 @@ impl Watcher {
         self.shared.recorder.write(&json!({"line": "end", "watch": self.id(), "at": at, "through": through}));
     }
 
-    /// One stream: how far it told, and how it ended.
+    /// Reads one stream; returns the last revision received and how the stream ended.
     fn watch(&mut self, from: u64) -> (u64, Ended) {
         let replica = self.shared.replicas[self.turn % self.shared.replicas.len()].clone();
         self.turn += 1;
@@ -102,7 +102,7 @@ impl Watcher {
         recorder.write(&json!({"line": "watch", "watch": self.id(), "client": self.name, "replica": replica.name,
             "key": self.collection.prefix(), "selector": self.selector, "from": from, "at": recorder.now()}));
         let selector = if self.selector["tier"].is_string() { "&labelSelector=tier%3Dgold" } else { "" };
-        // It ends before the client thinks that nobody is there.
+        // The server ends the watch before the client's limit for silence.
         let seconds = self.shared.options.patience.as_secs() / 2;
         let path = format!(
             "{}?watch=1&resourceVersion={from}&allowWatchBookmarks=true&timeoutSeconds={seconds}{selector}",
@@ -167,7 +167,7 @@ impl Watcher {
     }
 }
 
-/// The key of an object, as histories have it.
+/// Returns the key of an object as recorded in histories.
 pub(super) fn key(plural: &str, object: &Value) -> String {
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
     format!("{plural}/{}/{}", text("namespace"), text("name"))

@@ -1,10 +1,10 @@
-//! An address under which pods can reach this host.
+//! Finds an address under which pods can reach this host.
 
 use std::net::{IpAddr, UdpSocket};
 
 use anyhow::Context;
 
-/// The bound address if it can be advertised, else the address from which this host would reach others. Nothing is sent.
+/// Returns the bound address if it can be advertised, else the source address of this host's default route. No packet is sent.
 ///
 /// # Errors
 /// When the host has no address but loopback ones.
@@ -12,7 +12,7 @@ pub(super) fn of_host(bound: IpAddr) -> anyhow::Result<IpAddr> {
     if !bound.is_loopback() && !bound.is_unspecified() {
         return Ok(bound);
     }
-    // A route decides; 203.0.113.1 (TEST-NET-3, RFC 5737) stands for "elsewhere".
+    // The kernel picks the source address by route; 203.0.113.1 (TEST-NET-3, RFC 5737) stands for any remote host.
     let routed =
         UdpSocket::bind("0.0.0.0:0").and_then(|s| s.connect("203.0.113.1:9").map(|()| s)).and_then(|s| s.local_addr());
     match routed {
@@ -21,7 +21,7 @@ pub(super) fn of_host(bound: IpAddr) -> anyhow::Result<IpAddr> {
     }
 }
 
-/// The first address of this host's own that the kernel lists (a host without any route).
+/// Returns the first non-loopback address that the kernel lists, for a host without any route.
 fn interface() -> Option<IpAddr> {
     let table = std::fs::read_to_string("/proc/net/fib_trie").ok()?;
     let mut candidate: Option<IpAddr> = None;

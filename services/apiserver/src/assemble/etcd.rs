@@ -1,4 +1,4 @@
-//! The log in etcd, as its flags say.
+//! Opens the store's log in an etcd cluster, as the flags describe.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use oarlock_storage::etcd::{EtcdLog, Options};
 
 use crate::args::EtcdOptions;
 
-/// Reaches the cluster.
+/// Connects to the etcd cluster that the flags name.
 ///
 /// # Errors
 /// When a file cannot be read, or the cluster cannot be used.

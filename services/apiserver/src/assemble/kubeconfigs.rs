@@ -1,4 +1,4 @@
-//! The kubeconfigs beside the user's: one per component identity.
+//! Writes the kubeconfigs of a data directory: the administrator's, and one for each component identity.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,32 +6,32 @@ use std::path::PathBuf;
 use oarlock_config::{DataDir, Kubeconfig};
 use oarlock_pki::{Leaf, Pki, Subject, UnixTime};
 
-/// (file stem, user, groups) of the components that log in by certificate.
+/// File stem, user and groups of each component that authenticates with a client certificate.
 const COMPONENTS: &[(&str, &str, &[&str])] = &[
     ("controller-manager", "system:kube-controller-manager", &[]),
     ("scheduler", "system:kube-scheduler", &[]),
     ("cloud-controller-manager", "system:cloud-controller-manager", &[]),
-    // A process that hosts many simulated nodes acts for each of them; it may impersonate nobody else.
+    // A process that hosts many simulated nodes acts as each of them; this identity may impersonate no other user.
     ("kubelet", "system:node:sim", &["system:nodes"]),
 ];
 
-/// Where kubeconfigs lead.
+/// Server URLs that the kubeconfigs name.
 pub(crate) struct Servers {
-    /// The user's.
+    /// URL in the administrator's kubeconfig.
     pub(crate) user: String,
-    /// Those of components.
+    /// URL in the components' kubeconfigs.
     pub(crate) components: String,
 }
 
 impl Servers {
-    /// To a server of this host.
+    /// Returns the URLs of a server on this host.
     pub(super) fn at(address: SocketAddr) -> Self {
         let server = format!("https://{}", reachable(address));
         Self { user: server.clone(), components: server }
     }
 }
 
-/// Writes all kubeconfigs and returns the user's.
+/// Writes all kubeconfigs and returns the path of the administrator's.
 pub(crate) fn write(directory: &DataDir, pki: &Pki, servers: &Servers, now: UnixTime) -> anyhow::Result<PathBuf> {
     let authority = pki.ca.certificate_pem();
     let make = |server: &str, user: &str, groups: &[&str]| -> anyhow::Result<Kubeconfig> {
@@ -47,7 +47,7 @@ pub(crate) fn write(directory: &DataDir, pki: &Pki, servers: &Servers, now: Unix
     Ok(std::path::absolute(path)?)
 }
 
-/// A wildcard is a place to listen; on this host it is reached at the loopback address.
+/// Replaces a wildcard address, which clients cannot connect to, by the loopback address.
 fn reachable(address: SocketAddr) -> SocketAddr {
     if !address.ip().is_unspecified() {
         return address;

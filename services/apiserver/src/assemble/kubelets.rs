@@ -1,4 +1,4 @@
-//! How kubelets are reached, from flags and the data directory's keys.
+//! Builds the API server's transport to kubelets, from flags and the data directory's keys.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use rustls_pki_types::pem::PemObject;
 
 use crate::args::KubeletOptions;
 
-/// The way that the flags describe.
+/// Returns the transport to kubelets that the flags describe.
 ///
 /// # Errors
 /// When a file cannot be read or holds no certificate or key.

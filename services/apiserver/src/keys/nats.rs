@@ -1,4 +1,4 @@
-//! Credentials for the bus, one for each role and one for each node, and the configuration of the servers that carry it.
+//! Makes NATS credentials, one for each role and each node, and the configuration of the NATS servers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,43 +12,43 @@ use oarlock_pki::{AtomicFiles, Leaf, Pki, San, Subject, UnixTime, Visibility};
 
 use super::parts::Copies;
 
-/// What seeds' files end with.
-pub(super) const ENDING: &str = ".seed";
-/// File with the password of routes.
+/// File extension of NATS seeds.
+pub(super) const SEED_EXTENSION: &str = ".seed";
+/// Name of the file with the password of routes between servers.
 const PASSWORD: &str = "route.password";
-/// Address at which a server listens for other servers.
+/// Address on which a NATS server listens for routes from other servers.
 const LISTEN: &str = "0.0.0.0:6222";
-/// Certificate and key that a server shows to clients; below, those for other servers.
+/// Certificate and key for connections from clients; the next constant names those for routes.
 const SERVER: [&str; 2] = ["server.crt", "server.key"];
 const ROUTE: [&str; 2] = ["route.crt", "route.key"];
 const AUTHORITY: &str = "ca.crt";
 
-/// What is asked for.
+/// NATS credentials and certificates to make.
 #[derive(Default)]
 pub(super) struct Wanted {
-    /// Nodes that get credentials.
+    /// Nodes that get NATS credentials.
     pub(super) nodes: Vec<String>,
-    /// Names of the servers, for TLS.
+    /// DNS names and addresses of the servers, for their TLS certificate; empty without TLS.
     pub(super) tls: Vec<String>,
-    /// Addresses at which the servers reach one another.
+    /// Addresses of routes between the servers.
     pub(super) routes: Vec<String>,
 }
 
-/// What the servers' configuration is made of: whose credentials it lists, and how connections are secured.
-pub(super) struct Carried {
+/// Input of the NATS servers' configuration: the credentials it lists and the security of connections.
+pub(super) struct ServerConfig {
     seeds: BTreeMap<String, (Holder, Seed)>,
     tls: bool,
     routes: Vec<String>,
     password: String,
 }
 
-/// Writes what is missing, and the configuration anew: it lists everybody whose seed is there.
+/// Writes missing credentials and certificates, and the configuration anew: the configuration lists every seed in the folder.
 ///
 /// # Errors
-/// When the directory cannot be read or written, or a file in it is no seed.
-pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyhow::Result<Carried> {
+/// When the directory cannot be read or written, or a file with the extension of seeds holds no seed.
+pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyhow::Result<ServerConfig> {
     let folder = directory.nats();
-    // The configuration is written anew each time: a run for a further node that leaves out a flag would silently turn off TLS or the protection of routes.
+    // The configuration is written anew each time: a later run that leaves out a flag would silently turn off TLS or the protection of routes.
     for (flag, names, file) in [("tls-san", &wanted.tls, "server.crt"), ("routes", &wanted.routes, PASSWORD)] {
         let was = folder.join(file);
         ensure!(
@@ -65,7 +65,7 @@ pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyh
         let name = holder.file_name();
         if let std::collections::btree_map::Entry::Vacant(place) = seeds.entry(name.clone()) {
             let seed = Seed::generate()?;
-            let path = folder.join(format!("{name}{ENDING}"));
+            let path = folder.join(format!("{name}{SEED_EXTENSION}"));
             files.add(path, Visibility::Private, format!("{}\n", seed.secret()));
             place.insert((holder, seed));
         }
@@ -75,7 +75,7 @@ pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyh
     files.add(folder.join(ROLE_KEYS), Visibility::Public, role_keys.to_string());
     let mut password = String::new();
     if !wanted.tls.is_empty() {
-        // This authority signs nothing but these servers, so that nodes and users, who have certificates of the cluster's authority, cannot pass as servers.
+        // This authority signs only the NATS servers' certificates. Nodes and users have certificates of the cluster's authority, and must not pass as servers.
         let authority = Pki::authority(&folder, "ca", "nats-ca", now)?;
         let names = wanted.tls.iter().map(|name| San::parse(name)).collect();
         Pki::leaf(&folder, "server", &authority, &Leaf::server(Subject::named("nats"), names), now)?;
@@ -88,7 +88,7 @@ pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyh
             password = match std::fs::read_to_string(folder.join(PASSWORD)) {
                 Ok(text) => text.trim().to_owned(),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    // The text of a seed serves as password: 32 random bytes, written in letters and digits.
+                    // The text of a seed (32 random bytes in base32) serves as the password.
                     let password = Seed::generate()?.secret().to_owned();
                     files.add(folder.join(PASSWORD), Visibility::Private, format!("{password}\n"));
                     password
@@ -97,21 +97,21 @@ pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyh
             };
         }
     }
-    let carried = Carried { seeds, tls: !wanted.tls.is_empty(), routes: wanted.routes.clone(), password };
+    let server_config = ServerConfig { seeds, tls: !wanted.tls.is_empty(), routes: wanted.routes.clone(), password };
     let place = |name: &str| absolute(&folder.join(name));
-    files.add(folder.join("nats.conf"), Visibility::Private, carried.text(place)?);
+    files.add(folder.join("nats.conf"), Visibility::Private, server_config.text(place)?);
     files.commit()?;
-    Ok(carried)
+    Ok(server_config)
 }
 
-/// The host of `host:port`.
+/// Returns the host of `host:port`.
 fn host(server: &str) -> &str {
     let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-impl Carried {
-    /// The configuration; `place` gives the path of each file that it names.
+impl ServerConfig {
+    /// Returns the text of the configuration; `place` maps each file the configuration refers to to its path.
     fn text(&self, place: impl Fn(&str) -> anyhow::Result<String>) -> anyhow::Result<String> {
         let [certificate, key] = SERVER.map(&place);
         let (certificate, key) = (certificate?, key?);
@@ -132,20 +132,20 @@ impl Carried {
     }
 }
 
-/// Writes the folder of the NATS servers. They are started in that folder, and serve their health only to their own host.
+/// Writes the folder of the NATS servers. The servers run in that folder, and serve their health on the loopback address only.
 ///
 /// # Errors
-/// When something cannot be read or written.
-pub(super) fn write_part(folder: &Path, directory: &DataDir, carried: &Carried) -> anyhow::Result<()> {
+/// When a file cannot be read or written.
+pub(super) fn write_part(folder: &Path, directory: &DataDir, server_config: &ServerConfig) -> anyhow::Result<()> {
     let mut copies = Copies::new(directory.nats(), folder);
-    if carried.tls {
+    if server_config.tls {
         SERVER.iter().for_each(|name| copies.add(name));
     }
-    if !carried.routes.is_empty() {
+    if !server_config.routes.is_empty() {
         ROUTE.iter().chain([&AUTHORITY]).for_each(|name| copies.add(name));
     }
     copies.write()?;
-    let text = carried.text(|name| Ok(name.to_owned()))?;
+    let text = server_config.text(|name| Ok(name.to_owned()))?;
     let mut files = AtomicFiles::new();
     files.add(folder.join("nats.conf"), Visibility::Private, format!("http: \"127.0.0.1:8222\"\n{text}"));
     Ok(files.commit()?)
@@ -155,7 +155,7 @@ fn absolute(path: &Path) -> anyhow::Result<String> {
     Ok(std::path::absolute(path)?.display().to_string())
 }
 
-/// The seeds that are there, by the names of their files.
+/// Returns the seeds in a folder by their file names.
 fn found(folder: &Path) -> anyhow::Result<BTreeMap<String, (Holder, Seed)>> {
     let mut seeds = BTreeMap::new();
     let files = match std::fs::read_dir(folder) {
@@ -165,7 +165,7 @@ fn found(folder: &Path) -> anyhow::Result<BTreeMap<String, (Holder, Seed)>> {
     };
     for file in files {
         let path = file?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(ENDING));
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(SEED_EXTENSION));
         let Some(name) = name else { continue };
         let holder = Holder::from_file_name(name).with_context(|| format!("{}: nobody's name", path.display()))?;
         let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;

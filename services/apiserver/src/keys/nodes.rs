@@ -1,4 +1,4 @@
-//! The folder of a part that hosts nodes: each node has a certificate of its own, so that the part does not need the authority's key.
+//! Writes the folder of a part that hosts nodes. Each node has its own client certificate, so the part does not need the authority's key.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -9,15 +9,15 @@ use oarlock_pki::{AtomicFiles, Leaf, Pki, San, Subject, UnixTime, Visibility};
 
 use super::parts::{Copies, plain};
 
-/// How many nodes a certificate names at most; API servers call the part by the part's name.
-const NAMES: usize = 64;
+/// Largest number of node names in the certificate of a part's server; API servers connect by the part's name.
+const MAX_CERTIFICATE_NAMES: usize = 64;
 
-/// A part and its nodes, `PART=NODE,…`.
+/// A part of the control plane and the nodes it hosts, written `PART=NODE,…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartNodes {
-    /// The part, which is the name of its folder and by which its server is called.
+    /// Name of the part: of its folder, and in the certificate of its server.
     pub part: String,
-    /// Its nodes.
+    /// Names of the nodes.
     pub nodes: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl FromStr for PartNodes {
 /// Writes `PART/<node>.kubeconfig`, the certificate of the part's server, and the nodes' credentials for the bus.
 ///
 /// # Errors
-/// When something cannot be read or written, or a name cannot stand in a certificate.
+/// When a file cannot be read or written, or a name is not valid in a certificate.
 pub(super) fn write(
     folder: &Path,
     directory: &DataDir,
@@ -56,7 +56,7 @@ pub(super) fn write(
         files.add(folder.join(format!("{node}.kubeconfig")), Visibility::Private, own.to_yaml()?);
     }
     let mut sans: Vec<San> = [part.part.as_str(), "localhost", "127.0.0.1"].map(San::parse).into();
-    sans.extend(part.nodes.iter().take(NAMES).map(|node| San::parse(node)));
+    sans.extend(part.nodes.iter().take(MAX_CERTIFICATE_NAMES).map(|node| San::parse(node)));
     sans.sort();
     sans.dedup();
     let first = part.nodes.first().map_or("", String::as_str);

@@ -1,5 +1,5 @@
-//! A folder for each part of the control plane, with the keys that the part needs: one table, one row for each part. Files that no row names, such as the
-//! keys of authorities, stay in the data directory.
+//! Writes a folder for each part of the control plane, with only the keys that the part needs, from a table with a row for each part. Files that no row names,
+//! such as the authorities' keys, stay in the data directory.
 
 use std::path::{Path, PathBuf};
 
@@ -9,25 +9,25 @@ use oarlock_bus::permissions::Holder;
 use oarlock_config::{DataDir, ROLE_KEYS};
 use oarlock_pki::{AtomicFiles, Pki, Visibility};
 
-use super::nats::{self, Carried};
+use super::nats::{self, ServerConfig};
 
-/// A part.
+/// Keys that one part of the control plane needs.
 struct Row {
-    /// The name of its folder.
+    /// Name of the part's folder.
     folder: &'static str,
-    /// The kubeconfig with which the part calls the API, if it does.
+    /// Kubeconfig with which the part calls the API, for parts that do.
     kubeconfig: Option<Identity>,
-    /// Its role on the bus.
+    /// Role of the part on NATS.
     role: Option<Role>,
-    /// Whether the part is an API server: it needs serving certificates and the token key, and is the only client of etcd.
+    /// Whether the part is an API server, which needs serving certificates and the token key, and is the only client of etcd.
     serves: bool,
 }
 
-/// The identity with which a part calls the API.
+/// Identity with which a part calls the API.
 enum Identity {
-    /// A component.
+    /// A control plane component.
     Component(&'static str),
-    /// The user, who may do everything.
+    /// The administrator, who may do everything.
     User,
 }
 
@@ -44,18 +44,18 @@ const PARTS: [Row; 6] = [
     Row { folder: "user", kubeconfig: Some(Identity::User), role: Some(Role::Inspector), serves: false },
 ];
 
-/// Files for members of etcd. There is no client certificate among them.
+/// Files for etcd's members. No client certificate is among them.
 const ETCD: [&str; 5] = ["ca.crt", "server.crt", "server.key", "peer.crt", "peer.key"];
-/// Files for clients of etcd.
+/// Files for etcd's clients.
 const ETCD_CLIENT: [&str; 3] = ["ca.crt", "client.crt", "client.key"];
 
-/// Whether a name can be the name of a file or folder, without leading to another folder.
+/// Whether a name is a single path component, which cannot lead to another folder.
 pub(super) fn plain(name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     !name.is_empty() && !name.starts_with('.') && name.chars().all(word)
 }
 
-/// Files that go from one folder into another.
+/// Files to copy from one folder into another.
 pub(super) struct Copies {
     from: PathBuf,
     to: PathBuf,
@@ -81,10 +81,10 @@ impl Copies {
         }
     }
 
-    /// Writes the copies, readable for their owner only.
+    /// Writes the copies, readable only by their owner.
     ///
     /// # Errors
-    /// When one cannot be read or written.
+    /// When a file cannot be read or written.
     pub(super) fn write(self) -> anyhow::Result<()> {
         let mut files = AtomicFiles::new();
         for (from, to) in self.files {
@@ -95,11 +95,11 @@ impl Copies {
     }
 }
 
-/// Writes the folders of all parts that host no nodes, of the NATS servers, and, where etcd has certificates, of etcd's members.
+/// Writes the folders of all parts that host no nodes, of the NATS servers, and, where etcd certificates exist, of etcd's members.
 ///
 /// # Errors
-/// When something cannot be read or written.
-pub(super) fn write(folder: &Path, directory: &DataDir, carried: &Carried) -> anyhow::Result<()> {
+/// When a file cannot be read or written.
+pub(super) fn write(folder: &Path, directory: &DataDir, server_config: &ServerConfig) -> anyhow::Result<()> {
     let etcd = directory.pki().join("etcd");
     for row in &PARTS {
         let own = folder.join(row.folder);
@@ -112,7 +112,7 @@ pub(super) fn write(folder: &Path, directory: &DataDir, carried: &Carried) -> an
         copies.write()?;
         if let Some(role) = row.role {
             let mut copies = Copies::new(directory.nats(), own.join("nats"));
-            copies.add(&format!("{}{}", Holder::role(role).file_name(), nats::ENDING));
+            copies.add(&format!("{}{}", Holder::role(role).file_name(), nats::SEED_EXTENSION));
             copies.add(ROLE_KEYS);
             copies.add_if_there("ca.crt");
             copies.write()?;
@@ -125,10 +125,10 @@ pub(super) fn write(folder: &Path, directory: &DataDir, carried: &Carried) -> an
         }
     }
     copy(&etcd, &folder.join("etcd"), &ETCD)?;
-    nats::write_part(&folder.join("nats"), directory, carried)
+    nats::write_part(&folder.join("nats"), directory, server_config)
 }
 
-/// Copies files of a folder, which all exist if the folder does.
+/// Schedules copies of a folder's files; every file exists if the folder does.
 fn copy(from: &Path, to: &Path, names: &[&str]) -> anyhow::Result<()> {
     if !from.exists() {
         return Ok(());

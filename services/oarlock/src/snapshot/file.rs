@@ -1,4 +1,4 @@
-//! The file of a snapshot: whole under its name, or not there.
+//! Snapshot files: a file exists under its final name only when it is complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, Write as _};
@@ -13,16 +13,16 @@ use oarlock_store::Export;
 
 use super::report::Report;
 
-/// Bytes written at a time.
-const CHUNK: usize = 1 << 20;
+/// Bytes per read or write.
+const BUFFER_BYTES: usize = 1 << 20;
 
-/// Reads the beginning of a snapshot.
+/// Opens a snapshot and reads its header.
 pub(super) fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
-    Reader::open(BufReader::with_capacity(CHUNK, file)).with_context(|| path.display().to_string())
+    Reader::open(BufReader::with_capacity(BUFFER_BYTES, file)).with_context(|| path.display().to_string())
 }
 
-/// A file that gets its name when it is complete and right; until then it goes away with this value.
+/// A snapshot file in progress. It gets its final name once complete and verified; dropped earlier, it is deleted.
 #[derive(Debug)]
 pub(super) struct Partial {
     file: File,
@@ -31,7 +31,7 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// Begins the file that is to be `name`.
+    /// Creates the temporary file for the snapshot `name`.
     pub(super) fn create(name: &Path) -> anyhow::Result<Self> {
         let mut path = name.as_os_str().to_owned();
         path.push(".partial");
@@ -44,7 +44,7 @@ impl Partial {
         self.file.write_all(bytes).with_context(|| self.path.display().to_string())
     }
 
-    /// Checks it, makes it durable and gives it its name.
+    /// Verifies the file, syncs it to disk and gives it its final name.
     pub(super) fn keep(self) -> anyhow::Result<Report> {
         let keep = || {
             self.file.sync_all()?;
@@ -60,19 +60,19 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // Gone when it has its name.
+        // After the rename no file has this name, and removal fails harmlessly.
         let _renamed = fs::remove_file(&self.path);
     }
 }
 
-/// Writes what an export has.
+/// Writes the content of an export.
 pub(super) async fn write(mut partial: Partial, export: Export) -> anyhow::Result<Partial> {
     let mut out = BytesMut::new();
     let mut encoder = Encoder::begin(&export.header(), &mut out);
     let mut objects = std::pin::pin!(export.objects());
     while let Some(object) = objects.next().await {
         encoder.object(&object?, &mut out)?;
-        if out.len() >= CHUNK {
+        if out.len() >= BUFFER_BYTES {
             partial.write(&out.split())?;
         }
     }

@@ -1,4 +1,4 @@
-//! The state of a running API server.
+//! Saves the state of a running API server over HTTP.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use oarlock_runtime::clock;
 use super::file::Partial;
 use crate::client;
 
-/// How long the server may take to begin.
-const ANSWER: Duration = Duration::from_secs(10);
-/// How long it may pause.
-const PAUSE: Duration = Duration::from_secs(60);
-/// As much of a refusal is read, in bytes.
+/// How long to wait for the beginning of the server's answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest pause within the server's answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// Largest number of bytes read of a refusal.
 const REFUSAL_MAX: usize = 1 << 20;
 
-/// Writes what the server sends.
+/// Writes the snapshot that the server sends.
 ///
 /// # Errors
-/// The kubeconfig is unusable; the server's own refusal; the answer breaks off.
+/// When the kubeconfig is unusable, the server refuses, or the answer is truncated.
 pub(super) async fn save(kubeconfig: &Path, mut partial: Partial) -> anyhow::Result<Partial> {
     let servers = Kubeconfig::read(kubeconfig)?.resolve(None)?;
     let client = client::of(&servers, concat!("oarlock-snapshot/", env!("CARGO_PKG_VERSION"))).await?;
-    let reply = client.raw(RawRequest::get("/snapshot", ANSWER)).await.map_err(said)?;
+    let reply = client.raw(RawRequest::get("/snapshot", ANSWER_TIMEOUT)).await.map_err(said)?;
     if reply.code != 200 {
         let code = reply.code;
         let bytes = reply.bytes(REFUSAL_MAX).await.map_err(said)?;
@@ -36,7 +36,7 @@ pub(super) async fn save(kubeconfig: &Path, mut partial: Partial) -> anyhow::Res
         }
     }
     let mut body = reply.body;
-    while let Some(part) = clock::timeout(PAUSE, body.next()).await.context("the server sends no more")? {
+    while let Some(part) = clock::timeout(READ_TIMEOUT, body.next()).await.context("the server sends no more")? {
         partial.write(&part.map_err(said)?)?;
     }
     Ok(partial)

@@ -1,4 +1,4 @@
-//! Stores that no server uses: where they are, and how one is filled.
+//! Stores that no server uses: their location, and how a snapshot fills one.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -14,21 +14,21 @@ use oarlock_service_apiserver::assemble::{self, STORE_FILE, Store};
 use oarlock_storage::snapshot::{Digest, Header, Object, RestoreError, Summary, restore};
 use oarlock_storage::{EmbeddedLog, Fatal, FatalHook, Log, embedded};
 
-use super::How;
+use super::FillOptions;
 
-/// Where a store is.
+/// Location of a store.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    /// In a folder.
+    /// An embedded store in this folder.
     Embedded(PathBuf),
-    /// In etcd.
+    /// A store in etcd.
     Etcd(EtcdOptions),
 }
 
 /// Flags that name one store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// A store in a folder: `embedded:DIR`. `oarlock up` has its in `<data-dir>/store`.
+    /// A store in a folder: `embedded:DIR`. `oarlock up` keeps its store in `<data-dir>/store`.
     #[arg(long, value_name = "STORE")]
     store: Option<Place>,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub(crate) struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// The one that is named.
+    /// Returns the store that the flags name.
     pub(super) fn place(self) -> anyhow::Result<Place> {
         match self.store {
             Some(Place::Etcd(_)) => bail!("--store etcd: name its servers with --etcd-servers instead"),
@@ -68,7 +68,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// The same, with the flags about etcd.
+    /// Returns the location with the flags about etcd filled in.
     pub(super) fn with(self, etcd: &EtcdOptions) -> anyhow::Result<Self> {
         match self {
             Self::Etcd(_) if etcd.etcd_servers.is_empty() => bail!("etcd is named, and no --etcd-servers"),
@@ -77,7 +77,7 @@ impl Place {
         }
     }
 
-    /// Opens a store that is there.
+    /// Opens an existing store.
     pub(super) async fn open(&self) -> anyhow::Result<Arc<dyn Log>> {
         let store = match self {
             Self::Embedded(folder) => {
@@ -86,32 +86,32 @@ impl Place {
             }
             Self::Etcd(etcd) => Store::Etcd(etcd.clone()),
         };
-        assemble::open(&store, told()).await
+        assemble::open(&store, log_fault()).await
     }
 }
 
-/// After a fault the log says nothing more but that; there is nobody else to end.
-fn told() -> FatalHook {
+/// Returns a hook that logs a fatal fault of the store. Later operations on the log return the fault and end the command, so the hook need not.
+fn log_fault() -> FatalHook {
     Arc::new(|fault: &Fatal| tracing::error!(%fault, "the store failed"))
 }
 
-/// A store that has been filled.
+/// Summary of a store that has been filled.
 pub(super) struct Filled {
     pub(super) place: String,
-    /// How far it is now.
+    /// Revision of the store after the restore.
     pub(super) revision: Revision,
-    /// What it holds, read back.
+    /// Summary of the objects read back from the store.
     pub(super) summary: Summary,
 }
 
-/// Lets a store hold these objects, and reads them back.
+/// Writes objects into a store, and reads them back.
 ///
 /// # Errors
-/// It is in use or holds something; the objects or the store fail. A store in a folder is then as it was, in etcd it may hold a part.
+/// When the store is in use or not empty, or the objects or the store fail. A store in a folder is then unchanged; etcd may hold a part of the objects.
 pub(super) async fn fill<E: std::error::Error + Send + Sync + 'static>(
     place: &Place,
     header: &Header,
-    how: How,
+    how: FillOptions,
     objects: impl Stream<Item = Result<Object, E>>,
 ) -> anyhow::Result<Filled> {
     let above = |past: Revision| Revision(past.get().saturating_add(how.bump_revision));
@@ -124,7 +124,7 @@ pub(super) async fn fill<E: std::error::Error + Send + Sync + 'static>(
         Place::Embedded(folder) => {
             fs::create_dir_all(folder).with_context(|| place.to_string())?;
             let path = folder.join(STORE_FILE);
-            // Open, and so locked, until the new one is in its place.
+            // The old store stays open, and so locked, until the new one has taken its place.
             let old = if path.try_exists()? { Some(place.open().await?) } else { None };
             let past = match &old {
                 Some(old) => header.revision.max(replaceable(old, how.overwrite).await.context(place.to_string())?),
@@ -137,17 +137,17 @@ pub(super) async fn fill<E: std::error::Error + Send + Sync + 'static>(
     Ok(Filled { place: place.to_string(), revision, summary })
 }
 
-/// How far a store is that may be replaced.
+/// Returns the revision of a store, if it may be replaced.
 async fn replaceable(old: &Arc<dyn Log>, overwrite: bool) -> anyhow::Result<Revision> {
     let nothing = futures::stream::empty::<Result<Object, std::convert::Infallible>>();
     if !overwrite && super::read(old).await?.header().count > 0 {
-        // Says what there is; it writes nothing.
+        // Returns an error that describes the content; nothing is written.
         restore(&**old, Revision::ZERO, false, nothing).await.map_err(explained)?;
     }
     Ok(old.barrier().await?)
 }
 
-/// Makes a store in a folder beside its place and moves it there when it is right.
+/// Builds a store in a folder beside its final one and moves it there once verified.
 async fn beside<E: std::error::Error + Send + Sync + 'static>(
     folder: &Path,
     path: &Path,
@@ -158,7 +158,7 @@ async fn beside<E: std::error::Error + Send + Sync + 'static>(
     if new.try_exists()? {
         fs::remove_file(&new)?;
     }
-    let options = embedded::Options { reserve_bytes: 0, ..embedded::Options::new(told()) };
+    let options = embedded::Options { reserve_bytes: 0, ..embedded::Options::new(log_fault()) };
     let log: Arc<dyn Log> = Arc::new(EmbeddedLog::open(&new, &options)?);
     let filled = into(&log, above, false, objects).await;
     drop(log);
@@ -171,7 +171,7 @@ async fn beside<E: std::error::Error + Send + Sync + 'static>(
     filled
 }
 
-/// Fills a log, and compares what it then holds with what it was given.
+/// Fills a log, reads it back and compares the result with the input.
 async fn into<E: std::error::Error + Send + Sync + 'static>(
     log: &Arc<dyn Log>,
     above: Revision,
@@ -181,7 +181,7 @@ async fn into<E: std::error::Error + Send + Sync + 'static>(
     let mut given = Digest::default();
     let objects = objects.inspect(|object| {
         if let Ok(object) = object {
-            // Keys that do not rise are left out, and missed below.
+            // Keys out of order are skipped here, and missed by the comparison below.
             let _in_order = given.add(&object.key, &object.value);
         }
     });

@@ -1,4 +1,4 @@
-//! What is in a snapshot, for people.
+//! Prints a summary of a snapshot.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -10,21 +10,21 @@ use oarlock_storage::snapshot::{Header, Summary};
 use super::file;
 use super::place::Filled;
 
-/// A snapshot that has been read from one end to the other.
+/// Summary of a snapshot that has been read and verified completely.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) header: Header,
     summary: Summary,
     bytes: u64,
-    /// Objects by the prefix of their keys.
+    /// Number of objects by key prefix.
     resources: BTreeMap<String, u64>,
 }
 
 impl Report {
-    /// Reads a file.
+    /// Reads and verifies a file.
     ///
     /// # Errors
-    /// It is missing, no snapshot, or damaged, and where.
+    /// When the file is missing, no snapshot, or damaged; the error says where.
     pub(super) fn of(path: &Path) -> anyhow::Result<Self> {
         let mut reader = file::open(path)?;
         let mut resources = BTreeMap::new();
@@ -37,7 +37,7 @@ impl Report {
     }
 }
 
-/// Says what a snapshot holds.
+/// Prints a summary of a snapshot.
 pub(super) fn tell(report: &Report) {
     let Report { header, summary, bytes, resources } = report;
     let cluster = if header.cluster.is_empty() { "-" } else { &header.cluster };
@@ -52,7 +52,7 @@ pub(super) fn tell(report: &Report) {
     say(&text);
 }
 
-/// Says what a store holds now.
+/// Prints a summary of a store after a restore.
 pub(super) fn restored(filled: &Filled) {
     let Filled { place, revision, summary } = filled;
     let count = summary.count;
@@ -60,6 +60,6 @@ pub(super) fn restored(filled: &Filled) {
 }
 
 fn say(text: &str) {
-    // Who closes the pipe has read enough.
+    // A closed pipe is no error: its reader has read enough.
     let _closed = std::io::stdout().write_all(text.as_bytes());
 }

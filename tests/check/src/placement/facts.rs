@@ -1,4 +1,4 @@
-//! What matters of pods and nodes.
+//! The facts of pods and nodes that the placement rules use.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn is_sidecar(container: &Value) -> bool {
     at(container, "/restartPolicy") == "Always"
 }
 
-/// What a pod's spec requests: its containers together, or its init containers where one of them, beside the sidecars before it, wants more.
+/// The requests of a pod's spec: the sum of its containers, or an init container with the earlier sidecars where that is more.
 fn requests(spec: &Value) -> Amounts {
     let (mut sum, mut sidecars, mut peak) = (Amounts::new(), Amounts::new(), Amounts::new());
     let of = |container: &Value| amounts(at(container, "/resources/requests"));
@@ -124,13 +124,13 @@ pub(super) struct Pod {
     pub(super) labels: Labels,
     pub(super) node: Option<String>,
     pub(super) scheduler: String,
-    /// It has ended, and uses nothing.
+    /// The pod has ended, and uses nothing.
     pub(super) ended: bool,
     pub(super) terminating: bool,
     pub(super) priority: i64,
-    /// The node it is nominated to.
+    /// The node to which the pod is nominated.
     pub(super) nominated: Option<String>,
-    /// It has to leave for a pod of higher priority, as its condition says.
+    /// The pod is preempted for a pod of higher priority, as its condition says.
     pub(super) preempted: bool,
     pub(super) requests: Amounts,
     ports: Vec<Port>,
@@ -180,7 +180,7 @@ impl Pod {
         !self.ports.is_empty()
     }
 
-    /// Whether the pod's own wishes about nodes let it onto one.
+    /// Whether the pod's own constraints allow a node.
     pub(super) fn likes(&self, node: &Node) -> bool {
         let equal = at(&self.spec, "/nodeSelector").as_object().into_iter().flatten();
         let required = at(&self.spec, "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution");

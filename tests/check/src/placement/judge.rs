@@ -1,4 +1,4 @@
-//! Replays the log, and judges each binding by the state at its revision.
+//! Replays the log, and judges each binding against the state at its revision.
 //!
 //! Each binding is looked at twice: as who decided may have seen the work of others (`lag`), which it must not break, and as it truly was, which is
 //! only counted.
@@ -19,11 +19,11 @@ struct Placed {
     node: String,
     /// Since when.
     since: u64,
-    /// Whether a scheduler that is judged put it there.
+    /// Whether a judged scheduler made the binding.
     ours: bool,
-    /// When it was gone, or had ended.
+    /// When the pod was deleted, or had ended.
     gone: Option<u64>,
-    /// When its deletion began, or it was gone.
+    /// When the pod's deletion began, or the pod was deleted.
     leaving: Option<u64>,
 }
 
@@ -66,12 +66,12 @@ impl View {
 }
 
 impl Placed {
-    /// Whether it takes room on its node.
+    /// Whether the pod uses resources of its node.
     fn counts(&self, view: View) -> bool {
         self.gone.is_none() && (self.ours || view.knows(self.since))
     }
 
-    /// Whether it may have been thought to be there.
+    /// Whether the scheduler may have believed that the pod exists.
     fn was_there(&self, view: View, end: Option<u64>) -> bool {
         end.is_none_or(|end| !view.knows(end))
     }
@@ -239,7 +239,7 @@ impl<'a> Judge<'a> {
         self.nominees(pod, node, revision);
     }
 
-    /// Whether a binding leaves room for those who are nominated to the node, are of the pod's priority at least and must be known.
+    /// Whether a binding leaves room for the pods that are nominated to the node, have the pod's priority at least, and must be known.
     fn nominees(&mut self, pod: &Pod, node: &str, revision: u64) {
         let old = revision.saturating_sub(self.rules.lag);
         let (view, mut claims, mut asked) = (View::Before(old), Vec::new(), false);

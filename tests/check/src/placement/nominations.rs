@@ -1,13 +1,13 @@
-//! Who is nominated where, and for whom others had to leave.
+//! Pods nominated to nodes, and the pods preempted for them.
 
 use super::facts::Pod;
 
-/// A pod and the node that it is nominated to.
+/// A pod and its nominated node.
 pub(super) struct Nominee {
     pub(super) pod: Pod,
     node: String,
     since: u64,
-    /// When it was nominated there no more, or had its node, or was gone.
+    /// When the nomination ended: it was removed, the pod got its node, or the pod was deleted.
     until: Option<u64>,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Claim {
     node: String,
 }
 
-/// See the module text.
+/// The nominated pods of each node, and the preemptions made for them.
 #[derive(Default)]
 pub(super) struct Nominations {
     nominees: Vec<Nominee>,
@@ -29,7 +29,7 @@ pub(super) struct Nominations {
 }
 
 impl Nominations {
-    /// Takes in a pod as it was written.
+    /// Applies a written pod.
     pub(super) fn see(&mut self, pod: &Pod, revision: u64) {
         let node = pod.nominated.as_ref().filter(|_| pod.node.is_none() && !pod.ended);
         let mut known =
@@ -50,7 +50,7 @@ impl Nominations {
         }
     }
 
-    /// A pod is gone.
+    /// Removes a deleted pod.
     pub(super) fn gone(&mut self, uid: &str, revision: u64) {
         for nominee in self.nominees.iter_mut().filter(|nominee| nominee.pod.uid == uid) {
             nominee.until.get_or_insert(revision);
@@ -63,13 +63,13 @@ impl Nominations {
         self.nominees.retain(|nominee| nominee.until.is_none_or(|until| until >= before));
     }
 
-    /// Whether somebody of higher priority is nominated to the node of a victim, or was a moment ago.
+    /// Whether a pod of higher priority is nominated to the node of a victim, or was shortly before.
     pub(super) fn explain(&self, victim: &Pod) -> bool {
         let there = |nominee: &&Nominee| Some(&nominee.node) == victim.node.as_ref();
         self.nominees.iter().filter(there).any(|nominee| nominee.pod.priority > victim.priority)
     }
 
-    /// Whom a pod has to leave room for on a node, as far as it must be known.
+    /// The pods for which a pod has to leave room on a node, as far as their nominations must be known.
     pub(super) fn before(&self, pod: &Pod, node: &str, old: u64) -> impl Iterator<Item = &Nominee> {
         self.nominees.iter().filter(move |nominee| {
             nominee.node == node

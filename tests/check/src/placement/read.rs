@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::read::Malformed;
 
-/// One object as it was written.
+/// One written object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
@@ -15,7 +15,7 @@ pub struct Line {
     pub revision: u64,
     /// `pods/<namespace>/<name>`, `nodes/<name>` or `namespaces/<name>`.
     pub key: String,
-    /// The object; none: it is deleted.
+    /// The object; none for a deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<Value>,
 }
@@ -62,13 +62,13 @@ impl Log {
         self.lines.iter()
     }
 
-    /// How many lines it has.
+    /// The number of lines.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whether it has none.
+    /// Whether the log is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()

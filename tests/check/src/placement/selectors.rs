@@ -1,4 +1,4 @@
-//! Whom selectors mean. They are read where they stand: a log is judged once.
+//! Label selectors. They are evaluated directly on the JSON, because a log is judged once.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ pub(super) type Labels = BTreeMap<String, String>;
 
 pub(super) static NULL: Value = Value::Null;
 
-/// What stands at a JSON pointer; null where nothing does.
+/// The value at a JSON pointer; null if absent.
 pub(super) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
     value.pointer(pointer).unwrap_or(&NULL)
 }
@@ -41,7 +41,7 @@ fn holds(requirement: &Value, labels: &Labels) -> bool {
     }
 }
 
-/// A LabelSelector; one that is absent means nobody.
+/// A LabelSelector; an absent one selects no pod.
 pub(super) fn selects(selector: &Value, labels: &Labels) -> bool {
     let Some(fields) = selector.as_object() else { return false };
     let equal = fields.get("matchLabels").and_then(Value::as_object).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! The judgement itself.
+//! The checks of C1.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -192,7 +192,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// As many pods as it wants; each is judged by itself.
+    /// The Job has the wanted number of pods; each pod is judged by itself.
     fn replica_set(&mut self, set: &Value) {
         let (wanted, has) =
             (number(set, "/spec/replicas"), self.asked(&self.state.pods).filter(|pod| owns(set, pod)).count() as u64);
@@ -204,7 +204,7 @@ impl<'a> Judge<'a> {
         self.found(finding, "ReplicaSet", &name(set), format!("{wanted} pods wanted, {has} there"));
     }
 
-    /// It is complete, and each of its successes is counted once.
+    /// The Job is complete, and each of its successes is counted once.
     fn job(&mut self, job: &Value, completions: u64) {
         let name = name(job);
         let is = |path| number(job, path);

@@ -1,4 +1,4 @@
-//! Bodies that are malformed, too large, of the wrong type, or hold fields nobody knows.
+//! Bodies that are malformed, too large, of the wrong type, or have unknown fields.
 
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::Who;

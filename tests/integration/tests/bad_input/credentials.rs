@@ -1,4 +1,4 @@
-//! Certificates and tokens of nobody: 401 for a wrong one on every path, `system:anonymous` for none.
+//! Certificates and tokens that no authority has issued: 401 for a wrong one on every path, `system:anonymous` for none.
 
 use std::time::{Duration, SystemTime};
 

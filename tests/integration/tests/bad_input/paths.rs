@@ -1,4 +1,4 @@
-//! Paths, methods and queries nobody should send.
+//! Invalid paths, methods and queries.
 
 use std::io::Read as _;
 

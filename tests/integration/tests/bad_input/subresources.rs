@@ -1,5 +1,5 @@
 //! Requests that a subresource must refuse: a kubelet's request of a token for another node's pod, an ephemeral container written by an update of the pod, a
-//! decision about a signing request without a right for its signer. And policies about subresources.
+//! decision about a signing request without a right for its signer. Policies about subresources are tested here too.
 
 use std::time::{Duration, SystemTime};
 

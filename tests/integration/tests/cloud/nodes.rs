@@ -1,4 +1,4 @@
-//! One process: what it does, as a user sees it with kubectl.
+//! One cloud controller manager: its effects as a user sees them with kubectl.
 
 use oarlock_testkit::Cluster;
 use serde_json::{Value, json};

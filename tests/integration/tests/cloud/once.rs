@@ -1,4 +1,4 @@
-//! Two processes and a bus: X1.
+//! Two cloud controller managers on a bus, judged by X1.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! A cloud: a gRPC server that looks, takes its time, acts on what it saw and writes down what it did. Whoever hangs up stops nothing; after a call's time
-//! nothing of it happens any more. It does not look at epochs: what keeps two holders apart must be ours.
+//! A cloud provider: a gRPC server that reads its state, takes its time, acts on what it read and records its effects. A call cannot be cancelled, and has no effect after its
+//! deadline. The provider does not compare epochs, so only our own rules keep two holders apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -21,7 +21,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic_prost::ProstCodec;
 
-/// See the module text. It ends with this value.
+/// A cloud provider over gRPC that records its effects. The server ends with this value.
 pub(crate) struct FakeCloud {
     address: SocketAddr,
     state: Arc<Mutex<State>>,

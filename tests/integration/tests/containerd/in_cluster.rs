@@ -1,4 +1,4 @@
-//! A kube-rs program inside a pod, which is told nothing but what every pod is told.
+//! A kube-rs program inside a pod, with no configuration but what every pod has.
 
 use super::machine::Machine;
 use super::{apply, images, phase, pod, settled, until};

@@ -1,5 +1,5 @@
-//! A containerd of the test's own: its own root, state and socket, and a network namespace that stands for a machine. Ended with
-//! everything in it, by what it started and nothing else.
+//! A containerd of the test's own: its own root, state and socket, and a network namespace that stands for a machine. The end of a test removes
+//! everything that the containerd started, and nothing else.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ use super::images;
 const PROGRAMS: [&str; 7] = ["containerd", "ctr", "runc", "ip", "nsenter", "busybox", "tar"];
 const PLUGINS: &str = "/usr/lib/cni";
 
-/// See the module text.
+/// A containerd in a network namespace that stands for a machine. Dropping the value ends everything that it started.
 pub(crate) struct Machine {
     dir: TempDir,
     /// What is this machine's own in names and addresses.

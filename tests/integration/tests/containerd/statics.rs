@@ -1,4 +1,4 @@
-//! Static pods: they run from files, with and without an API, and are shown by mirrors.
+//! Static pods: they run from files, with and without an API, and are shown as mirror pods.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Our scheduler beside upstream's on upstream's API server: each has pods of its own, both have the same nodes, which are all but full in the end. The log
-//! judges each of them, to whom the other is somebody who puts pods onto nodes past it.
+//! Our scheduler beside upstream's on upstream's API server: each has pods of its own, and both use the same nodes, which are nearly full in the end. Each is
+//! judged by the log; for each, the other scheduler is an intruder that binds pods without its knowledge.
 
 use std::thread;
 

@@ -1,5 +1,5 @@
-//! Two controller managers share a churn of Deployments: each does its part, nobody works on what is another's, and what one leaves behind when it is
-//! killed is all that moves.
+//! Two controller managers share a churn of Deployments: each works on its own units only. When one is killed, only its units
+//! move.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Members that hear one another on the bus.
+//! Members that detect one another's loss by the bus.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The create of a controller manager is caught on its way, its unit moves, and the create goes on: the store refuses it, whatever the server that it reaches
-//! has heard of that, and whether who sent it is awake.
+//! A controller manager's create is delayed on its way until its unit has moved. The store refuses the create, whether or not the API server knows
+//! of the move, and whether or not the sender is running.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Nodes, pods of all kinds of wishes, and how they come and go.
+//! Nodes, and pods with all kinds of constraints that are created and deleted.
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Four schedulers that speak to each other over a real nats-server fill nodes, while pods come and go, some of which others have to leave for, while
-//! others put pods onto nodes past them, and whoever decides is killed after five seconds. The log judges: `oarlock-check`'s placement rules over every version of every node and pod.
+//! Four schedulers on a real nats-server fill nodes, under churn and preemption. Intruders bind pods without the schedulers, and the process with the arbiter
+//! is killed every five seconds. `oarlock-check`'s placement rules judge every version of every node and pod.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

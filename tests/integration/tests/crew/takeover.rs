@@ -1,4 +1,4 @@
-//! Who takes over, and what stays where it is.
+//! The takeover of a lost process's units: which units move, and which stay.
 
 use std::thread;
 

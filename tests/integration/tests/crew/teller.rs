@@ -1,5 +1,5 @@
-//! The way from an API server to etcd, for one who can tell a watch from a write: what watches bring can wait while everything else passes. Both go over one
-//! connection, so no link of the chaos network can do it.
+//! A proxy between an API server and etcd that can hold the events of watches while all other messages pass. Both use one
+//! connection, so the links of the chaos proxy cannot do this.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// See the module text. It ends with this value.
+/// A proxy between an API server and etcd that can delay the events of watches. The proxy ends with this value.
 pub(super) struct Teller {
     address: SocketAddr,
     wire: Wire,

@@ -1,4 +1,4 @@
-//! What API servers say of writes under claims (`oarlock_apiserver::fence=debug`).
+//! Reads the log lines of API servers about writes under claims (`oarlock_apiserver::fence=debug`).
 
 use oarlock_check::history::Claim;
 

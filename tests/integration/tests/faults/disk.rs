@@ -1,4 +1,4 @@
-//! Disks that are slow, and disks that fail: no sync, no acknowledgement.
+//! Slow and failing disks: without a sync no write is acknowledged.
 
 use std::cell::OnceCell;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A member of etcd that its peers do not hear, with an API server that hears nobody else.
+//! A member of etcd that is cut off from its peers, with an API server that reaches no other member.
 
 use oarlock_testkit::chaos::{Chaos, Link, Way};
 use oarlock_testkit::{Cluster, Etcd};

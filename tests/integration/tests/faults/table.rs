@@ -1,4 +1,4 @@
-//! What a run says of each fault, for `cargo xtask faults` and its table (`docs/operations/faults.md`).
+//! The result of a run for each fault, for `cargo xtask faults` and its table (`docs/operations/faults.md`).
 
 use std::fs::File;
 use std::io::Write as _;

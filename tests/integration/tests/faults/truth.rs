@@ -1,4 +1,4 @@
-//! The log as it is, read past the server and its View.
+//! Reads the log from the store, without the server and its View.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

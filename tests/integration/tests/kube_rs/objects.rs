@@ -1,4 +1,4 @@
-//! Objects written and read, typed and untyped.
+//! Typed and untyped objects, written and read with kube-rs.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};

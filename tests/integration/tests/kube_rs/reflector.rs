@@ -1,4 +1,4 @@
-//! A reflector whose history is gone: it lists anew and holds what the server holds.
+//! A reflector whose history is compacted: it lists anew and holds what the server holds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What each kind of message is for, asked of everybody while there is work: `oarlock inspect mesh` shows that all of them travel.
+//! One message of each kind of subject, sent under load: `oarlock inspect mesh` shows that all kinds arrive.
 
 use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Kubectl, Process};

@@ -1,4 +1,4 @@
-//! How one server ends: what it says before, what it does with those who come late.
+//! The shutdown of one server: its announcement, and the treatment of late requests.
 
 use std::process::Command;
 use std::sync::Arc;

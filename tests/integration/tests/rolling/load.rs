@@ -1,4 +1,4 @@
-//! What goes on while servers come and go: writers, readers and watchers of ours over all servers, raw HTTP, and kube-rs behind a balancer.
+//! The load during restarts: our writers, readers and watchers over all servers, raw HTTP, and kube-rs behind a balancer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Project for Seen {
     }
 }
 
-/// See the module's text.
+/// The load on the servers: writers, readers, watchers, raw HTTP and kube-rs.
 pub(super) struct Load {
     counts: Arc<Counts>,
     runtime: Runtime,

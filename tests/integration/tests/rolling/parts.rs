@@ -1,4 +1,4 @@
-//! Our own parts over two API servers, of which now one, now the other is away.
+//! Our own parts over two API servers, of which one at a time is down.
 
 use oarlock_testkit::{Cluster, Process};
 

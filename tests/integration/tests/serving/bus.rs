@@ -1,4 +1,4 @@
-//! The bus in what parts tell of themselves: needed by none but who judges for others, and counted by everybody who is on it.
+//! The bus in health checks and metrics: only the admission process needs it, and every member counts its messages.
 
 use super::*;
 use crate::mesh::Ground;

@@ -1,4 +1,4 @@
-//! Flags of the server that cannot be, or that change who is believed.
+//! Flags of these HTTPS servers: invalid values, and flags that change which clients are authenticated.
 
 use std::net::TcpListener;
 use std::path::PathBuf;

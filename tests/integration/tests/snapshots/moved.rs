@@ -1,4 +1,4 @@
-//! From a folder into etcd and back, under the eyes of an informer and of kubectl.
+//! A move from a folder into etcd and back, while an informer and kubectl watch.
 
 use oarlock_testkit::{Cluster, Etcd};
 

@@ -1,4 +1,4 @@
-//! etcd's own backups, restored under the eyes of an informer and of kubectl: revisions still only rise.
+//! etcd's own backups, restored while an informer and kubectl watch: revisions still only rise.
 
 use kube::api::PostParams;
 use oarlock_testkit::{Cluster, Etcd};

@@ -1,4 +1,4 @@
-//! What is no snapshot, no store, or nobody's business: said by name, and nothing is touched.
+//! Invalid snapshots, invalid stores and requests without rights: each error names its cause, and nothing is changed.
 
 use oarlock_testkit::Cluster;
 

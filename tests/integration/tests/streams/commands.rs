@@ -1,4 +1,4 @@
-//! exec, attach, cp and logs.
+//! exec, attach, cp and logs with kubectl.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! The kubelet's server as such: who may come in, and what it tells. And kubelets in processes of their own.
+//! The kubelet's HTTPS server: authentication, authorization and answers; kubelets in processes of their own.
 
 use std::sync::Arc;
 use std::time::Duration;

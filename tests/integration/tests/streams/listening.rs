@@ -1,4 +1,4 @@
-//! Logs over WebSocket: for browsers, which cannot read a long answer as it comes.
+//! Logs over WebSocket, for browsers, which cannot read a long answer while it arrives.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! What every swap must bring about.
+//! The checks that every swap must pass.
 
 use oarlock_testkit::Kubectl;
 

@@ -1,4 +1,4 @@
-//! Commands that need the API and nobody behind it.
+//! Commands that need only the API server.
 
 use oarlock_testkit::{Cluster, Kubectl};
 use serde_json::json;

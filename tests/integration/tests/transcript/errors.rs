@@ -1,4 +1,4 @@
-//! What kubectl says when something is wrong: upstream's texts.
+//! kubectl's output for errors: upstream's texts.
 
 use oarlock_testkit::Cluster;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Commands that follow what happens: they are told, and end when what they wait for is there.
+//! Commands that watch: they receive changes, and end when their condition is met.
 
 use oarlock_testkit::Cluster;
 

@@ -1,4 +1,4 @@
-//! Commands about Jobs: what runs to its end, is suspended, fails, is cleared away.
+//! Commands about Jobs that complete, are suspended, fail or are cleaned up.
 
 use oarlock_testkit::{Cluster, Kubectl};
 

@@ -1,4 +1,4 @@
-//! What the components may do: their work, and never everything.
+//! The rights of the components: their own work, and never everything.
 
 use oarlock_testkit::{Cluster, Kubectl};
 

@@ -1,4 +1,4 @@
-//! Policies of the cluster's own, as a person writes and meets them with kubectl.
+//! Admission policies, written and met by a user of kubectl.
 
 use oarlock_testkit::Cluster;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A full node, and a pod that is more important than what is there.
+//! A full node, and a pod of higher priority than those on the node.
 
 use oarlock_testkit::{Cluster, Kubectl};
 use serde_json::json;

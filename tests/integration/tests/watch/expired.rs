@@ -1,4 +1,4 @@
-//! History that is gone: 410, in upstream's words, and where each client looks for it.
+//! Compacted history: 410 in upstream's words, and the place where each kind of client finds it.
 
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::{Answer, Http, Who};

@@ -1,4 +1,4 @@
-//! What a watch tells, and when.
+//! The events of a watch and their order.
 
 use oarlock_testkit::http::Http;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Odd bodies: explicit nulls, empties and zeros, unknown and duplicate fields, wrong types, bad enumerations, broken text. Dry runs all.
+//! Odd bodies: explicit nulls, empty values and zeros, unknown and duplicate fields, wrong types, bad enumerations, broken text. All are dry runs.
 
 use oarlock_schema::{FieldDef, Shape, TypeRef};
 use serde_json::{Value, json};

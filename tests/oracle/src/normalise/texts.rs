@@ -1,4 +1,4 @@
-//! Texts: finding what a server chose inside a longer text.
+//! Finds values that a server chose inside a longer text.
 
 /// Characters of generated name suffixes.
 const SUFFIX: &str = "bcdfghjklmnpqrstvwxz2456789";

@@ -1,4 +1,4 @@
-//! Cloud controller managers in virtual time: what reaches the cloud is done once, whatever becomes of who holds the unit (check X1, `oarlock_check::effects`).
+//! Cloud controller managers in virtual time: each effect on the cloud happens once, whatever happens to the holder of the unit (check X1, `oarlock_check::effects`).
 //!
 //! A seed is an API server, two members with the real controllers over real placement and a bus, a cloud that takes its time and looks before it acts, as
 //! clouds do, and a user who makes, changes and deletes Services. The member that holds the unit is killed, is cut off from the API (but not from the cloud),

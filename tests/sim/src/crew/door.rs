@@ -1,4 +1,4 @@
-//! How a process reaches the API server: over a wire of its own, with a patience of its own. What it has sent arrives whatever becomes of it.
+//! A process's connection to the API server, with a wire and timeouts of its own. Sent messages arrive even when the process has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use tokio_util::sync::CancellationToken;
 use crate::replicas::replica::{Answer, Replica, Stream};
 use crate::replicas::wire::{Kind, Marks, Wire};
 
-/// After this without an answer nobody waits any more.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// A connection that says nothing for so long is given up.
+/// The time after which a call without an answer is given up.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time after which a silent connection is given up.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Between two attempts to be let in.
-const AGAIN: Duration = Duration::from_millis(50);
+/// The time between two attempts of a refused request.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// See the module's text. Clones are one.
+/// A process's connection to the API server. Clones share the connection.
 #[derive(Clone)]
 pub(super) struct Door {
     pub(super) server: Arc<Replica>,
@@ -77,7 +77,7 @@ fn is_own(request: &Request) -> bool {
 impl Transport for Door {
     async fn call(&self, request: Request) -> Result<Reply, Status> {
         self.alive().await;
-        let deadline = clock::after(PATIENCE.min(request.timeout));
+        let deadline = clock::after(CALL_TIMEOUT.min(request.timeout));
         let ((sender, answer), door) = (oneshot::channel(), self.clone());
         let message = async move {
             if !door.wire.pass(Kind::Request).await {
@@ -86,7 +86,7 @@ impl Transport for Door {
             let told = loop {
                 match door.server.call(request.clone()).await {
                     Answer::Told(told) => break Some(told),
-                    Answer::Refused => clock::sleep(AGAIN).await,
+                    Answer::Refused => clock::sleep(RETRY_INTERVAL).await,
                     Answer::Lost => break None,
                 }
             };
@@ -123,7 +123,7 @@ impl Transport for Door {
             let stream = self.server.watch(resource, namespace, options).await?;
             self.wire.pass(Kind::Answer).await.then_some(stream)
         };
-        let begun = clock::timeout(PATIENCE, begin).await;
+        let begun = clock::timeout(CALL_TIMEOUT, begin).await;
         self.alive().await;
         match begun {
             Ok(Some(stream)) => Ok(Box::new(Through { stream, door: self.clone(), coming: None, over: false })),
@@ -134,7 +134,7 @@ impl Transport for Door {
     /// Discovery is asked for, whether the server knows Assignments; it does.
     async fn raw(&self, _: RawRequest) -> Result<RawReply, Status> {
         self.alive().await;
-        let passed = clock::timeout(PATIENCE, async {
+        let passed = clock::timeout(CALL_TIMEOUT, async {
             self.wire.pass(Kind::Request).await && self.wire.pass(Kind::Answer).await
         });
         match passed.await {

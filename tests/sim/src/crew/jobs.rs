@@ -1,4 +1,4 @@
-//! Jobs of users: they are made and deleted, their pods end, and every end counts once.
+//! Users' Jobs: they are made and deleted, their pods end, and every end counts once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1;
 use serde_json::{Value, json};
 
-use super::users::{NAMESPACE, PAUSE, kind, object, surely};
+use super::users::{NAMESPACE, THINK_TIME, kind, object, surely};
 
 const COMPLETIONS: u64 = 4;
 
@@ -17,7 +17,7 @@ pub(super) async fn user(client: Client, mut rng: Rng, calls: u64) -> BTreeMap<S
     let jobs = kind("batch", "jobs");
     let mut wanted: BTreeMap<String, u64> = BTreeMap::new();
     for number in 0..calls {
-        clock::sleep(rng.jitter(PAUSE * 4, 90)).await;
+        clock::sleep(rng.jitter(THINK_TIME * 4, 90)).await;
         if rng.chance(1, 3)
             && let Some(name) = wanted.keys().next().cloned()
         {

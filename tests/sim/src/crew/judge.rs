@@ -1,4 +1,4 @@
-//! Whether it went as it must.
+//! Judges the result of a seed.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A process of the crew: its own actors, with real placement and real controllers or a real scheduler.
+//! A controller manager or scheduler process: its own actors, with real placement and real controllers or a real scheduler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) enum Role {
     Cloud(FakeCloud),
 }
 
-/// See the module's text.
+/// A controller manager or scheduler process with its own actors.
 pub(super) struct Member {
     identity: Identity,
     door: Door,

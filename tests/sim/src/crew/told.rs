@@ -1,5 +1,5 @@
-//! What the API server says of writes under claims (target `oarlock_apiserver::fence`). Only it knows: who changes nothing is answered with a state that somebody else
-//! may have written a moment ago, and whose claim has gone by then has broken nothing.
+//! Reads the API server's log of writes under claims (target `oarlock_apiserver::fence`). Only the server knows which requests wrote: an update without a change is
+//! answered with a state that another client may have written, and breaks no rule if its claim is stale.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! An owner that comes and goes while its watch is interrupted: no event ever tells the garbage collector of it.
+//! An owner that is created and deleted while its watch is interrupted, so that no event informs the garbage collector.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

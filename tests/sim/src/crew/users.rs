@@ -1,4 +1,4 @@
-//! Who wants something of the crew: users with Deployments, and the kubelets of nodes that let go of pods.
+//! Users with Deployments, and kubelets that delete the pods of their nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ pub(super) const NAMESPACE: &str = "default";
 const NODES: usize = 3;
 /// Few, so that what happens to one is much.
 const NAMES: u64 = 6;
-const MOST: u64 = 5;
+const MAX_REPLICAS: u64 = 5;
 /// A user thinks for about so long.
-pub(super) const PAUSE: Duration = Duration::from_millis(900);
-const AGAIN: Duration = Duration::from_millis(200);
+pub(super) const THINK_TIME: Duration = Duration::from_millis(900);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) fn kind(group: &str, plural: &str) -> &'static Resource {
     resource(group, "v1", plural).unwrap()
@@ -34,7 +34,7 @@ pub(super) async fn surely<T>(what: impl AsyncFn() -> Result<T, oarlock_meta::St
     loop {
         match what().await {
             Ok(done) => return done,
-            Err(status) if status.code >= 500 || status.is_conflict() => clock::sleep(AGAIN).await,
+            Err(status) if status.code >= 500 || status.is_conflict() => clock::sleep(RETRY_INTERVAL).await,
             Err(status) => panic!("{status}"),
         }
     }
@@ -68,7 +68,7 @@ pub(super) async fn prepare(client: &Client) {
 pub(super) async fn kubelets(client: Client, enough: Arc<AtomicBool>) {
     let (pods, mut ends) = (kind("", "pods"), Ends::default());
     while !enough.load(Ordering::Relaxed) {
-        clock::sleep(AGAIN).await;
+        clock::sleep(RETRY_INTERVAL).await;
         let Ok(list) = client.list(pods, NAMESPACE, ListOptions::default()).await else { continue };
         for pod in list.items.iter().map(|pod| pod.obj().unwrap()) {
             if pod.meta().deletion_timestamp().is_none() {
@@ -86,9 +86,9 @@ pub(super) async fn kubelets(client: Client, enough: Arc<AtomicBool>) {
 pub(super) async fn user(client: Client, mut rng: Rng, calls: u64, prefix: String) -> BTreeMap<String, u64> {
     let (deployments, mut wanted) = (kind("apps", "deployments"), BTreeMap::new());
     for _ in 0..calls {
-        clock::sleep(rng.jitter(PAUSE, 90)).await;
+        clock::sleep(rng.jitter(THINK_TIME, 90)).await;
         let name = format!("{prefix}{}", rng.below(NAMES));
-        let replicas = rng.below(MOST + 1);
+        let replicas = rng.below(MAX_REPLICAS + 1);
         let (known, doomed) = (wanted.contains_key(&name), rng.chance(1, 4));
         if doomed {
             wanted.remove(&name);

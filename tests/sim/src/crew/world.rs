@@ -1,4 +1,4 @@
-//! One seed: a server, a crew, users, and who disturbs them; then the judgement.
+//! The run of one seed: a server, controller managers, schedulers, users and faults; then the judgement.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One client: a call at a time, each written down with its outcome. Writes are never tried again, reads at another server.
+//! One client: one call at a time, each recorded with its outcome. Writes are never repeated; reads are repeated at another server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const LIMIT: u64 = 3;
 /// Names per resource: few, so that clients meet.
 const NAMES: u64 = 5;
 
-/// See the module's text.
+/// A client that makes one call at a time and records each outcome.
 pub(super) struct Client {
     world: Arc<World>,
     name: String,

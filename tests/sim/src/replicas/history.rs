@@ -1,4 +1,4 @@
-//! What clients and the log say, as the checker reads it (`docs/operations/histories.md`), on the universe's clock.
+//! The history of clients and of the log in the checker's format (`docs/operations/histories.md`), on the universe's clock.
 
 use std::collections::BTreeMap;
 

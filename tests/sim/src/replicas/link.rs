@@ -1,4 +1,4 @@
-//! The shared log as one process sees it: over a wire, with a patience of its own, as the etcd backend sees etcd.
+//! One process's connection to the shared log, with a wire and timeouts of its own, as the etcd backend has to etcd.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,11 +17,11 @@ use super::truth::Truth;
 use super::wire::{Kind, Marks, Wire};
 
 /// After this without an answer a call has failed, and a write is unknown.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// After this in silence a tail that has something to say is given up.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 
-/// See the module's text. Clones are one.
+/// One process's connection to the shared log. Clones share the connection.
 #[derive(Clone)]
 pub(super) struct Link {
     pub(super) log: FaultyLog,
@@ -47,7 +47,7 @@ impl Link {
         R: Future<Output = T> + Send,
     {
         self.alive().await;
-        let deadline = clock::after(PATIENCE);
+        let deadline = clock::after(CALL_TIMEOUT);
         let ((sender, answer), wire, log) = (oneshot::channel(), Arc::clone(&self.wire), self.log.clone());
         let message = async move {
             if wire.pass(Kind::Request).await {

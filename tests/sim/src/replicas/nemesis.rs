@@ -1,4 +1,4 @@
-//! Who does it: draws faults from a menu of the seed's own, one after the other, until it is told that it is enough.
+//! The source of faults: draws them from a menu of the seed's own, one after the other, until it is stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What is written: objects of two resources in one namespace, each marked by its write.
+//! The written objects: two resources in one namespace, each object marked by its write.
 
 use oarlock_check::history::Labels;
 use oarlock_client::{Object, decode};

@@ -33,7 +33,7 @@ static KEYS: LazyLock<(Pki, Arc<SigningKey>)> = LazyLock::new(|| {
     (made(), Arc::new(made().service_account))
 });
 
-/// See the module's text.
+/// One process of an API server: the real server without its listener, and a system of actors.
 pub(super) struct Process {
     pub(super) server: Server,
     /// What clients call, as an administrator.

@@ -1,4 +1,4 @@
-//! One API server: its processes, one after the other, and the ways to it and from it to the log.
+//! One API server: its successive processes, and its connections to clients and to the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,11 +19,11 @@ use super::truth::Truth;
 use super::wire::{Kind, Marks, Wire};
 
 /// After this without an answer a client gives a call up. Longer than any call may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 /// The pause before a process that could not start is started again.
-const AGAIN: Duration = Duration::from_millis(300);
+const RESTART_DELAY: Duration = Duration::from_millis(300);
 
-/// See the module's text.
+/// One API server: its successive processes, and its connections to clients and to the log.
 pub(crate) struct Replica {
     pub(crate) name: String,
     /// Between clients and it.
@@ -94,7 +94,7 @@ impl Replica {
                 *self.running.lock() = Some(Arc::new(process));
                 return;
             }
-            clock::sleep(AGAIN).await;
+            clock::sleep(RESTART_DELAY).await;
         }
     }
 
@@ -120,7 +120,7 @@ impl Replica {
             clock::sleep(Duration::from_millis(1)).await;
             return Answer::Refused;
         };
-        let deadline = clock::after(PATIENCE);
+        let deadline = clock::after(CALL_TIMEOUT);
         let ((sender, answer), front, marks) = (oneshot::channel(), Arc::clone(&self.front), Arc::clone(&self.marks));
         let message = async move {
             if !front.pass(Kind::Request).await {
@@ -168,7 +168,7 @@ impl Replica {
             let events = process.api.watch(resource, namespace, options).await.ok()?;
             self.front.pass(Kind::Answer).await.then_some(events)
         };
-        let events = clock::timeout(PATIENCE, process.or_killed(begin)).await.ok()???;
+        let events = clock::timeout(CALL_TIMEOUT, process.or_killed(begin)).await.ok()???;
         Some(Stream { process, front, marks, events, coming: None })
     }
 
@@ -194,7 +194,7 @@ impl Stream {
             self.marks.note("crash", 1);
             return Err(());
         }
-        let way = clock::timeout(PATIENCE, self.process.or_killed(self.front.pass(Kind::Stream))).await;
+        let way = clock::timeout(CALL_TIMEOUT, self.process.or_killed(self.front.pass(Kind::Stream))).await;
         let events = self.coming.take().flatten();
         if way != Ok(Some(true)) {
             return Err(());

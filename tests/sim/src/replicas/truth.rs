@@ -1,4 +1,4 @@
-//! The log that all replicas share. What it commits it writes down itself, from its own tail, before anybody hears of it.
+//! The log that all replicas share. It records each commit from its own tail before any process receives the commit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::history::Recorder;
 /// What all keys begin with; histories leave it out.
 pub(crate) const ROOT: &str = "/registry/";
 
-/// See the module's text.
+/// The log that all replicas share, with a record of every commit.
 pub(crate) struct Truth {
     log: MemoryLog,
     own: Mutex<Box<dyn Tail>>,

@@ -1,4 +1,4 @@
-//! One watch through ends, breaks and servers, each event written down. Some do not read for a long time, again and again.
+//! One watch through ends, breaks and servers, with each event recorded. Some watchers repeatedly do not read for a long time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,9 +18,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(9);
 /// Who sleeps while this much is written was slow.
 const MISSED: u64 = 10;
 /// For how long the last event is waited for, when nothing is in its way any more.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// See the module's text.
+/// A client with one watch, which records each event and resumes the watch after ends and breaks.
 pub(super) struct Watcher {
     world: Arc<World>,
     lister: Client,
@@ -59,7 +59,7 @@ impl Watcher {
         let mut patience: Option<Instant> = None;
         loop {
             let last = self.last();
-            let late = last > 0 && patience.get_or_insert_with(|| clock::after(PATIENCE)).passed();
+            let late = last > 0 && patience.get_or_insert_with(|| clock::after(CATCH_UP_TIMEOUT)).passed();
             if late || (last > 0 && position.is_some_and(|position| position >= last)) {
                 return self.end(last);
             }

@@ -1,4 +1,4 @@
-//! The way between two parties: each message takes its time, and may be late, held until the way is healed, or lost.
+//! A connection between two parties: each message takes time, and may be late, held until the connection is healed, or lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ struct Cut {
     way: Way,
 }
 
-/// See the module's text.
+/// A connection between two parties on which messages can be delayed, held or lost.
 #[derive(Debug)]
 pub(crate) struct Wire {
     cuts: Mutex<(u64, Vec<Cut>)>,

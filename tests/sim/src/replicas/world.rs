@@ -1,4 +1,4 @@
-//! One seed: replicas, clients, watches and who disturbs them; then the judgement.
+//! The run of one seed: replicas, clients, watches and faults; then the judgement.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The cast: an actor that does whatever it is told to, well or badly.
+//! An actor that behaves as a test orders, well or badly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Bounds, order, floods and what becomes of messages.
+//! Mailboxes: bounds, order, floods and the fate of messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! The end of a process.
+//! The shutdown of a process.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Parents and children.
+//! Parent and child actors.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The way from a process to the API server: every message takes its time, and a process that is dead hears nothing more. What it has sent
-//! arrives all the same.
+//! The connection of a scheduler process to the API server: every message takes time. A dead process receives nothing more, but its sent messages
+//! arrive.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ const LATE: u64 = 400;
 const SELDOM: u64 = 150;
 /// That is at most so much later, in milliseconds.
 const HELD: u64 = 4_000;
-/// So long an answer is waited for then.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The time that a client waits for the answer of a delayed message.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// See the module's text.
+/// A scheduler process's connection to the API server, on which messages take time.
 #[derive(Clone)]
 pub(super) struct Line {
     pub(super) api: Arc<InProcess>,
@@ -70,7 +70,7 @@ impl Transport for Line {
     async fn call(&self, request: Request) -> Result<Reply, Status> {
         let (there, back, api) = (self.delay(), self.delay(), self.api.clone());
         let held = self.held(&request);
-        let there = held.map_or(there, |later| PATIENCE + later);
+        let there = held.map_or(there, |later| ANSWER_TIMEOUT + later);
         let sent = self.net.spawn("call", async move {
             clock::sleep(there).await;
             let answer = api.call(request).await;
@@ -80,7 +80,7 @@ impl Transport for Line {
         let sent = sent.map_err(|closed| Status::service_unavailable(closed.to_string()))?;
         if held.is_some() {
             self.held.fetch_add(1, Ordering::Relaxed);
-            self.or_dead(clock::sleep(PATIENCE)).await;
+            self.or_dead(clock::sleep(ANSWER_TIMEOUT)).await;
             return Err(Status::timeout("no answer: outcome unknown", 0));
         }
         let answer = self.or_dead(sent).await;

@@ -1,4 +1,4 @@
-//! What was written of nodes and pods, for the judge.
+//! The log of nodes and pods, for the judge.
 
 use std::sync::Arc;
 

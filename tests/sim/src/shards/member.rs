@@ -20,7 +20,7 @@ use super::line::Line;
 /// How soon what is dead is taken down.
 const BURIAL: Duration = Duration::from_millis(100);
 
-/// See the module's text.
+/// One scheduler process.
 pub(super) struct Member {
     pub(super) host: String,
     pub(super) identity: Identity,

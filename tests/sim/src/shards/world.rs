@@ -1,4 +1,4 @@
-//! One seed: an API server, three schedulers, the load and who disturbs them; then the judgement.
+//! The run of one seed: an API server, three schedulers, the load and faults; then the judgement.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! CertificateApproval: whoever approves or denies a signing request must have the right `approve` for its signer.
+//! CertificateApproval: approving or denying a signing request requires the permission `approve` for its signer.
 
 use async_trait::async_trait;
 use oarlock_meta::{Status, quote};
@@ -9,11 +9,11 @@ use oarlock_seeded_bug::seeded_bug;
 use crate::attributes::{Attributes, Operation};
 use crate::stage::AdmissionStage;
 
-/// The stage.
+/// The CertificateApproval stage.
 #[derive(Debug)]
 pub struct CertificateApproval;
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(CertificateApproval)
@@ -33,7 +33,7 @@ impl AdmissionStage for CertificateApproval {
         if !super::concerns(attributes, "approval") || seeded_bug!("anybody_approves") {
             return Ok(());
         }
-        // The right is looked up for the stored signer: an update that names another signer is refused by the validation of updates.
+        // The permission is checked for the stored signer; the validation of updates refuses a change of the signer.
         let old = attributes.old.and_then(|old| old.view::<CertificateSigningRequest<'_>>());
         let signer = old.map_or("", |old| old.spec().signer_name());
         if super::may(attributes, "approve", signer) {

@@ -1,4 +1,4 @@
-//! CertificateSigning: whoever sets the certificate or the conditions of a signing request through `status` must have the right `sign` for its signer.
+//! CertificateSigning: setting the certificate or the conditions of a signing request through `status` requires the permission `sign` for its signer.
 
 use async_trait::async_trait;
 use oarlock_meta::{Status, quote};
@@ -9,11 +9,11 @@ use oarlock_schema::{Obj, canonical};
 use crate::attributes::{Attributes, Operation};
 use crate::stage::AdmissionStage;
 
-/// The stage.
+/// The CertificateSigning stage.
 #[derive(Debug)]
 pub struct CertificateSigning;
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(CertificateSigning)

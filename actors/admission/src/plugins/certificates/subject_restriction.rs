@@ -1,4 +1,4 @@
-//! CertificateSubjectRestriction: nobody asks the signer of the API server's clients for a certificate of the group `system:masters`.
+//! CertificateSubjectRestriction: the signer of the API server's clients issues no certificate for the group `system:masters`.
 
 use async_trait::async_trait;
 use oarlock_meta::Status;
@@ -12,11 +12,11 @@ use crate::stage::AdmissionStage;
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &str = "system:masters";
 
-/// The stage.
+/// The CertificateSubjectRestriction stage.
 #[derive(Debug)]
 pub struct CertificateSubjectRestriction;
 
-/// Makes the stage.
+/// Creates the stage.
 #[must_use]
 pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(CertificateSubjectRestriction)

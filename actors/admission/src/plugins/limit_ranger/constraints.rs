@@ -20,7 +20,7 @@ pub(super) struct Limit {
     ratio: Amounts,
 }
 
-/// The items of a limit range.
+/// Returns the items of a limit range.
 pub(super) fn read(obj: &Obj) -> Vec<Limit> {
     let Some(range) = obj.view::<LimitRange<'_>>() else { return Vec::new() };
     let items = range.spec().limits().iter().map(|item| Limit {
@@ -34,7 +34,7 @@ pub(super) fn read(obj: &Obj) -> Vec<Limit> {
     items.collect()
 }
 
-/// What is wrong with a pod.
+/// Returns the violations of a pod.
 pub(super) fn pod(pod: Pod<'_>, limits: &[Limit]) -> Vec<String> {
     let mut errors = Vec::new();
     let spec = pod.spec();
@@ -56,7 +56,7 @@ pub(super) fn pod(pod: Pod<'_>, limits: &[Limit]) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a claim: only its request counts.
+/// Returns the violations of a claim, of which only the requests count.
 pub(super) fn claim(claim: PersistentVolumeClaim<'_>, limits: &[Limit]) -> Vec<String> {
     let mut errors = Vec::new();
     let requests = Amounts::of(claim.spec().resources().requests());
@@ -116,7 +116,7 @@ fn ratio(kind: &str, name: &str, enforced: &Quantity, requests: &Amounts, limits
     (ratio * 1000.0 > thousandths(enforced)).then(|| format!("{text}, but provided ratio is {ratio:.6}"))
 }
 
-/// Of thousandths, which are whole: 1.1 to 0.1 is 11 then, not a little more.
+/// Divides in thousandths, which are integers, so that 1.1 / 0.1 is exactly 11.
 fn quotient(limit: &Quantity, request: &Quantity) -> f64 {
     thousandths(limit) / thousandths(request)
 }

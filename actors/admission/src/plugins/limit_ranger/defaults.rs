@@ -6,10 +6,10 @@ use oarlock_schema::{Map, Obj, Str, Struct, Value};
 use super::constraints::Limit;
 use oarlock_pods::Amounts;
 
-/// Tells what was filled in.
+/// The annotation that lists the filled fields.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
-/// Gives containers that say nothing the defaults of one limit range.
+/// Fills the containers' missing requests and limits with the defaults of one limit range.
 pub(super) fn fill(pod: &mut Obj, limits: &[Limit]) {
     let (mut default, mut default_request) = (Amounts::default(), Amounts::default());
     for limit in limits.iter().filter(|l| l.kind == "Container") {
@@ -19,7 +19,7 @@ pub(super) fn fill(pod: &mut Obj, limits: &[Limit]) {
     if default.is_empty() && default_request.is_empty() {
         return;
     }
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     {
         let mut view = PodMut::new(pod);
         let mut spec = view.spec_mut();
@@ -32,21 +32,21 @@ pub(super) fn fill(pod: &mut Obj, limits: &[Limit]) {
                 {
                     let filled = fill_half(container, half, defaults);
                     if !filled.is_empty() {
-                        told.push(format!("{} {word} for {what} {name}", filled.join(", ")));
+                        texts.push(format!("{} {word} for {what} {name}", filled.join(", ")));
                     }
                 }
             }
         }
     }
-    if told.is_empty() {
+    if texts.is_empty() {
         return;
     }
     if let Some(mut meta) = pod.meta_mut() {
-        meta.annotations_mut().insert(ANNOTATION, format!("LimitRanger plugin set: {}", told.join("; ")));
+        meta.annotations_mut().insert(ANNOTATION, format!("LimitRanger plugin set: {}", texts.join("; ")));
     }
 }
 
-/// Fills one half of a container's requirements; returns the names it filled, in order.
+/// Fills one half of a container's requirements; returns the names of the filled resources, in order.
 fn fill_half<'a>(container: &mut Struct, half: &str, defaults: &'a Amounts) -> Vec<&'a str> {
     let given = container.at(&["resources", half]).and_then(Value::as_map);
     let missing: Vec<(&str, Str)> = defaults

@@ -1,9 +1,9 @@
-//! Which fields of a PersistentVolumeClaim's status a kubelet may change: those that record how the expansion of a volume on the node ended.
+//! The fields of a PersistentVolumeClaim's status that a kubelet may change: those with the result of a volume expansion on the node.
 
 use oarlock_schema::{Obj, canonical};
 
-/// Fields of the status that a kubelet may change.
-const OWN: &[&str] = &["capacity", "conditions", "allocatedResourceStatuses", "allocatedResources"];
+/// The status fields that a kubelet may change.
+const KUBELET_FIELDS: &[&str] = &["capacity", "conditions", "allocatedResourceStatuses", "allocatedResources"];
 
 /// Checks a change of a claim's status.
 pub(super) fn check(new: &Obj, old: &Obj, node: &str) -> Result<(), String> {
@@ -12,7 +12,7 @@ pub(super) fn check(new: &Obj, old: &Obj, node: &str) -> Result<(), String> {
         if let Some(mut meta) = obj.meta_mut() {
             meta.clear_resource_version().clear_managed_fields();
         }
-        for field in OWN {
+        for field in KUBELET_FIELDS {
             oarlock_registry::prepare::remove_at(&mut obj, &["status", field]);
         }
         obj

@@ -1,14 +1,14 @@
-//! Labels a kubelet may set on its Node: those outside Kubernetes' domains and those it is known to set (KEP-279).
+//! The labels that a kubelet may set on its Node: those outside Kubernetes' domains, and a list of known ones (KEP-279).
 
 use oarlock_schema::Obj;
 
-/// The administrators' own domain, which no kubelet may touch.
+/// The domain reserved for administrators, closed to kubelets.
 const RESTRICTED: &str = "node-restriction.kubernetes.io";
-/// Domains that are Kubernetes'.
+/// The domains of Kubernetes.
 const RESERVED: &[&str] = &["kubernetes.io", "k8s.io"];
-/// Domains within them that are kubelets'.
+/// The subdomains open to kubelets.
 const KUBELETS: &[&str] = &["kubelet.kubernetes.io", "node.kubernetes.io"];
-/// Single labels within them that are kubelets'.
+/// The single labels of Kubernetes' domains that are open to kubelets.
 const KNOWN: &[&str] = &[
     "kubernetes.io/hostname",
     "kubernetes.io/os",
@@ -22,7 +22,7 @@ const KNOWN: &[&str] = &[
     "failure-domain.beta.kubernetes.io/region",
 ];
 
-/// Labels that differ and that a kubelet may not change, in order.
+/// Returns the changed labels that a kubelet may not change, in order.
 pub(super) fn refused<'a>(new: &'a Obj, old: Option<&'a Obj>) -> Vec<&'a str> {
     let value = |obj: Option<&'a Obj>, key: &str| obj.and_then(|o| o.meta().labels().get(key));
     let keys = |obj: &'a Obj| obj.meta().labels().iter().map(|(key, _)| key);

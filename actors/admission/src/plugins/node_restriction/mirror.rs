@@ -1,4 +1,4 @@
-//! What a kubelet may create: mirrors of its static pods, bound to itself, owned by its Node and without references to other objects.
+//! The pods that a kubelet may create: mirrors of its static pods, bound to its node, owned by its Node and without references to other objects.
 
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::Pod;
@@ -7,7 +7,7 @@ use crate::plugins::references;
 
 const ANNOTATION: &str = "kubernetes.io/config.mirror";
 
-/// Checks everything that the pod alone can tell.
+/// Checks the rules that depend on the pod alone.
 pub(super) fn check(obj: &Obj, pod: Pod<'_>, node: &str) -> Result<(), String> {
     if obj.meta().annotations().get(ANNOTATION).is_none() {
         return Err(format!(
@@ -54,7 +54,7 @@ fn owner(obj: &Obj, node: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the owner is the Node that is there now.
+/// Checks that the owner is the current Node object.
 pub(super) fn owned_by(obj: &Obj, node: &str, uid: &str) -> Result<(), String> {
     let given = obj.meta().owner_references().get(0).map_or("", |o| o.uid());
     if given == uid { Ok(()) } else { Err(format!("node {node} UID mismatch: expected {given} got {uid}")) }

@@ -1,14 +1,14 @@
-//! A kubelet asks for certificates in its own name only.
+//! The certificates that a kubelet may request: only those in its own name.
 
 use oarlock_schema::Obj;
 use oarlock_schema::views::certificates_v1::CertificateSigningRequest;
 
 use crate::plugins::signing_request;
 
-/// Signers whose certificates name a node.
+/// The signers whose certificates name a node.
 const SIGNERS: &[&str] = &["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
 
-/// Checks a new request of a kubelet.
+/// Checks a kubelet's new signing request.
 pub(super) fn check(obj: &Obj, node: &str) -> Result<(), String> {
     let Some(asked) = obj.view::<CertificateSigningRequest<'_>>() else { return Ok(()) };
     if !SIGNERS.contains(&asked.spec().signer_name()) {

@@ -1,4 +1,4 @@
-//! What a kubelet may ask tokens for: one of its pods, for an audience that the pod asks for (KEP-4412).
+//! The tokens that a kubelet may request: bound to one of its pods, for an audience that the pod declares (KEP-4412).
 
 use oarlock_cel::AccessQuery;
 use oarlock_meta::Status;
@@ -11,14 +11,14 @@ use super::Refusal;
 use crate::attributes::{Attributes, Rights};
 use crate::plugins::row;
 
-/// The pod to which a token is bound.
+/// The pod that a token is bound to.
 #[derive(Debug)]
 pub(super) struct Bound<'a> {
     pub(super) name: &'a str,
     pub(super) uid: &'a str,
 }
 
-/// The pod that a request names.
+/// Returns the pod that a token request is bound to.
 pub(super) fn bound_to(request: &Obj) -> Result<Bound<'_>, &'static str> {
     let bound = request.at(&["spec", "boundObjectRef"]);
     let text = |field: &str| bound.and_then(|b| b.get(field)).and_then(Value::as_str).unwrap_or("");
@@ -32,8 +32,8 @@ pub(super) fn bound_to(request: &Obj) -> Result<Bound<'_>, &'static str> {
     Ok(Bound { name, uid })
 }
 
-/// Checks the audience of a kubelet's TokenRequest: the pod must name the same audience, in a projected volume or through the driver of a volume. A request
-/// without an audience asks for the API server's own, which the pod has to name (as an empty audience) like any other.
+/// Checks the audience of a kubelet's TokenRequest: the pod must declare the same audience, in a projected volume or through a volume's driver. A
+/// request without an audience is for the API server's own, which the pod must declare (as an empty audience) like any other.
 pub(super) async fn audience(reader: &Reader, attributes: &Attributes<'_>, pod: &Obj) -> Result<(), Refusal> {
     let asked = attributes.object.as_deref().and_then(|request| request.at(&["spec", "audiences"]));
     let asked = match asked.map_or(&[][..], Value::items) {
@@ -65,7 +65,7 @@ pub(super) async fn audience(reader: &Reader, attributes: &Attributes<'_>, pod: 
     Err(why.into())
 }
 
-/// The CSI driver of a volume: the driver that the volume names, or that of the PersistentVolume to which the volume's claim is bound.
+/// Returns the CSI driver of a volume: the volume's own, or that of the PersistentVolume bound to the volume's claim.
 async fn driver(reader: &Reader, pod: &Obj, volume: Volume<'_>) -> Result<Option<String>, Refusal> {
     let claim = match (volume.csi(), volume.persistent_volume_claim(), volume.ephemeral()) {
         (Some(csi), ..) => return Ok(Some(csi.driver().to_owned())),
@@ -85,7 +85,7 @@ async fn driver(reader: &Reader, pod: &Obj, volume: Volume<'_>) -> Result<Option
     Ok(csi.map(|csi| csi.driver().to_owned()))
 }
 
-/// Whether a driver wants tokens for an audience.
+/// Whether a driver declares token requests for an audience.
 async fn asks(reader: &Reader, driver: &str, audience: &str) -> Result<bool, Refusal> {
     let driver = fetch(reader, ("storage.k8s.io", "csidrivers"), "", driver).await?;
     let requests = driver.as_ref().and_then(|d| d.at(&["spec", "tokenRequests"])).map_or(&[][..], Value::items);
@@ -103,8 +103,8 @@ async fn fetch(
     found.map_err(|error| Refusal::Status(Box::new(Status::service_unavailable(error.to_string()))))
 }
 
-/// Whether RBAC lets the kubelet request tokens for an audience that the pod does not name: verb `request-serviceaccounts-token-audience`, with the audience
-/// as the resource and the ServiceAccount as the name.
+/// Whether RBAC lets the kubelet request tokens for an audience that the pod does not declare: verb `request-serviceaccounts-token-audience`, with
+/// the audience as the resource and the ServiceAccount as the name.
 fn granted(attributes: &Attributes<'_>, audience: &str) -> bool {
     let query = AccessQuery {
         verb: "request-serviceaccounts-token-audience".to_owned(),

@@ -1,4 +1,4 @@
-//! The decision: does an object fall under a quota, what does it add, does that fit (upstream `resourcequota.CheckRequest`).
+//! The decision about one quota: whether it matches an object, what the object adds, and whether that fits (upstream `resourcequota.CheckRequest`).
 
 use oarlock_schema::Obj;
 
@@ -6,10 +6,10 @@ use super::evaluator::Evaluator;
 use super::{hard, scopes, used};
 use oarlock_pods::{Amounts, ResourceList};
 
-/// Whether an object falls under a quota.
+/// Whether a quota matches an object.
 ///
 /// # Errors
-/// When the object leaves out what the quota counts, or the quota has not been counted yet.
+/// When the object lacks a field that the quota counts, or the quota has not been counted yet.
 pub(super) fn concerns(evaluator: Evaluator, quota: &Obj, object: &Obj) -> Result<bool, String> {
     let hard = hard(quota);
     let counted: Vec<&str> = hard.names().filter(|name| evaluator.counts(name)).collect();
@@ -25,7 +25,7 @@ pub(super) fn concerns(evaluator: Evaluator, quota: &Obj, object: &Obj) -> Resul
     Ok(true)
 }
 
-/// What a write adds: everything for a new object, for a changed one what it has more of than before.
+/// Returns the usage that a write adds: all of a new object's, or the increase of a changed one's.
 ///
 /// # Errors
 /// When an amount is negative.
@@ -41,10 +41,10 @@ pub(super) fn added(evaluator: Evaluator, new: &Obj, old: Option<&Obj>) -> Resul
     Ok(delta.only(|_, amount| !amount.is_zero()))
 }
 
-/// The usage of a quota after `added`, of the resources that change; `None` when it counts nothing of it.
+/// Returns the quota's usage after `added`, for the changed resources only; `None` when the quota counts none of them.
 ///
 /// # Errors
-/// When that is more than the quota allows.
+/// When the usage would exceed the quota.
 pub(super) fn charge(quota: &Obj, added: &Amounts) -> Result<Option<Amounts>, String> {
     let (hard, used) = (hard(quota), used(quota));
     let requested = added.clone().only(|name, _| hard.get(name).is_some());

@@ -1,4 +1,4 @@
-//! What claims use: their number and their storage, in all and by storage class and attributes class.
+//! The quota usage of PersistentVolumeClaims: number and storage, in total and by storage class and attributes class.
 
 use compact_str::format_compact;
 use oarlock_schema::Obj;
@@ -12,13 +12,13 @@ const STORAGE: &str = "requests.storage";
 const CLASS: &str = ".storageclass.storage.k8s.io/";
 const CLASS_BETA: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Whether claims are counted under this name.
+/// Whether claims are counted under this resource name.
 pub(super) fn counts(name: &str) -> bool {
     let plain = |name: &str| matches!(name, CLAIMS | STORAGE);
     name == "count/persistentvolumeclaims" || plain(name) || name.split_once(CLASS).is_some_and(|(_, rest)| plain(rest))
 }
 
-/// What a claim uses; while it is being expanded, the larger of what it asks and what it was promised (KEP-1790).
+/// Returns the usage of a claim; during an expansion, the larger of requested and allocated storage (KEP-1790).
 pub(super) fn usage(object: &Obj) -> Amounts {
     let mut amounts = Amounts::default();
     let Some(claim) = object.view::<PersistentVolumeClaim<'_>>() else { return amounts };

@@ -1,4 +1,4 @@
-//! What quotas count, by kind (upstream `quota.Evaluator`).
+//! How quotas count each kind (upstream `quota.Evaluator`).
 
 use oarlock_schema::{Obj, Resource};
 
@@ -6,31 +6,31 @@ use super::{claims, pods, usage};
 use crate::attributes::{Attributes, Operation};
 use oarlock_pods::Amounts;
 
-/// How objects of a kind are counted.
+/// The way in which objects of a kind are counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Evaluator {
-    /// Pods: amounts of resources, until they have ended.
+    /// Pods: number and resources, until they have ended.
     Pods,
     /// Services: by type and port.
     Services,
-    /// Claims: storage, by class too.
+    /// Claims: number and storage, also by class.
     Claims,
     /// Device claims: devices by class (KEP-4381).
     Devices,
-    /// Everything else: its number.
+    /// All other kinds: number of objects.
     Objects(&'static Resource),
 }
 
 /// Kinds whose number is also counted under an old name without `count/`.
 const OLD_NAMES: &[&str] = &["configmaps", "secrets", "replicationcontrollers", "resourcequotas"];
 
-/// Kinds that are never counted: events, and those that are only answered.
+/// Kinds that are never counted: events, and kinds that are not stored.
 fn ignored(resource: &Resource) -> bool {
     resource.plural == "events" || resource.storage.is_none()
 }
 
 impl Evaluator {
-    /// How the object of a request is counted; `None` when the request adds nothing.
+    /// Returns how the object of a request is counted; `None` when the request adds nothing.
     pub(super) fn of(attributes: &Attributes<'_>) -> Option<Self> {
         let resource = attributes.resource;
         let (create, main) = (attributes.operation == Operation::Create, attributes.subresource.is_empty());
@@ -47,7 +47,7 @@ impl Evaluator {
         }
     }
 
-    /// Whether a quota's resource name is one of those that this kind counts under.
+    /// Whether this kind is counted under a quota's resource name.
     pub(super) fn counts(self, name: &str) -> bool {
         match self {
             Self::Pods => pods::counts(name),
@@ -60,7 +60,7 @@ impl Evaluator {
         }
     }
 
-    /// What must be said about an object under a quota of these resources.
+    /// Checks that an object has the fields that a quota of these resources requires.
     pub(super) fn must_specify(self, counted: &[&str], object: &Obj) -> Result<(), String> {
         match self {
             Self::Pods => pods::must_specify(counted, object),
@@ -68,7 +68,7 @@ impl Evaluator {
         }
     }
 
-    /// What an object uses.
+    /// Returns the usage of an object.
     pub(super) fn usage(self, object: &Obj) -> Amounts {
         match self {
             Self::Pods => pods::usage(object),

@@ -1,4 +1,4 @@
-//! What pods use: themselves and, until they have ended, their number and their resources.
+//! The quota usage of pods: the objects and, until the pods have ended, their number and resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use super::usage::whole;
 use oarlock_pods::amounts::Quantities;
 use oarlock_pods::{Amounts, Side, Sum, pod_level, termination};
 
-/// Resources that every container must name under a quota of them: an old rule that nobody may rely on for new ones.
-const MUST: &[&str] = &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+/// Resources that every container must specify under a quota of them. Upstream keeps this rule for old resources only.
+const REQUIRED: &[&str] = &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
-/// Whether pods are counted under this name.
+/// Whether pods are counted under this resource name.
 pub(super) fn counts(name: &str) -> bool {
     let known = ["pods", "count/pods", "cpu", "memory", "ephemeral-storage"].contains(&name)
         || name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).is_some_and(native);
@@ -32,12 +32,12 @@ fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Names with a domain that is not Kubernetes' own (upstream `helper.IsExtendedResourceName`).
+/// Whether a name has a domain other than Kubernetes' own (upstream `helper.IsExtendedResourceName`).
 fn is_extended(name: &str) -> bool {
     name.split_once('/').is_some_and(|(domain, _)| !domain.contains("kubernetes.io")) && !name.starts_with("requests.")
 }
 
-/// Under a quota of processor or memory every container says how much it needs, unless the pod says it as a whole.
+/// Checks that under a quota of cpu or memory every container specifies the amounts, unless the pod does so as a whole.
 pub(super) fn must_specify(counted: &[&str], object: &Obj) -> Result<(), String> {
     let Some(pod) = object.view::<Pod<'_>>() else { return Ok(()) };
     if pod_level::is_set(pod.spec()) {
@@ -46,7 +46,7 @@ pub(super) fn must_specify(counted: &[&str], object: &Obj) -> Result<(), String>
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let spec = pod.spec();
     for container in spec.containers().iter().chain(spec.init_containers().iter()) {
-        for name in counted.iter().filter(|name| MUST.contains(name) && !says(container, name)) {
+        for name in counted.iter().filter(|name| REQUIRED.contains(name) && !says(container, name)) {
             missing.entry(name).or_default().insert(container.name());
         }
     }
@@ -66,7 +66,7 @@ fn says(container: Container<'_>, name: &str) -> bool {
     }
 }
 
-/// What a pod uses.
+/// Returns the usage of a pod.
 pub(super) fn usage(object: &Obj) -> Amounts {
     let mut amounts = Amounts::default();
     amounts.set("count/pods", whole(1));
@@ -87,7 +87,7 @@ pub(super) fn usage(object: &Obj) -> Amounts {
     amounts
 }
 
-/// A pod that is done, or whose node has let its grace period pass, uses nothing any more.
+/// Whether a pod has finished, or its node has let the grace period pass: such a pod uses nothing.
 fn has_ended(pod: Pod<'_>) -> bool {
     if termination::has_ended(pod.status()) {
         return true;

@@ -1,4 +1,4 @@
-//! Scopes: which objects a quota is about (upstream `core.ResourceQuotaScope`).
+//! The scopes of quotas: which objects a quota matches (upstream `core.ResourceQuotaScope`).
 
 use compact_str::CompactString;
 use oarlock_pods::{QosClass, qos};
@@ -7,7 +7,7 @@ use oarlock_schema::views::core_v1::{PersistentVolumeClaim, Pod, PodAffinityTerm
 
 use super::evaluator::Evaluator;
 
-/// One condition of a quota.
+/// One scope requirement of a quota.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Scope {
     name: CompactString,
@@ -15,7 +15,7 @@ pub(super) struct Scope {
     values: Vec<CompactString>,
 }
 
-/// All conditions of a quota, each of which must hold.
+/// Returns all scope requirements of a quota, each of which must hold.
 pub(super) fn of(quota: &Obj) -> Vec<Scope> {
     let Some(spec) = quota.view::<ResourceQuota<'_>>().map(ResourceQuota::spec) else { return Vec::new() };
     let plain =
@@ -61,7 +61,7 @@ impl Scope {
         self.name == "VolumeAttributesClass" && self.holds([asked, target, current])
     }
 
-    /// Whether the operator holds of the values that are set; with several, of any of them.
+    /// Whether the operator holds for the non-empty values; for several values, for any of them.
     fn holds<const N: usize>(&self, values: [&str; N]) -> bool {
         let set = || values.iter().copied().filter(|value| !value.is_empty());
         let listed = |value: &str| self.values.iter().any(|v| v == value);
@@ -75,7 +75,7 @@ impl Scope {
     }
 }
 
-/// By the class that the pod was given, which a resize does not change.
+/// Whether the pod's QoS class is BestEffort. The stored class counts, which a resize does not change.
 fn best_effort(pod: Pod<'_>) -> bool {
     qos::of(pod) == QosClass::BestEffort
 }

@@ -1,4 +1,4 @@
-//! What objects use: services, device claims, and the number of anything.
+//! The quota usage of services and device claims, and the names of object counts.
 
 use compact_str::{CompactString, format_compact};
 use oarlock_meta::Quantity;
@@ -10,15 +10,15 @@ use oarlock_pods::{Amounts, ResourceList};
 
 const DEVICE_SUFFIX: &str = ".deviceclass.resource.k8s.io/devices";
 const DEVICE_CLAIMS: &str = "count/resourceclaims.resource.k8s.io";
-/// What a request for all devices is charged as: the most a claim can get.
+/// The charge of a request for all devices: the most that a claim can get.
 const ALL_DEVICES: i64 = 32;
 
-/// A number of things.
+/// Returns a whole number as a quantity.
 pub(super) fn whole(n: i64) -> Quantity {
     Quantity::new(n, Format::DecimalSi)
 }
 
-/// The name under which quotas count objects: `count/<plural>[.<group>]`.
+/// Returns the resource name of object counts: `count/<plural>[.<group>]`.
 pub(super) fn count_name(resource: &Resource) -> CompactString {
     match resource.group {
         "" => format_compact!("count/{}", resource.plural),
@@ -26,7 +26,7 @@ pub(super) fn count_name(resource: &Resource) -> CompactString {
     }
 }
 
-/// What a service uses; node ports count as asked for, since they may not be drawn yet.
+/// Returns the usage of a service; node ports count as requested, because they may not be allocated yet.
 pub(super) fn service(object: &Obj) -> Amounts {
     let mut amounts = Amounts::default();
     let Some(spec) = object.view::<Service<'_>>().map(Service::spec) else { return amounts };
@@ -46,12 +46,12 @@ pub(super) fn service(object: &Obj) -> Amounts {
     amounts
 }
 
-/// Whether device claims are counted under this name.
+/// Whether device claims are counted under this resource name.
 pub(super) fn counts_devices(name: &str) -> bool {
     name == DEVICE_CLAIMS || name.ends_with(DEVICE_SUFFIX)
 }
 
-/// What a device claim uses: itself, and devices by class; of alternatives the largest counts.
+/// Returns the usage of a device claim: the object, and devices by class; of alternatives the largest counts.
 pub(super) fn devices(object: &Obj) -> Amounts {
     let mut sum = Amounts::default();
     sum.set(DEVICE_CLAIMS, whole(1));

@@ -1,24 +1,24 @@
-//! What admission needs to know of an account.
+//! The fields of a ServiceAccount that admission uses.
 
 use compact_str::CompactString;
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::ServiceAccount;
 
-/// Asks that pods of the account mount only the secrets it lists.
+/// The annotation that restricts the account's pods to mounting the listed secrets.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// An account as admission sees it.
+/// The fields of an account that admission uses.
 #[derive(Debug)]
 pub(super) struct Account {
-    /// Its name, for texts.
+    /// The account's name, for error texts.
     pub(super) name: CompactString,
-    /// Whether it says something about token volumes.
+    /// `automountServiceAccountToken`, if set.
     pub(super) automount: Option<bool>,
-    /// Pull secrets, in its order.
+    /// The pull secrets, in the account's order.
     pub(super) pull_secrets: Vec<CompactString>,
-    /// Secrets that its pods may mount if it is strict.
+    /// The secrets that pods may mount if `enforce` is set.
     pub(super) secrets: Vec<CompactString>,
-    /// It is strict.
+    /// Whether pods may mount only the listed secrets.
     pub(super) enforce: bool,
 }
 
@@ -36,7 +36,7 @@ impl Account {
     }
 }
 
-/// Go's `strconv.ParseBool`; anything it does not know is no.
+/// Parses a boolean as Go's `strconv.ParseBool`; unknown texts are false.
 fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }

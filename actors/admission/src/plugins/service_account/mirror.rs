@@ -1,5 +1,4 @@
-//! Mirror pods: the API's picture of a pod that a kubelet runs from a file. They stay as the kubelet wrote them and may refer to nothing that
-//! needs an account.
+//! Mirror pods: the API's copies of static pods. They stay as the kubelet wrote them and may not refer to objects that require an account.
 
 use oarlock_schema::views::core_v1::Pod;
 

@@ -1,4 +1,4 @@
-//! Strict accounts (`kubernetes.io/enforce-mountable-secrets`): their pods use only the secrets that the account lists.
+//! Accounts with `kubernetes.io/enforce-mountable-secrets`: their pods use only the listed secrets.
 
 use oarlock_schema::views::List;
 use oarlock_schema::views::core_v1::{EnvFromSource, EnvVar, Pod};
@@ -32,7 +32,7 @@ pub(super) fn check(account: &Account, pod: Pod<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the debug containers that an update brings.
+/// Checks the ephemeral containers that an update adds.
 pub(super) fn ephemeral(account: &Account, pod: Pod<'_>) -> Result<(), String> {
     let mut containers = pod.spec().ephemeral_containers().iter();
     containers.try_for_each(|c| environment(account, "ephemeral container", c.name(), c.env(), c.env_from()))

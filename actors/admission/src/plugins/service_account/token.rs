@@ -1,4 +1,4 @@
-//! The volume through which a pod gets its account's token, the cluster's CA and its namespace (KEP-1205).
+//! The projected volume with an account's token, the cluster's CA and the namespace (KEP-1205).
 
 use oarlock_meta::names;
 use oarlock_runtime::rng;
@@ -9,11 +9,11 @@ use crate::plugins::node;
 
 const PREFIX: &str = "kube-api-access-";
 const PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// An hour and seven seconds: told apart from tokens that somebody asked for.
-const SECONDS: i64 = 3607;
+/// The lifetime of injected tokens: an hour and seven seconds, to tell them apart from explicitly requested tokens.
+const TOKEN_SECONDS: i64 = 3607;
 const MODE: i64 = 0o644;
 
-/// Models of the volume and of a mount of it, without their name.
+/// Templates of the volume and its mount, without their names.
 #[derive(Debug)]
 pub(super) struct Token {
     volume: Option<Struct>,
@@ -25,7 +25,7 @@ impl Token {
         Self { volume: volume(), mount: mount() }
     }
 
-    /// Mounts the token into every container that has nothing at its path yet.
+    /// Mounts the token into every container that has no mount at the token's path.
     pub(super) fn mount(&self, pod: &mut PodMut<'_>) {
         let own = pod
             .read()
@@ -38,7 +38,7 @@ impl Token {
         let name = own.clone().unwrap_or_else(|| names::generate_name(PREFIX, &mut rng::u64));
         let mut spec = pod.spec_mut();
         let mut mounted = false;
-        // Looked at first: asking for the list would make one.
+        // Checked first, because the mutable accessor would create the list.
         if !spec.read().init_containers().is_empty() {
             mounted |= self.mount_into(spec.init_containers_mut(), &name);
         }
@@ -73,7 +73,7 @@ fn mount() -> Option<Struct> {
 
 fn volume() -> Option<Struct> {
     let mut token = node("core/v1.VolumeProjection")?;
-    token.set_at(&["serviceAccountToken", "expirationSeconds"], SECONDS);
+    token.set_at(&["serviceAccountToken", "expirationSeconds"], TOKEN_SECONDS);
     token.set_at(&["serviceAccountToken", "path"], "token");
 
     let mut item = node("core/v1.KeyToPath")?;

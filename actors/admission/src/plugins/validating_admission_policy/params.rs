@@ -1,4 +1,4 @@
-//! The objects that a policy takes its parameters from.
+//! The parameter objects of a policy.
 
 use oarlock_apis::rules::selector;
 use oarlock_meta::{GroupVersionKind, Status};
@@ -8,11 +8,11 @@ use oarlock_schema::{Obj, Resource, resource_of_kind};
 
 use crate::policy::Request;
 
-/// Why there are no parameters.
+/// Why parameters are missing.
 #[derive(Debug)]
 pub(super) struct Missing {
     pub(super) text: String,
-    /// The binding is wrong, not the policy.
+    /// Whether the binding is invalid, not the policy.
     pub(super) of_binding: bool,
 }
 
@@ -20,10 +20,11 @@ fn wrong(text: impl Into<String>) -> Missing {
     Missing { text: text.into(), of_binding: true }
 }
 
-/// The parameters that a binding names. A policy without a kind of them, and a binding that names none, have one set that is none.
+/// Returns the parameters that a binding refers to. A policy without a parameter kind, and a binding without a reference, is evaluated once without
+/// parameters.
 ///
 /// # Errors
-/// 503 when the log has to be read for them and cannot be; within, upstream's text about a policy or binding that is not right.
+/// 503 when the parameters have to be read from the log and cannot be; within, upstream's text about an invalid policy or binding.
 pub(super) async fn collect(
     reader: &Reader,
     kind: Option<ParamKind<'_>>,
@@ -59,7 +60,7 @@ fn resource(kind: ParamKind<'_>) -> Result<&'static Resource, Missing> {
     })
 }
 
-/// Where to look: where the binding says, else where the request is.
+/// Returns the namespace of the parameters: the binding's, else the request's.
 fn namespace<'a>(resource: &Resource, named: ParamRef<'a>, request: &'a Request) -> Result<&'a str, Missing> {
     match (resource.namespaced, named.namespace(), request.namespace.as_str()) {
         (false, "", _) => Ok(""),

@@ -1,4 +1,4 @@
-//! The RangeAllocation of node ports.
+//! The RangeAllocation object that records the node ports in use.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::NAME;
 use crate::server::Server;
 use crate::target::Target;
 
-/// The bitmap of used ports.
+/// A bitmap of the node ports in use.
 pub(super) struct Allocation {
     key: Key,
     revision: Option<Revision>,
@@ -38,7 +38,8 @@ impl Allocation {
             let data = obj.get("data").and_then(Value::as_str).unwrap_or("");
             let stored =
                 STANDARD.decode(data).map_err(|e| Status::internal_error(format!("node port allocation: {e}")))?;
-            // The bitmap is stored as the bytes of one large number, the lowest byte last: upstream's form (`pkg/registry/core/service/allocator`).
+            // The bitmap is stored as the bytes of one large number, the lowest byte last, which is upstream's form
+            // (`pkg/registry/core/service/allocator`).
             for (slot, byte) in bits.iter_mut().zip(stored.into_iter().rev()) {
                 *slot = byte;
             }
@@ -70,7 +71,7 @@ impl Allocation {
             .find(|port| !self.used(*port) && !also.contains(port))
     }
 
-    /// Why a Service cannot get a port, if so. `also` are the ports that the same Service has been given before.
+    /// Returns why a Service cannot have a port, if so. `also` are the ports that the same Service has been given already.
     fn refusal(&self, port: u16, also: &BTreeSet<u16>) -> Option<String> {
         if !(self.low..=self.high).contains(&port) {
             let range = format!("{}-{}", self.low, self.high);
@@ -79,8 +80,8 @@ impl Allocation {
         (self.used(port) || also.contains(&port)).then(|| "provided port is already allocated".to_owned())
     }
 
-    /// The health check node port of a Service: `asked`, or any free port for 0. `had` is the one that the Service has already, `also` are its other node
-    /// ports. A port that the Service cannot have is a 500, as upstream answers.
+    /// Allocates the health check node port of a Service: `asked`, or any free port for 0. `had` is the Service's present one, `also` are its other
+    /// node ports. A port that the Service cannot have is a 500, as upstream answers.
     pub(super) fn health_port(&self, asked: u16, had: u16, also: &BTreeSet<u16>) -> Result<u16, Status> {
         if asked == 0 {
             let full = || Status::internal_error("failed to allocate a HealthCheck NodePort 0: range is full");
@@ -95,7 +96,7 @@ impl Allocation {
         }
     }
 
-    /// Refuses a port that a Service cannot have. `also` are the ports that the same Service has been given before.
+    /// Refuses a port that a Service cannot have. `also` are the ports that the same Service has been given already.
     pub(super) fn check(
         &self,
         target: &Target<'_>,

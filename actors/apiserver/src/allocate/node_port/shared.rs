@@ -4,18 +4,18 @@ use std::collections::HashMap;
 
 use oarlock_schema::{Obj, Struct, Value};
 
-/// The node port that a port asks for; 0 for any.
+/// Returns the node port that a port asks for; 0 for any.
 pub(super) fn asked_of(port: &Struct) -> u16 {
     port.get("nodePort").and_then(Value::as_int).and_then(|n| u16::try_from(n).ok()).unwrap_or(0)
 }
 
-/// In a new Service, ports with the same number (one for each protocol) share a node port, unless they ask for different ones (upstream `initNodePorts`). In
-/// an update each port gets a node port of its own.
+/// Node ports that ports of one Service can share. In a new Service, ports with the same number (one for each protocol) share a node port unless they
+/// ask for different ones (upstream `initNodePorts`). In an update each port gets a node port of its own.
 pub(super) struct Shared {
     new: bool,
-    /// By port number: the first node port that is asked for.
+    /// The first requested node port for each port number.
     asked: HashMap<i64, u16>,
-    /// By port number: the first node port that was given.
+    /// The first allocated node port for each port number.
     given: HashMap<i64, u16>,
 }
 
@@ -32,7 +32,7 @@ impl Shared {
         Self { new, asked, given: HashMap::new() }
     }
 
-    /// The node port that a port is to have, 0 for any, and whether the Service has been given it already.
+    /// Returns the node port that a port should have, 0 for any, and whether the Service holds it already.
     pub(super) fn wish(&self, number: i64, asked: u16) -> (u16, bool) {
         if !self.new {
             return (asked, false);
@@ -55,7 +55,8 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of a Service's ports, each as (port, asked for): who wishes what, and who is given it without asking anew.
+    /// Returns for each port of a Service, given as (port, requested node port), the node port it should have and whether the Service holds it
+    /// already.
     fn wishes(new: bool, ports: &[(i64, u16)]) -> Vec<(u16, bool)> {
         let list: Vec<String> =
             ports.iter().map(|(port, asked)| format!(r#"{{"port":{port},"nodePort":{asked}}}"#)).collect();
@@ -73,7 +74,7 @@ mod tests {
         ports.iter().map(&mut each).collect()
     }
 
-    /// Each row was asked of upstream.
+    /// Each expected result was recorded from upstream.
     #[test]
     fn protocols_of_one_port_of_a_new_service_share_a_node_port() {
         assert_eq!(wishes(true, &[(53, 0), (53, 0), (80, 0)]), [(0, false), (1, true), (0, false)]);

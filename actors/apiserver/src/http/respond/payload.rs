@@ -1,4 +1,4 @@
-//! Bodies that are made as the connection takes them: a long list is never there as a whole, nor its compressed form.
+//! Bodies that are produced while the connection sends them: neither a long list nor its compressed form is ever in memory as a whole.
 
 use std::io::Write as _;
 
@@ -11,28 +11,28 @@ use hyper::body::Frame;
 
 use crate::http::{Body, BodyError, full};
 
-/// Answers longer than this are compressed for clients that take it (upstream: 128 KiB).
-const GZIP_ABOVE: usize = 128 * 1024;
-/// Size of one frame.
-const CHUNK: usize = 64 * 1024;
+/// Size in bytes above which answers are compressed for clients that accept gzip (upstream: 128 KiB).
+const GZIP_ABOVE_BYTES: usize = 128 * 1024;
+/// Size of one frame in bytes.
+const FRAME_BYTES: usize = 64 * 1024;
 
-/// A body, and whether it is compressed.
+/// A body with its content encoding.
 pub(in crate::http) struct Payload {
     /// The body.
     pub(in crate::http) body: Body,
-    /// It is gzip.
+    /// Whether the body is compressed with gzip.
     pub(in crate::http) gzip: bool,
 }
 
-/// The body of some parts that are `size` bytes together.
+/// Creates a body of parts that are `size` bytes in total.
 pub(in crate::http) fn of(parts: impl Iterator<Item = Bytes> + Send + 'static, size: usize, gzip: bool) -> Payload {
-    if size <= GZIP_ABOVE {
+    if size <= GZIP_ABOVE_BYTES {
         let mut whole = BytesMut::with_capacity(size);
         parts.for_each(|part| whole.extend_from_slice(&part));
         return Payload { body: full(whole), gzip: false };
     }
     let sink = if gzip {
-        Sink::Gzip(Some(Box::new(GzEncoder::new(Vec::with_capacity(CHUNK), Compression::fast()))))
+        Sink::Gzip(Some(Box::new(GzEncoder::new(Vec::with_capacity(FRAME_BYTES), Compression::fast()))))
     } else {
         Sink::Plain(Vec::new())
     };
@@ -40,21 +40,21 @@ pub(in crate::http) fn of(parts: impl Iterator<Item = Bytes> + Send + 'static, s
     Payload { body: StreamBody::new(stream::iter(frames)).boxed_unsync(), gzip }
 }
 
-/// The body of bytes that are there.
+/// Creates a body of bytes that are all present.
 pub(in crate::http) fn whole(bytes: Bytes, gzip: bool) -> Payload {
     let size = bytes.len();
-    if size <= GZIP_ABOVE {
+    if size <= GZIP_ABOVE_BYTES {
         return Payload { body: full(bytes), gzip: false };
     }
-    // Slices of a Bytes share it.
-    let parts = (0..size).step_by(CHUNK).map(move |at| bytes.slice(at..size.min(at + CHUNK)));
+    // Slices of a `Bytes` share its memory.
+    let parts = (0..size).step_by(FRAME_BYTES).map(move |at| bytes.slice(at..size.min(at + FRAME_BYTES)));
     of(parts, size, gzip)
 }
 
-/// Where parts collect until they make a frame.
+/// Where parts accumulate until they make a frame.
 enum Sink {
     Plain(Vec<u8>),
-    /// `None` when the end is written.
+    /// `None` once the gzip trailer has been written.
     Gzip(Option<Box<GzEncoder<Vec<u8>>>>),
 }
 
@@ -71,7 +71,7 @@ impl<I: Iterator<Item = Bytes>> Iterator for Chunks<I> {
             let ready = match &mut self.sink {
                 Sink::Plain(buffer) => {
                     buffer.extend_from_slice(&part);
-                    if buffer.len() < CHUNK {
+                    if buffer.len() < FRAME_BYTES {
                         continue;
                     }
                     std::mem::take(buffer)
@@ -79,7 +79,7 @@ impl<I: Iterator<Item = Bytes>> Iterator for Chunks<I> {
                 Sink::Gzip(Some(encoder)) => {
                     // Writing into memory cannot fail.
                     let _ = encoder.write_all(&part);
-                    if encoder.get_ref().len() < CHUNK / 2 {
+                    if encoder.get_ref().len() < FRAME_BYTES / 2 {
                         continue;
                     }
                     std::mem::take(encoder.get_mut())

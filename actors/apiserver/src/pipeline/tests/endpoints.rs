@@ -1,4 +1,4 @@
-//! Every endpoint that writes or connects shows its requests to the stages, and as what they are.
+//! Every endpoint that writes or connects passes its requests through the admission stages, in the right form.
 
 use bytes::Bytes;
 use oarlock_admission::Operation;
@@ -11,7 +11,7 @@ use crate::http::options::Query;
 use crate::http::request_info;
 use crate::streaming;
 
-/// The calls of an endpoint that write; what only reads or connects is not among them.
+/// Returns the writing calls of an endpoint; calls that only read or connect are left out.
 fn writes(world: &World, row: &'static Resource, subresource: &str) -> Vec<(Operation, Call)> {
     let sub = row.subresource(subresource);
     let verbs = sub.map_or(row.verbs, |sub| sub.verbs);
@@ -81,7 +81,7 @@ async fn every_write_and_connection_passes_the_stages_as_what_it_is() {
     assert!(count > 300, "{count} requests");
 }
 
-/// What the stages see of a request that is valid, after everything else has looked at it.
+/// The object that the stages see is valid only after all other stages of the pipeline have run.
 #[tokio::test(start_paused = true)]
 async fn bodies_of_subresources_and_reviews_are_validated_by_the_stages_before_anything_is_done() {
     let world = World::new(Refuses::WhatIsFinal).await;
@@ -145,7 +145,7 @@ async fn bodies_of_subresources_and_reviews_are_validated_by_the_stages_before_a
     }
 }
 
-/// An eviction changes and deletes a pod, a binding changes one: the stages see the eviction and the binding.
+/// An eviction changes and deletes a pod, and a binding changes one: the stages see only the Eviction or the Binding.
 #[tokio::test(start_paused = true)]
 async fn what_a_subresource_does_is_not_shown_as_another_request() {
     let world = World::new(Refuses::Never).await;
@@ -172,7 +172,7 @@ async fn what_a_subresource_does_is_not_shown_as_another_request() {
     assert!(world.server.view().applied() > Revision(2));
 }
 
-/// As a live v1.35.0 server answered.
+/// The expected answers are those of a live v1.35.0 server.
 #[tokio::test(start_paused = true)]
 async fn a_token_request_comes_back_with_its_owners_in_its_own_version() {
     let world = World::new(Refuses::Never).await;

@@ -1,4 +1,4 @@
-//! What depends on the order of the stages, and on that every source passes all of them.
+//! Properties that depend on the order of the stages, and on every source passing all of them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::world::{Refuses, World, body, caller, target};
 use crate::caller::Caller;
 use crate::target::Target;
 
-/// A mutating stage that does what it is made with.
+/// A mutating stage that runs the given function.
 struct Mutates(fn(&mut Attributes<'_>) -> Result<(), Status>);
 
 #[async_trait]
@@ -52,7 +52,7 @@ async fn with_a_map(stage: Mutates) -> World {
     world
 }
 
-/// Calls on ConfigMaps that end well.
+/// Returns successful calls on ConfigMaps.
 fn calls() -> Vec<(&'static str, Call)> {
     let maps = row("", "configmaps");
     let write = WriteOptions::default;
@@ -85,7 +85,7 @@ async fn what_a_mutating_stage_warns_of_reaches_the_caller_whether_it_refuses_or
     }
 }
 
-/// Otherwise who may not grant a right gets a stage to grant it.
+/// Otherwise a user who may not grant a right could have a mutating stage grant it.
 #[tokio::test(start_paused = true)]
 async fn rights_are_checked_of_what_the_mutating_stages_have_made() {
     let world = World::of(|_| {
@@ -163,7 +163,7 @@ async fn a_dry_run_keeps_nothing() {
     }
 }
 
-/// Whichever request removes a Service, a deletion or the change that takes its last finalizer away.
+/// A Service is removed by a deletion, or by the change that takes its last finalizer away.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_is_removed_gives_its_address_back() {
     let services = row("", "services");

@@ -1,4 +1,5 @@
-//! The recorded cases of the admission stages (`actors/admission/tests/data/cases.jsonl`), sent to a whole server: a stage may be right and not be reached.
+//! Sends the recorded cases of the admission stages (`actors/admission/tests/data/cases.jsonl`) to a whole server: a correct stage might not be
+//! reached.
 
 use oarlock_auth::UserInfo;
 use oarlock_client::{Call, DeleteOptions, WriteOptions};
@@ -41,7 +42,7 @@ fn call(case: &Value, row: &'static Resource) -> Call {
         name => row.subresource(name).unwrap().ty.unwrap(),
     };
     let mut body = (!case["object"].is_null()).then(|| decoded(&case["object"], ty));
-    // The recorded revision is of another store.
+    // The recorded revision belongs to another store.
     if let Some(mut meta) = body.as_mut().and_then(Obj::meta_mut) {
         meta.clear_resource_version();
     }
@@ -53,14 +54,14 @@ fn call(case: &Value, row: &'static Resource) -> Call {
     }
 }
 
-/// Code and message of an answer. Upstream lists several errors in the order of a Go map, which is none: so the words of a message are sorted.
+/// Code and message of an answer. Upstream lists several errors in the random order of a Go map, so the words of a message are sorted.
 fn said(code: u16, message: &str) -> (u16, Vec<&str>) {
     let mut words: Vec<&str> = message.split([' ', ',', '[', ']']).collect();
     words.sort_unstable();
     (code, words)
 }
 
-/// How a server with the stages and the objects of a case answers it.
+/// Returns the answer of a server with the stages and objects of a case.
 async fn answer(world: &Value, case: &Value) -> Option<Status> {
     let server = World::of(oarlock_admission::table::stages).await;
     for item in world.as_array().unwrap() {
@@ -93,7 +94,7 @@ async fn a_server_answers_as_upstream_did() {
             }
         }
     }
-    // No case is left out: none is answered by something else than admission before or after it.
+    // No case is left out: in each of them admission decides, and nothing before or after it.
     assert!(failures.is_empty(), "{} of {count} cases differ:\n{}", failures.len(), failures.join("\n"));
     assert_eq!(count, 384, "cases were recorded");
 }

@@ -1,4 +1,4 @@
-//! A server in memory, with a stage that remembers what it sees.
+//! A server in memory, with an admission stage that records what it sees.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use crate::server::{Parts, Server};
 use crate::state::State;
 use crate::target::Target;
 
-/// What a stage saw: the operation, the endpoint, the type of the object, the name.
+/// One record of a stage: the operation, the endpoint, the type of the object, the name.
 pub(super) type Seen = (Operation, String, Option<&'static str>, String);
 
-/// When the witness refuses what it sees.
+/// When the recording stage refuses requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refuses {
     AtOnce,
@@ -38,7 +38,7 @@ pub(super) enum Refuses {
     Never,
 }
 
-/// A stage that remembers what it saw last to be checked.
+/// An admission stage that records the last object that it was to validate.
 struct Witness {
     refuses: Refuses,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -89,7 +89,7 @@ impl World {
         Self { seen, ..Self::of(|_| vec![Box::new(witness)]).await }
     }
 
-    /// A server with these stages and nothing stored.
+    /// Creates an empty server with these stages.
     pub(super) async fn of(stages: impl FnOnce(&Reader) -> Vec<Box<dyn AdmissionStage>>) -> Self {
         clock::Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()).install();
         let system = System::start(Options { watchdog: None, ..Default::default() }).await.unwrap();
@@ -119,7 +119,7 @@ impl World {
     }
 
     pub(super) async fn store(&self, mut obj: Obj, row: &'static Resource) {
-        // Whatever is created has one; a resourceVersion is read back only of what does.
+        // Every created object has a creation time; a resourceVersion is decoded only from an object that has one.
         if obj.meta().creation_timestamp().is_empty() {
             obj.set_at(&["metadata", "creationTimestamp"], "2026-01-01T00:00:00Z");
         }
@@ -130,7 +130,7 @@ impl World {
         self.server.store().write(write, clock::after(Duration::from_secs(5))).await.unwrap();
     }
 
-    /// An object of each kind that is stored.
+    /// Creates a server with one object of each stored kind.
     pub(super) async fn with_one_of_each(refuses: Refuses) -> Self {
         let world = Self::new(refuses).await;
         let mut prefixes = std::collections::BTreeSet::new();
@@ -144,13 +144,13 @@ impl World {
         world
     }
 
-    /// What the stages saw of a call, and how it ended.
+    /// Executes a call; returns the records of the stages and the error.
     pub(super) async fn call(&self, target: &Target<'_>, call: Call) -> (Vec<Seen>, Option<Status>) {
         let end = self.server.execute(&caller(), target, call).await.err();
         (std::mem::take(&mut *self.seen.lock()), end)
     }
 
-    /// The stored object as clients read it.
+    /// Returns the stored object in the form that clients read.
     pub(super) fn served(&self, target: &Target<'_>) -> Obj {
         let entry = self.server.view().get(&target.key(target.name).unwrap()).unwrap();
         target.object(&entry).unwrap().obj().unwrap()
@@ -195,7 +195,7 @@ pub(super) fn target<'a>(row: &'static Resource, subresource: &'a str, name: &'a
     Target::new(row, subresource, if row.namespaced { "n" } else { "" }, name)
 }
 
-/// The body of a subresource that is an object of its own.
+/// Returns the body of a subresource whose body is an object of its own.
 pub(super) fn body(ty: TypeRef) -> Obj {
     let mut obj = Obj::new(ty);
     obj.set_at(&["metadata", "name"], "a");

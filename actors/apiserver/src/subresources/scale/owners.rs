@@ -1,4 +1,4 @@
-//! Translates the managers of a workload's `spec.replicas` into managers of its Scale's, and back (upstream `managedfields.ScaleHandler`).
+//! Translates the managers of a workload's `spec.replicas` into managers of its Scale, and back (upstream `managedfields.ScaleHandler`).
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use oarlock_schema::{Obj, Str};
 use crate::ownership::SCALE;
 use crate::target::Target;
 
-/// Versions in which managers may have written a workload of this kind. Upstream still recognizes versions that it no longer serves.
+/// Returns the versions in which managers may have written a workload of this kind. Upstream still recognizes versions that it no longer serves.
 fn versions(target: &Target<'_>) -> &'static [&'static str] {
     match (target.resource().group, target.resource().plural) {
         ("apps", "replicasets") => &["apps/v1", "apps/v1beta2"],
@@ -17,7 +17,7 @@ fn versions(target: &Target<'_>) -> &'static [&'static str] {
     }
 }
 
-/// `spec.replicas`, the path in each of the versions and in Scale.
+/// Returns the path of `spec.replicas`, which is the same in each of the versions and in Scale.
 fn path() -> [Element; 2] {
     ["spec", "replicas"].map(|name| Element::Field(name.into()))
 }
@@ -39,9 +39,9 @@ pub(super) fn to_scale(target: &Target<'_>, parent: &Obj, scale: &mut Obj) {
     shown.write(scale);
 }
 
-/// Takes the managers of the written Scale over into the workload, which still has its former managers. As upstream, an Update of the workload and an Update
-/// of its Scale are different entries even for one manager, and the entry from the Scale loses its time. Apply entries of one manager are the same whatever
-/// their version.
+/// Copies the managers of the written Scale into the workload, which still has its former managers. As upstream, an Update of the workload and an
+/// Update of its Scale are different entries even for one manager, and the entry from the Scale loses its time. Apply entries of one manager are the
+/// same whatever their version.
 pub(super) fn to_parent(target: &Target<'_>, scale: &Obj, parent: &mut Obj) {
     let given = Managers::read(scale).unwrap_or_default().entries;
     let (known, own) = (versions(target), target.resource().group_version());

@@ -1,5 +1,5 @@
-//! Which node may read which object: for every object that pods refer to, the nodes of those pods, counted. A question costs one or two
-//! lookups, whatever the size of the cluster; a change costs as many as the pod has references.
+//! The graph of the Node authorizer: for every object that pods refer to, the nodes of those pods, with counts. A query costs one or two lookups,
+//! whatever the size of the cluster; a change costs one per reference of the pod.
 //!
 //! node ← pod ← Secret, ConfigMap, ServiceAccount, claim, resource claim; node ← pod ← claim ← volume ← Secret;
 //! node ← VolumeAttachment; node ← ResourceSlice.
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use compact_str::CompactString;
 use hashbrown::{Equivalent, HashMap};
 
-/// Namespace and name.
+/// The namespace and name of an object.
 pub type ObjectName = (String, String);
 
-/// What an object is.
+/// The kind of an object in the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Pod,
@@ -33,9 +33,10 @@ pub struct PodRefs {
     pub namespace: CompactString,
     /// The pod's name.
     pub name: CompactString,
-    /// `spec.nodeName`; a pod without one is related to no node.
+    /// `spec.nodeName`; a pod without a node is related to no node.
     pub node: CompactString,
-    /// Whether it has the annotation `kubernetes.io/config.mirror`: then its references do not count, because a kubelet writes it.
+    /// Whether the pod has the annotation `kubernetes.io/config.mirror`. The references of mirror pods are ignored, because a kubelet writes these
+    /// pods.
     pub mirror: bool,
     /// `spec.serviceAccountName`.
     pub service_account: CompactString,
@@ -43,9 +44,9 @@ pub struct PodRefs {
     pub secrets: Vec<CompactString>,
     /// ConfigMaps of volumes and environments.
     pub config_maps: Vec<CompactString>,
-    /// PersistentVolumeClaims, those of ephemeral volumes (`<pod>-<volume>`) included.
+    /// PersistentVolumeClaims, including those of ephemeral volumes (`<pod>-<volume>`).
     pub claims: Vec<CompactString>,
-    /// ResourceClaims, by the names in the status where they come from a template.
+    /// ResourceClaims; for templates, by the names in the status.
     pub resource_claims: Vec<CompactString>,
 }
 
@@ -79,7 +80,7 @@ struct Key {
     name: CompactString,
 }
 
-/// A key that borrows; it hashes like [`Key`], because text hashes alike whoever holds it.
+/// A borrowed [`Key`] with the same hash.
 #[derive(Hash)]
 struct KeyRef<'a> {
     kind: Kind,
@@ -107,14 +108,14 @@ struct VolumeRefs {
     secrets: Vec<ObjectName>,
 }
 
-/// The graph.
+/// The references from objects to nodes.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    /// Object → node → how many pods say so.
+    /// Object → node → the number of pods that refer to the object.
     nodes: Map<Key, Map<Arc<str>, u32>>,
     pods: Map<Key, PodRefs>,
     volumes: Map<String, VolumeRefs>,
-    /// Secret → volumes that need it, each as often as it names it.
+    /// Secret → volumes that need it, repeated once per reference.
     volume_secrets: Map<Key, Vec<String>>,
     /// VolumeAttachment or ResourceSlice → node.
     owners: Map<Key, Arc<str>>,
@@ -186,7 +187,7 @@ impl Graph {
         }
     }
 
-    /// Whether there is a way from the object to the node.
+    /// Whether the object is reachable from the node.
     pub(super) fn related(&self, node: &str, kind: Kind, namespace: &str, name: &str) -> bool {
         match kind {
             Kind::VolumeAttachment | Kind::ResourceSlice => {

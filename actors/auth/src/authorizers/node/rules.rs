@@ -1,4 +1,4 @@
-//! What every kubelet may do alike: the rows of upstream's `NodeRules` for resources that are not narrowed by node.
+//! The rules that are the same for every kubelet: upstream's `NodeRules` for resources that are not narrowed by node.
 
 use crate::attributes::Attributes;
 
@@ -7,7 +7,7 @@ const READ: &[&str] = &["get", "list", "watch"];
 /// Verbs, group, resource, subresource.
 type Row = (&'static [&'static str], &'static str, &'static str, &'static str);
 
-/// `bootstrappolicy.NodeRules`, without the resources [`super`] judges itself.
+/// `bootstrappolicy.NodeRules`, without the resources that [`super`] decides itself.
 const ROWS: &[Row] = &[
     (&["create"], "authentication.k8s.io", "tokenreviews", ""),
     (&["create"], "authorization.k8s.io", "subjectaccessreviews", ""),
@@ -21,7 +21,7 @@ const ROWS: &[Row] = &[
     (READ, "node.k8s.io", "runtimeclasses", ""),
 ];
 
-/// Allows what a row allows.
+/// Allows a request that a row allows.
 pub(super) fn allow(a: &Attributes<'_>) -> Result<(), String> {
     let allowed = a.resource_request
         && ROWS.iter().any(|(verbs, group, resource, subresource)| {

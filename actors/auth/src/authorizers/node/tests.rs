@@ -92,7 +92,7 @@ fn a_mirror_pod_grants_nothing_but_itself() {
     assert!(ask(&authorizer, "n1", "get secrets ns=ns name=s").is_err());
 }
 
-/// Reasons asked of kube-apiserver 1.35.
+/// The reasons are those of kube-apiserver 1.35.
 #[test]
 fn refusals_say_why_in_upstreams_words() {
     let a = NodeAuthorizer::default();
@@ -178,7 +178,7 @@ fn attachments_and_slices_have_one_node() {
 }
 
 proptest! {
-    /// Whatever happened before, the graph answers as if it were made from the pods that are there.
+    /// After any sequence of changes the graph equals one built from the existing pods.
     #[test]
     fn the_graph_equals_one_made_anew(steps in proptest::collection::vec((0_u8..4, 0_u8..4, 0_u8..3, any::<bool>()), 0..60)) {
         let kept = NodeAuthorizer::default();

@@ -1,23 +1,23 @@
-//! Aggregated ClusterRoles: `admin`, `edit`, `view` and whoever asks for it collect the rules of roles with certain labels. The index
-//! knows nothing of that; whoever keeps the roles (upstream: the clusterrole-aggregation controller) writes the result into the object.
+//! Aggregated ClusterRoles: `admin`, `edit`, `view` and others collect the rules of roles with certain labels. The index does not aggregate; the
+//! clusterrole-aggregation controller writes the result into the object, as in upstream.
 
 use oarlock_meta::LabelSelector;
 
 use super::rule::PolicyRule;
 
-/// A ClusterRole that may be collected from.
+/// A ClusterRole whose rules may be collected.
 #[derive(Debug, Clone, Copy)]
 pub struct AggregatedRole<'a> {
-    /// Its name.
+    /// The role's name.
     pub name: &'a str,
-    /// Its labels.
+    /// The role's labels.
     pub labels: &'a [(String, String)],
-    /// Its rules.
+    /// The role's rules.
     pub rules: &'a [PolicyRule],
 }
 
-/// The rules of the aggregated role `name`: for each selector in turn, of the roles it matches by name, every rule that is not there
-/// yet. The role itself is left out.
+/// Returns the rules of the aggregated role `name`: for each selector in turn, from the matching roles by name, every rule not yet collected. The
+/// role itself is left out.
 #[must_use]
 pub fn aggregate(name: &str, selectors: &[LabelSelector], roles: &[AggregatedRole<'_>]) -> Vec<PolicyRule> {
     let mut sorted: Vec<&AggregatedRole<'_>> = roles.iter().filter(|role| role.name != name).collect();

@@ -1,4 +1,4 @@
-//! Missing permissions in upstream's words: atoms of one resource joined by verb, each rule on a line, lines sorted.
+//! Missing permissions in upstream's format: the atoms of one resource joined by verb, one rule per line, lines sorted.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use oarlock_meta::quote::quote;
 use super::covers::Missing;
 use super::rule::PolicyRule;
 
-/// What stands behind the last line where not everything is listed.
-const MORE: &str = "... and more";
+/// The last line of a list that is cut.
+const CUT_LIST_LINE: &str = "... and more";
 
-/// What `missing` says, one line per rule, as upstream's escalation error lists it.
+/// Formats missing permissions, one line per rule, as upstream's escalation error lists them.
 #[must_use]
 pub fn describe_missing(missing: Missing) -> String {
     let mut joined: Vec<PolicyRule> = Vec::new();
@@ -32,7 +32,7 @@ pub fn describe_missing(missing: Missing) -> String {
     lines.sort_unstable();
     lines.dedup();
     if missing.cut {
-        lines.push(MORE.to_owned());
+        lines.push(CUT_LIST_LINE.to_owned());
     }
     lines.join("\n")
 }

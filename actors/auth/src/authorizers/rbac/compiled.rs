@@ -1,5 +1,5 @@
-//! A role's rules, compiled: rules without wildcards are found by the hash of (verb, group, resource, subresource); the few with
-//! wildcards, and those about paths, are tried one by one.
+//! Compiled roles: rules without wildcards are found by the hash of (verb, group, resource, subresource); the few rules with wildcards or paths are
+//! tried one by one.
 
 use std::hash::{BuildHasher as _, Hasher};
 
@@ -10,17 +10,17 @@ use smallvec::SmallVec;
 use super::rule::{ALL, PolicyRule};
 use crate::attributes::Attributes;
 
-/// A rule with more combinations than this is tried rather than spread out.
+/// The most combinations of a rule that are hashed; a rule with more is tried like a wildcard rule.
 const MAX_COMBINATIONS: usize = 4096;
 
-/// The hash of what is asked. Computed once per request and used in every role.
+/// The hash key of a request. Computed once per request and used in every role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKey {
-    /// For a resource.
+    /// A resource request.
     Resource(u64),
-    /// For a resource spelt with a slash, as an access review may: no hash tells where it would be.
+    /// A resource with a slash in its name, which an access review may contain; such a request is not found by hash.
     Odd,
-    /// For a path.
+    /// A non-resource request.
     Path,
 }
 
@@ -36,12 +36,12 @@ impl RequestKey {
     }
 }
 
-/// Collisions cost a comparison, never a wrong answer: whatever the hash finds is checked in full.
+/// Hashes a combination. A collision costs a comparison but no wrong answer, because candidates are compared in full.
 fn hash(verb: &str, group: &str, resource: &str, subresource: &str) -> u64 {
     FixedState::default().hash_one((verb, group, resource, subresource))
 }
 
-/// The keys are hashes already.
+/// A hasher for keys that are hashes already.
 #[derive(Debug, Default, Clone, Copy)]
 struct Unhashed(u64);
 

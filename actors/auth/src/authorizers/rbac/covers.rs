@@ -1,10 +1,10 @@
 //! Whether one set of rules includes another (upstream: `component-helpers/auth/rbac/validation`): the requested rules are broken
 //! into atoms of one verb, one group, one resource and at most one name, and each atom must be allowed by one held rule.
 //!
-//! A rule of two kilobytes has a million atoms, one of a megabyte more than can be counted. So values that the same held rules include are judged
-//! once, whole branches of atoms that one held rule includes are not opened, and both the atoms that are listed and the steps that are taken are
-//! bounded: beyond, the answer is a refusal that does not list everything. Whatever is done once for each requested value counts its steps, and the
-//! rules that include all values of a field are not looked through for each of them.
+//! A rule of two kilobytes has a million atoms, and one of a megabyte too many to count. So values that the same held rules include are examined
+//! once, and a branch of atoms that one held rule includes is skipped as a whole. Both the listed atoms and the steps are bounded: beyond a bound the
+//! answer is a refusal with a cut list. All work per requested value counts as steps, and the rules that include all values of a field are not
+//! searched per value.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,36 +14,36 @@ use oarlock_seeded_bug::seeded_bug;
 
 use super::rule::{ALL, PolicyRule, path_matches};
 
-/// How many atoms a refusal lists at most.
+/// The most atoms that a refusal lists.
 pub(super) const MAX_MISSING: usize = 10_000;
 
-/// How many steps one comparison may take; a step looks at one held rule for one value.
+/// The most steps of one comparison; a step examines one held rule for one value.
 pub(super) const MAX_STEPS: usize = 4_000_000;
 
-/// The part of the requested rules that is not held.
+/// The requested atoms that the held rules do not allow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// The first atoms, in order.
+    /// The first missing atoms, in order.
     pub atoms: Vec<PolicyRule>,
-    /// A bound was reached: more atoms may be missing than are listed.
+    /// Whether a bound was reached, so that more atoms may be missing than are listed.
     pub cut: bool,
 }
 
 impl Missing {
-    /// Whether everything that was requested is held.
+    /// Whether everything requested is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.atoms.is_empty() && !self.cut
     }
 }
 
-/// The part of `requested` that the rules `held` do not allow.
+/// Returns the atoms of `requested` that the rules `held` do not allow.
 #[must_use]
 pub fn covers(held: &[PolicyRule], requested: &[PolicyRule]) -> Missing {
     counted(held, requested).0
 }
 
-/// As [`covers`], with how many steps are left.
+/// Compares as [`covers`] does, and returns the number of steps left.
 pub(super) fn counted(held: &[PolicyRule], requested: &[PolicyRule]) -> (Missing, usize) {
     let index = Index::of(held);
     let mut search = Search { missing: Missing::default(), steps: MAX_STEPS };
@@ -64,13 +64,13 @@ fn one(values: &[&CompactString], at: usize) -> Vec<CompactString> {
 /// Positions of held rules, sorted.
 type Rules = Vec<u32>;
 
-/// From how many times as many rules on it pays to look each of the fewer ones up.
-const FEW: usize = 16;
+/// The ratio of set sizes from which a lookup per element of the smaller set is cheaper than a merge.
+const LOOKUP_RATIO: usize = 16;
 
-/// The rules that are in both sets.
+/// Returns the rules that are in both sets.
 fn common<'r>(a: &'r [u32], b: &'r [u32]) -> impl Iterator<Item = u32> + use<'r> {
     let (few, many) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    let look_up = few.len() * FEW < many.len();
+    let look_up = few.len() * LOOKUP_RATIO < many.len();
     let mut others = many.iter().peekable();
     few.iter().copied().filter(move |rule| {
         if look_up {
@@ -85,9 +85,9 @@ fn both(a: &[u32], b: &[u32]) -> Rules {
     common(a, b).collect()
 }
 
-/// How many steps [`common`] takes.
+/// Returns the number of steps that [`common`] takes.
 fn steps_of(a: &[u32], b: &[u32]) -> usize {
-    1 + (a.len() + b.len()).min(FEW * a.len().min(b.len()))
+    1 + (a.len() + b.len()).min(LOOKUP_RATIO * a.len().min(b.len()))
 }
 
 fn united(mut a: Rules, b: &[u32]) -> Rules {
@@ -128,10 +128,10 @@ struct Index<'a> {
     resources: Words<'a>,
     names: Words<'a>,
     urls: Vec<(&'a str, u32)>,
-    /// Rules without `resourceNames`, which allow all objects.
+    /// The rules without `resourceNames`, which allow all objects.
     unnamed: Rules,
     all: Rules,
-    /// One rule is about every verb on every object.
+    /// Whether one rule allows every verb on every object.
     everything: bool,
 }
 
@@ -157,7 +157,7 @@ impl<'a> Index<'a> {
         out
     }
 
-    /// `pods/log` is included in itself, in `*` and in `*/log`.
+    /// Returns the rules that include a resource: `pods/log` is included in itself, in `*` and in `*/log`.
     fn of_resource(&self, resource: &str) -> Cow<'_, [u32]> {
         let exact = self.resources.exactly(resource);
         match resource.split_once('/') {
@@ -174,12 +174,12 @@ impl<'a> Index<'a> {
     }
 }
 
-/// The values of one field of a requested rule, grouped into classes: values of one class are allowed by the same held rules.
+/// The values of one field of a requested rule, grouped into classes: the values of a class are allowed by the same held rules.
 struct Dimension<'a> {
     values: Vec<(&'a CompactString, usize)>,
-    /// The rules that include a value by what they say about it.
+    /// For each class, the held rules that include its values.
     classes: Vec<Cow<'a, [u32]>>,
-    /// The rules that include every value.
+    /// The held rules that include every value.
     always: &'a [u32],
 }
 
@@ -227,12 +227,12 @@ impl Search {
         });
     }
 
-    /// The rules with the word or the wildcard.
+    /// Groups values by the rules that contain the word or the wildcard.
     fn words<'a>(&mut self, values: &'a [CompactString], words: &'a Words<'_>) -> Dimension<'a> {
         self.dimension(values, words.exactly(ALL), 0, |word| words.exactly(word).into())
     }
 
-    /// `each` is how many steps it takes to find the rules of a value, besides one for each that is found.
+    /// Groups values by the rules that include them. `each` is the number of steps of a lookup, besides one per rule found.
     fn dimension<'a>(
         &mut self,
         values: &'a [CompactString],
@@ -257,12 +257,12 @@ impl Search {
         out
     }
 
-    /// Looks for atoms among all combinations of the dimensions' values that none of `rules` includes.
+    /// Searches all combinations of the dimensions' values for atoms that none of `rules` includes.
     fn among(&mut self, dimensions: &[Dimension<'_>], rules: &[u32], make: Make<'_>) {
         if self.missing.cut || dimensions.iter().any(|dimension| dimension.values.is_empty()) {
             return;
         }
-        // Per depth, the rules that include every value of this dimension and of those below.
+        // For each depth, the rules that include every value of this and all later dimensions.
         let mut whole: Vec<Rules> = Vec::new();
         for dimension in dimensions.iter().rev() {
             let below = whole.last().map_or(rules, Vec::as_slice);
@@ -274,7 +274,7 @@ impl Search {
         self.descend(dimensions, &whole, rules, &mut Vec::new(), make);
     }
 
-    /// The rules that are in each class; none of them when the steps do not suffice.
+    /// Returns the rules that are in every class; none when the steps run out.
     fn in_each(&mut self, rules: &[u32], classes: &[Cow<'_, [u32]>]) -> Rules {
         let Some((first, others)) = classes.split_first() else { return Rules::new() };
         self.step(steps_of(rules, first));
@@ -292,7 +292,7 @@ impl Search {
         each
     }
 
-    /// Adds the missing atoms that begin with the values `chosen`, which `rules` allow so far. Returns whether there are any.
+    /// Adds the missing atoms that begin with the values `chosen`, which `rules` allow so far. Returns whether any are missing.
     fn descend<'a>(
         &mut self,
         dimensions: &[Dimension<'a>],

@@ -1,4 +1,4 @@
-//! The snapshot a request is answered from: scope → user or group → the bindings that apply.
+//! The snapshot on which requests are decided: scope → user or group → bindings that apply.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use super::compiled::Role;
 use crate::grant::{Binding, RoleRef, SubjectKind};
 use crate::user::{UserInfo, service_account_name};
 
-/// A user or a group. A ServiceAccount is the user of that name.
+/// A user or a group. A ServiceAccount is represented by its user name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Principal {
     User(Box<str>),
     Group(Box<str>),
 }
 
-/// The user or group that each subject of a binding stands for, with the subject's position; subjects that stand for nobody are left out.
+/// Returns the user or group of each subject of a binding, with the subject's position; invalid subjects are skipped.
 pub(super) fn principals(binding: &Binding) -> impl Iterator<Item = (Principal, usize)> + '_ {
     binding.subjects.iter().enumerate().filter_map(|(position, subject)| {
         let principal = match subject.kind {
@@ -35,23 +35,23 @@ pub(super) fn principals(binding: &Binding) -> impl Iterator<Item = (Principal, 
     })
 }
 
-/// One binding as one principal meets it.
+/// A binding that applies to one principal.
 #[derive(Debug, Clone)]
 pub(super) struct Granted {
     pub(super) binding: Arc<Binding>,
-    /// The binding's first subject that is this principal.
+    /// The position of the binding's first subject that matches the principal.
     pub(super) subject: usize,
-    /// The role, or which one is missing.
+    /// The role, or the reference to a missing role.
     pub(super) role: Result<Arc<Role>, Unresolved>,
 }
 
-/// A role reference that leads nowhere.
+/// A reference to a role that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unresolved(pub RoleRef);
 
 impl Unresolved {
-    /// In the words of a request whose resource is `resource`: upstream's storage names the resource of the request it serves, and its
-    /// authorizer (`None`) the role's own kind.
+    /// Formats the error for a request whose resource is `resource`: upstream's storage names the resource of the request, and its authorizer
+    /// (`None`) the role's own kind.
     #[must_use]
     pub fn text(&self, resource: Option<&str>) -> String {
         let RoleRef { kind, name } = &self.0;
@@ -64,7 +64,7 @@ impl Unresolved {
     }
 }
 
-/// Several as one text, each said once (upstream: `utilerrors.Aggregate`); `None` when there are none.
+/// Joins several errors into one text, each listed once (upstream: `utilerrors.Aggregate`); `None` when there are none.
 #[must_use]
 pub fn unresolved_text(unresolved: &[Unresolved], resource: Option<&str>) -> Option<String> {
     let mut seen: Vec<String> = Vec::new();
@@ -92,7 +92,7 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// What applies to the user: as themselves, then by each group in order.
+    /// Iterates over the grants of the user: first by user name, then by each group in order.
     pub(super) fn grants<'a>(&'a self, user: &'a UserInfo) -> impl Iterator<Item = &'a Grants> + 'a {
         let own = self.users.get(user.name.as_str());
         own.into_iter().chain(user.groups.iter().filter_map(|group| self.groups.get(group.as_str())))
@@ -115,7 +115,7 @@ impl Scope {
     }
 }
 
-/// All scopes. Immutable once published; a clone shares everything.
+/// The grants of all scopes. Immutable once published; a clone shares all scopes.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Index {
     cluster: Arc<Scope>,
@@ -123,13 +123,13 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// The cluster-wide scope and, if it has any binding, that of the namespace.
+    /// Iterates over the cluster-wide scope and, if it has any binding, the namespace's.
     pub(super) fn scopes(&self, namespace: &str) -> impl Iterator<Item = &Arc<Scope>> {
         let own = if namespace.is_empty() { None } else { self.namespaces.get(namespace) };
         std::iter::once(&self.cluster).chain(own)
     }
 
-    /// Replaces what one principal is granted in one scope.
+    /// Replaces the grants of one principal in one scope.
     pub(super) fn set(&mut self, namespace: &str, principal: Principal, grants: Vec<Granted>) {
         if namespace.is_empty() {
             Arc::make_mut(&mut self.cluster).set(principal, grants);

@@ -1,5 +1,5 @@
-//! The same decisions by a plain scan over the objects, as upstream's text describes them. It is the yardstick the index is
-//! measured against, and the way to ask a policy that is not in force, such as a fixed list of rules.
+//! RBAC decisions by a plain scan over all objects. Serves as the reference that the index is tested against, and for policies that are not in force,
+//! such as a fixed list of rules.
 
 use super::rule::PolicyRule;
 use crate::attributes::Attributes;
@@ -9,14 +9,14 @@ use crate::user::{UserInfo, service_account_name};
 /// Roles and bindings as plain lists.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// Namespace (empty: ClusterRole), name, rules.
+    /// Namespace (empty: ClusterRole), name and rules of each role.
     pub roles: Vec<(String, String, Vec<PolicyRule>)>,
-    /// Bindings of both kinds.
+    /// RoleBindings and ClusterRoleBindings.
     pub bindings: Vec<Binding>,
 }
 
 impl Policy {
-    /// Whether any rule of any binding that applies allows the request.
+    /// Whether any rule of any applicable binding allows the request.
     #[must_use]
     pub fn allows(&self, attributes: &Attributes<'_>) -> bool {
         self.bindings.iter().any(|binding| {

@@ -1,4 +1,4 @@
-//! One rule of a role, and whether it allows a request (upstream: `pkg/apis/rbac/v1/evaluation_helpers.go`).
+//! Rules of roles, and whether a rule allows a request (upstream: `pkg/apis/rbac/v1/evaluation_helpers.go`).
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub(super) const ALL: &str = "*";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyRule {
-    /// What may be done.
+    /// The allowed verbs.
     pub verbs: Vec<CompactString>,
     /// The API groups of the resources.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -20,28 +20,28 @@ pub struct PolicyRule {
     /// `pods`, `pods/log`, `*/scale` or `*`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<CompactString>,
-    /// The only objects meant; empty means all.
+    /// The names of the allowed objects; empty means all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<CompactString>,
-    /// Paths, possibly with a `*` at the end.
+    /// The allowed paths, possibly with a `*` at the end.
     #[serde(rename = "nonResourceURLs", skip_serializing_if = "Vec::is_empty")]
     pub non_resource_urls: Vec<CompactString>,
 }
 
 impl PolicyRule {
-    /// A rule about resources.
+    /// Creates a rule about resources.
     #[must_use]
     pub fn resources(verbs: &[&str], groups: &[&str], resources: &[&str]) -> Self {
         Self { verbs: list(verbs), api_groups: list(groups), resources: list(resources), ..Self::default() }
     }
 
-    /// A rule about paths.
+    /// Creates a rule about paths.
     #[must_use]
     pub fn paths(verbs: &[&str], paths: &[&str]) -> Self {
         Self { verbs: list(verbs), non_resource_urls: list(paths), ..Self::default() }
     }
 
-    /// The same, for these objects only.
+    /// Restricts the rule to these object names.
     #[must_use]
     pub fn named(mut self, names: &[&str]) -> Self {
         self.resource_names = list(names);
@@ -88,7 +88,7 @@ fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
     }
 }
 
-/// Every `*` at the end is cut off before the comparison, as upstream does.
+/// Whether a path matches. All trailing `*` are removed before the comparison, as in upstream.
 pub(super) fn path_matches(rule: &str, path: &str) -> bool {
     rule == path || (rule.ends_with('*') && path.starts_with(rule.trim_end_matches('*')))
 }

@@ -1,4 +1,4 @@
-//! What the index is made from, and which part of it a change touches. Only the writer sees this.
+//! The writer's state, from which snapshots are built; tracks which part of the index each change affects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ pub enum Change {
     Role {
         /// Empty for a ClusterRole.
         namespace: CompactString,
-        /// Its name.
+        /// The role's name.
         name: CompactString,
-        /// All its rules.
+        /// All rules of the role.
         rules: Vec<PolicyRule>,
     },
     /// A role was deleted.
     RoleGone {
         /// Empty for a ClusterRole.
         namespace: CompactString,
-        /// Its name.
+        /// The role's name.
         name: CompactString,
     },
     /// A binding was created or updated.
@@ -36,7 +36,7 @@ pub enum Change {
     BindingGone {
         /// Empty for a ClusterRoleBinding.
         namespace: CompactString,
-        /// Its name.
+        /// The binding's name.
         name: CompactString,
     },
 }
@@ -48,11 +48,11 @@ type Key = (CompactString, CompactString);
 pub(super) struct State {
     roles: HashMap<Key, Arc<Role>>,
     bindings: HashMap<Key, Arc<Binding>>,
-    /// Which bindings hand out a role.
+    /// The bindings that refer to a role.
     by_role: HashMap<Key, BTreeSet<Key>>,
-    /// Which bindings of a scope a principal meets, in the order of their names, with the subject's position.
+    /// The bindings of a scope that apply to a principal, by name, with the subject's position.
     by_principal: HashMap<(CompactString, Principal), BTreeMap<CompactString, usize>>,
-    /// Whose grants have to be made anew.
+    /// The principals whose grants must be computed again.
     touched: BTreeSet<(CompactString, Principal)>,
 }
 
@@ -78,7 +78,7 @@ impl State {
         }
     }
 
-    /// Writes what was touched into the next snapshot.
+    /// Writes the changed grants into the next snapshot.
     pub(super) fn publish(&mut self, index: &mut Index) {
         for (namespace, principal) in std::mem::take(&mut self.touched) {
             let grants = self.grants(&namespace, &principal);
@@ -86,10 +86,10 @@ impl State {
         }
     }
 
-    /// The role a binding in `namespace` means.
+    /// Returns the role that a binding in `namespace` refers to.
     pub(super) fn resolve(&self, reference: &RoleRef, namespace: &str) -> Result<Arc<Role>, Unresolved> {
         let scope = match reference.kind.as_str() {
-            // A Role cannot be meant cluster-wide, where its empty namespace would find a ClusterRole.
+            // A cluster-wide binding cannot refer to a Role: the empty namespace would find a ClusterRole.
             "Role" if !namespace.is_empty() => namespace,
             "ClusterRole" => "",
             _ => return Err(Unresolved(reference.clone())),

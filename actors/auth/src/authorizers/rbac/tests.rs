@@ -1,4 +1,4 @@
-//! The index answers as the scan does, after any sequence of changes; texts are upstream's.
+//! The index decides as the plain scan does, after any sequence of changes; texts are upstream's.
 
 use compact_str::CompactString;
 use proptest::prelude::*;
@@ -235,7 +235,7 @@ fn follow(policy: &mut Policy, change: &Change) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// The index, kept up to date change by change, decides as the scan over what is there.
+    /// The index, updated change by change, decides as the scan over the current objects.
     #[test]
     fn the_index_decides_as_the_scan(changes in proptest::collection::vec(change(), 1..30), batch in 1_usize..5) {
         let rbac = Rbac::new();
@@ -264,7 +264,7 @@ proptest! {
                         prop_assert_eq!(rbac.authorize(&attributes).allowed(), policy.allows(&attributes));
                     }
                 }
-                // What is listed is what is allowed.
+                // The listed rules allow exactly the allowed requests.
                 let (held, _) = rbac.rules_for(user, namespace);
                 let attributes = Attributes { namespace, name: "a", ..Attributes::resource(user, "get", "", "pods") };
                 prop_assert_eq!(held.iter().any(|rule| rule.allows(&attributes)), policy.allows(&attributes));
@@ -272,10 +272,10 @@ proptest! {
         }
     }
 
-    /// Rules cover themselves; and what is covered allows nothing the holder may not do.
+    /// Rules cover themselves, and covered rules allow nothing that the holder may not do.
     #[test]
     fn covering_never_hands_out_more(held in rules(), asked in rules()) {
-        // A rule with both names and paths, which validation refuses, does not cover its own paths: upstream's as little.
+        // A rule with both names and paths, which validation refuses, does not cover its own paths; neither does upstream's.
         let valid: Vec<_> = held.iter().filter(|r| r.resource_names.is_empty() || r.non_resource_urls.is_empty()).cloned().collect();
         prop_assert!(covers(&valid, &valid).is_empty());
         if !covers(&held, &asked).is_empty() {
@@ -295,7 +295,7 @@ proptest! {
     }
 }
 
-/// The atoms of `asked` that no rule of `held` includes, one by one, as upstream looks for them.
+/// Returns the atoms of `asked` that no rule of `held` includes, one by one, as upstream computes them.
 fn missing_one_by_one(held: &[PolicyRule], asked: &[PolicyRule]) -> Vec<PolicyRule> {
     fn any(list: &[CompactString], word: &str) -> bool {
         list.iter().any(|known| known == "*" || known == word)
@@ -362,7 +362,7 @@ fn a_small_role_with_a_million_permissions_is_refused_without_listing_them_all()
     let missing = covers(std::slice::from_ref(&held), std::slice::from_ref(&asked));
     assert!(missing.cut && missing.atoms.len() <= 10_000, "{} atoms", missing.atoms.len());
     assert!(describe_missing(missing).ends_with("\n... and more"));
-    // Who holds it all is told so at once, in one rule or in a hundred.
+    // A user who holds everything is allowed at once, by one rule or by a hundred.
     assert!(covers(&[PolicyRule::resources(&["*"], &["*"], &["*"])], std::slice::from_ref(&asked)).is_empty());
     let each: Vec<PolicyRule> =
         asked.verbs.iter().map(|verb| PolicyRule { verbs: vec![verb.clone()], ..asked.clone() }).collect();
@@ -370,7 +370,7 @@ fn a_small_role_with_a_million_permissions_is_refused_without_listing_them_all()
     assert!(!covers(&each[1..], std::slice::from_ref(&asked)).is_empty());
 }
 
-/// So many rules about all objects of one kind each, and one about named objects of the kind that is asked for; and a rule about twice as many names.
+/// Returns `held` rules about all objects of one kind each and one rule about named objects of the requested kind; and a request with 2 × `held` names.
 fn held_and_names(held: usize) -> (Vec<PolicyRule>, Vec<PolicyRule>) {
     let names: Vec<CompactString> = (0..2 * held).map(|i| format!("n{i}").into()).collect();
     let kinds = (0..held).map(|i| PolicyRule::resources(&["get"], &[""], &[&format!("r{i}")]));
@@ -392,12 +392,12 @@ fn names_are_looked_up_among_the_rules_that_have_names_only() {
     assert!(one > 0 && 10 * two <= 21 * one, "{one} {two}");
 }
 
-/// What is done for each value counts, so that nothing is asked for without a bound.
+/// All work per value counts as steps, so that every request is bounded.
 #[test]
 fn steps_that_do_not_suffice_end_the_search_with_a_refusal() {
     let words = |prefix: &str| (0..20_000).map(|i| format!("{prefix}{i}").into()).collect::<Vec<CompactString>>();
     let name = words("n");
-    // Every rule has all the names: each name has a class of ten thousand rules.
+    // Every rule has all names: each name has a class of ten thousand rules.
     let rule = |i: usize| PolicyRule {
         resource_names: name.iter().take(i % 7 + 300).cloned().collect(),
         ..PolicyRule::resources(&["get"], &[""], &["pods"])
@@ -414,11 +414,11 @@ fn steps_that_do_not_suffice_end_the_search_with_a_refusal() {
     let own = PolicyRule { non_resource_urls: words("/v"), ..PolicyRule::paths(&["get"], &[]) };
     let (missing, left) = covers::counted(&[own], &[urls]);
     assert!(missing.cut && left < 30_000, "{left}");
-    // Few values are answered.
+    // A request with few values is decided.
     assert!(covers(&held, &[asked(name.iter().take(20).cloned().collect())]).is_empty());
 }
 
-/// A figure, not a rule: an RBAC-bound user with ten bindings, in a cluster with many more.
+/// A measurement without assertion: an RBAC-bound user with ten bindings, in a cluster with many more.
 #[test]
 #[ignore = "prints a figure"]
 #[expect(clippy::disallowed_methods, reason = "measures real time")]

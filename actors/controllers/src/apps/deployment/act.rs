@@ -1,4 +1,4 @@
-//! The writes of a deployment.
+//! The API writes of the deployment controller.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::project::{Condition, Deployment, DeploymentState, HASH, ReplicaSet};
 use crate::write;
 
 const REASON: &str = "ScalingReplicaSet";
-/// A replica set could not be made.
+/// The reason of the Event when a ReplicaSet could not be created.
 const REFUSED: &str = "ReplicaSetCreateError";
 
 impl Deployments {
-    /// Adopts and releases replica sets.
+    /// Adopts and releases ReplicaSets.
     pub(super) async fn settle(
         &self,
         deployment: &Item<Deployment>,
@@ -45,7 +45,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Makes, changes and removes replica sets.
+    /// Creates, changes and deletes ReplicaSets.
     pub(super) async fn perform(
         &self,
         deployment: &Item<Deployment>,
@@ -88,7 +88,8 @@ impl Deployments {
         Ok(())
     }
 
-    /// The name of a new set is taken: by our own write of a moment ago, or by a set of another template, and then the next name is tried.
+    /// Handles a name conflict of a new ReplicaSet. The conflict is with the controller's own recent write, or with a set of another template; then the next
+    /// name is tried.
     async fn taken(&self, deployment: &Item<Deployment>, create: &Create, status: Status) -> Result<(), Status> {
         let object = self.env.client.get(self.set, deployment.meta.namespace(), &create.name).await?;
         let there: Item<ReplicaSet> = Item::of(&object.obj()?, object.revision);
@@ -106,7 +107,7 @@ impl Deployments {
         Err(status)
     }
 
-    /// The replica set that a deployment creates for its current template.
+    /// Returns the ReplicaSet to create for a Deployment's current template.
     fn set_of(&self, deployment: &Item<Deployment>, whole: &Obj, create: &Create) -> Result<Obj, Status> {
         let no = |what: &str| Status::internal_error(format!("the answer has no {what}"));
         let view: apps_v1::Deployment<'_> = whole.view().ok_or_else(|| no("Deployment"))?;
@@ -156,7 +157,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Writes status and revision if they changed.
+    /// Writes the Deployment's status and revision if they changed.
     pub(super) async fn report(&self, deployment: &Item<Deployment>, plan: &Plan) -> Result<(), Status> {
         if plan.status == deployment.value.status && plan.revision.is_none() {
             return Ok(());
@@ -176,7 +177,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Tells that a new replica set was refused (upstream `FailedRSCreateReason`).
+    /// Reports a refused new ReplicaSet by condition and Event (upstream `FailedRSCreateReason`).
     pub(super) async fn refused(
         &self,
         deployment: &Item<Deployment>,

@@ -1,4 +1,4 @@
-//! The annotations that tie replica sets to the history of their deployment.
+//! The annotations that record the place of ReplicaSets in the history of their Deployment.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use oarlock_schema::Str;
 
 use crate::project::{Deployment, ReplicaSet};
 
-/// The place in the history, on replica sets and on the deployment (upstream `RevisionAnnotation`).
+/// The revision in the history, on ReplicaSets and on the Deployment (upstream `RevisionAnnotation`).
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
-/// The places that a replica set had before a rollback made it the newest again.
+/// The earlier revisions of a ReplicaSet that a rollback made the newest again.
 pub(super) const HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// The deployment's replicas when the set was scaled last.
+/// The Deployment's replicas when the set was scaled last.
 pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-/// The same and the surge.
+/// The Deployment's replicas plus the surge when the set was scaled last.
 pub(super) const MAX: &str = "deployment.kubernetes.io/max-replicas";
 
-/// What is not copied from deployments to replica sets.
+/// The annotations that are not copied from Deployments to ReplicaSets.
 const OWN: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -26,17 +26,17 @@ const OWN: [&str; 6] = [
     "deprecated.deployment.rollback.to",
 ];
 
-/// A number in an annotation.
+/// Reads a number from an annotation.
 pub(super) fn number(meta: &ObjMeta, name: &str) -> Option<i64> {
     meta.annotation(name)?.parse().ok()
 }
 
-/// The place of a replica set in the history, 0 for none.
+/// Returns the revision of a ReplicaSet, 0 for none.
 pub(super) fn revision(set: &Item<ReplicaSet>) -> i64 {
     number(&set.meta, REVISION).unwrap_or(0)
 }
 
-/// The annotations that the set of the current template lacks (upstream `SetNewReplicaSetAnnotations`).
+/// Returns the annotations that the ReplicaSet of the current template lacks (upstream `SetNewReplicaSetAnnotations`).
 pub(super) fn for_set(
     deployment: &Item<Deployment>,
     set: Option<&Item<ReplicaSet>>,
@@ -62,7 +62,7 @@ pub(super) fn for_set(
     missing
 }
 
-/// The annotations that say for which size a replica set was scaled, where they are not there yet.
+/// Returns the annotations with the Deployment's size for which a ReplicaSet is scaled, if the set lacks them.
 pub(super) fn for_size(set: Option<&Item<ReplicaSet>>, desired: i64, surge: i64) -> BTreeMap<Str, Str> {
     [(DESIRED, desired), (MAX, desired.saturating_add(surge))]
         .into_iter()

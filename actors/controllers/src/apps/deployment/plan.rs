@@ -1,4 +1,4 @@
-//! What a deployment does next.
+//! Plans the next step of a Deployment, and its status.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,37 +13,37 @@ use super::scene::{Resize, Scene, Sets};
 use super::{annotations, rolling, scale, status};
 use crate::project::{Condition, Deployment, DeploymentState, Digest, ReplicaSet, Strategy, condition};
 
-/// A replica set to be made.
+/// A ReplicaSet to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Create {
-    /// Its name.
+    /// The ReplicaSet's name.
     pub(super) name: String,
-    /// Its hash label.
+    /// The value of the hash label.
     pub(super) hash: String,
-    /// Its size.
+    /// The ReplicaSet's size.
     pub(super) replicas: i64,
-    /// Its annotations.
+    /// The ReplicaSet's annotations.
     pub(super) annotations: BTreeMap<Str, Str>,
 }
 
-/// See the module text.
+/// The next step of a Deployment, and its status.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// The set of the current template, if it has to be made.
+    /// The set of the current template, if it must be created.
     pub(super) create: Option<Create>,
-    /// Sets to be changed.
+    /// The sets to change.
     pub(super) resize: Vec<Resize>,
-    /// Sets that the history does not need any more, by name.
+    /// The names of sets beyond the history limit, to be deleted.
     pub(super) forget: Vec<Str>,
-    /// What the status should say.
+    /// The status to write.
     pub(super) status: DeploymentState,
-    /// The revision annotation of the deployment, where it has to change.
+    /// The new revision annotation of the Deployment, if it must change.
     pub(super) revision: Option<String>,
-    /// When time alone may change something.
+    /// The time after which the plan may change without any other change.
     pub(super) again: Option<Duration>,
 }
 
-/// Decides. `running` tells whether a replica set (by uid) has pods that did not end.
+/// Plans a Deployment's next step. `running` returns whether a ReplicaSet (by uid) has pods that have not ended.
 pub(super) fn plan(
     deployment: &Item<Deployment>,
     sets: &[Arc<Item<ReplicaSet>>],
@@ -57,7 +57,7 @@ pub(super) fn plan(
         status::count(&scene, &mut plan.status, now);
         return plan;
     }
-    // The order in which conditions are set is the order in which they are listed.
+    // Conditions are listed in the order in which they are first set.
     pause(&scene, &mut plan, now);
     if deployment.value.paused || scale::wanted(&scene) {
         keep_revision(&scene, &mut plan, now, false);
@@ -85,7 +85,7 @@ pub(super) fn plan(
     plan
 }
 
-/// A paused deployment makes no progress, and so must not be reported as stuck.
+/// Sets the Progressing condition of a paused or resumed Deployment, so that a paused one does not exceed its progress deadline.
 fn pause(scene: &Scene<'_>, plan: &mut Plan, now: Time) {
     let spec = &scene.deployment.value;
     if spec.deadline.is_none() {
@@ -105,7 +105,7 @@ fn pause(scene: &Scene<'_>, plan: &mut Plan, now: Time) {
     status::set(&mut plan.status.conditions, condition);
 }
 
-/// Gives the current template's set its place in the history, or makes the set where there is none (upstream `getNewReplicaSet`).
+/// Sets the revision of the current template's set, or plans to create the set (upstream `getNewReplicaSet`).
 fn keep_revision(scene: &Scene<'_>, plan: &mut Plan, now: Time, create: bool) {
     let deployment = scene.deployment;
     let last = scene.old.iter().map(|set| annotations::revision(set)).max().unwrap_or(0);
@@ -148,7 +148,7 @@ fn keep_revision(scene: &Scene<'_>, plan: &mut Plan, now: Time, create: bool) {
     }
 }
 
-/// The label value for a template: ten letters of the alphabet of generated names at most, so that no words appear (upstream
+/// Returns the hash label's value of a template: at most ten characters of an alphabet without vowels, so that no words appear (upstream
 /// `ComputeHash`, `SafeEncodeString`).
 pub(super) fn hash(template: Digest, collisions: Option<i64>) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -164,7 +164,7 @@ pub(super) fn hash(template: Digest, collisions: Option<i64>) -> String {
         .collect()
 }
 
-/// Old sets beyond the history limit, oldest revisions first; what still has pods stays.
+/// Returns the old sets beyond the history limit, oldest revisions first, except sets that still have pods.
 fn history(scene: &Scene<'_>) -> Vec<Str> {
     let Some(limit) = scene.deployment.value.history else { return Vec::new() };
     let mut old: Sets<'_> = scene.old.iter().copied().filter(|set| !set.meta.deleting()).collect();

@@ -1,10 +1,10 @@
-//! From the old template to the new one (upstream `rolling.go`, `recreate.go`).
+//! The steps of a rollout from old templates to the new one (upstream `rolling.go`, `recreate.go`).
 
 use std::collections::BTreeMap;
 
 use super::scene::{Resize, Scene};
 
-/// The next step of a rolling update: the new set up, or else the old ones down.
+/// Returns the next step of a rolling update: scales the new set up, or else the old sets down.
 pub(super) fn roll(scene: &Scene<'_>) -> Vec<Resize> {
     let wanted = scene.deployment.value.replicas;
     let Some(new) = scene.new else { return Vec::new() };
@@ -15,7 +15,7 @@ pub(super) fn roll(scene: &Scene<'_>) -> Vec<Resize> {
     shrink(scene)
 }
 
-/// The old sets' sizes: unhealthy pods go first, then as many as availability allows.
+/// Scales the old sets down: unhealthy pods first, then as many as availability allows.
 fn shrink(scene: &Scene<'_>) -> Vec<Resize> {
     let wanted = scene.deployment.value.replicas;
     if scene.old.iter().all(|set| set.value.replicas == 0) {
@@ -54,12 +54,12 @@ fn shrink(scene: &Scene<'_>) -> Vec<Resize> {
         .collect()
 }
 
-/// Whether nothing of the old templates is left, so that strategy Recreate may start the new one.
+/// Whether no pod of an old template is left, so that strategy Recreate may start the new set.
 pub(super) fn recreated(scene: &Scene<'_>, running: &dyn Fn(&str) -> bool) -> bool {
     scene.old.iter().all(|set| set.value.replicas == 0 && !running(set.meta.uid.as_str()))
 }
 
-/// The next step of strategy Recreate.
+/// Returns the next step of strategy Recreate.
 pub(super) fn recreate(scene: &Scene<'_>, recreated: bool) -> Vec<Resize> {
     let old = scene.old.iter().filter(|set| set.value.replicas > 0);
     let down: Vec<Resize> = old.filter_map(|set| scene.resize(set, 0)).collect();

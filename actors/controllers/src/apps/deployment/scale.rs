@@ -1,4 +1,4 @@
-//! A deployment of another size, perhaps amid a rollout: every replica set takes its share (upstream `sync.go`, `scale`).
+//! Scales a Deployment, even amid a rollout: every ReplicaSet takes its proportional share (upstream `sync.go`, `scale`).
 
 use oarlock_informer::Item;
 
@@ -6,7 +6,7 @@ use super::annotations::{self, DESIRED, MAX};
 use super::scene::{Resize, Scene, Sets};
 use crate::project::{ReplicaSet, Strategy};
 
-/// Whether the size changed since the active sets were scaled (upstream `isScalingEvent`).
+/// Whether the Deployment's size has changed since the active sets were scaled (upstream `isScalingEvent`).
 pub(super) fn wanted(scene: &Scene<'_>) -> bool {
     let size = scene.deployment.value.replicas;
     scene
@@ -15,7 +15,7 @@ pub(super) fn wanted(scene: &Scene<'_>) -> bool {
         .any(|set| annotations::number(&set.meta, DESIRED).is_some_and(|desired| desired != size))
 }
 
-/// The sizes.
+/// Returns the ReplicaSets to resize.
 pub(super) fn scale(scene: &Scene<'_>) -> Vec<Resize> {
     let deployment = &scene.deployment.value;
     if let Some(only) = active_or_latest(scene) {
@@ -32,7 +32,7 @@ pub(super) fn scale(scene: &Scene<'_>) -> Vec<Resize> {
     proportions(scene, allowed)
 }
 
-/// The one active set; when there is none, the newest.
+/// Returns the only active set, or the newest set if none is active.
 fn active_or_latest<'a>(scene: &Scene<'a>) -> Option<&'a Item<ReplicaSet>> {
     let mut active = scene.all().filter(|set| set.value.replicas > 0);
     match (active.next(), active.next()) {
@@ -42,7 +42,7 @@ fn active_or_latest<'a>(scene: &Scene<'a>) -> Option<&'a Item<ReplicaSet>> {
     }
 }
 
-/// Whether the new set alone serves the deployment.
+/// Whether the new set alone has all wanted pods of the Deployment, available.
 fn saturated(scene: &Scene<'_>, new: &Item<ReplicaSet>) -> bool {
     let size = scene.deployment.value.replicas;
     new.value.replicas == size
@@ -73,7 +73,7 @@ fn proportions(scene: &Scene<'_>, allowed: i64) -> Vec<Resize> {
     sizes.into_iter().filter_map(|(set, size)| scene.resize(set, size)).collect()
 }
 
-/// How much a set grows (or shrinks) to keep its part of the whole, rounded (upstream `getReplicaSetFraction`).
+/// Returns by how many pods a set grows (or shrinks) to keep its proportion of the whole, rounded (upstream `getReplicaSetFraction`).
 fn fraction(scene: &Scene<'_>, set: &Item<ReplicaSet>) -> i64 {
     let size = set.value.replicas;
     let deployment = &scene.deployment.value;

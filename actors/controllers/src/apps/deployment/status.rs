@@ -1,4 +1,4 @@
-//! What a deployment's status says (upstream `progress.go`, `calculateStatus`).
+//! Computes a Deployment's status (upstream `progress.go`, `calculateStatus`).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 const FINISHED: &str = "NewReplicaSetAvailable";
 const FAILURE: &str = "ReplicaFailure";
 
-/// Sets a condition unless it says the same already; the time of transition stays while the status does.
+/// Sets a condition unless an equal one is set; the transition time changes only with the condition's status.
 pub(super) fn set(all: &mut Vec<Condition>, mut next: Condition) {
     if let Some(current) = condition(all, &next.kind) {
         if current.status == next.status && current.reason == next.reason {
@@ -27,7 +27,7 @@ pub(super) fn set(all: &mut Vec<Condition>, mut next: Condition) {
     all.push(next);
 }
 
-/// Fills the counts in, and sets condition Available.
+/// Sets the counts and condition Available.
 pub(super) fn count(scene: &Scene<'_>, state: &mut DeploymentState, now: Time) {
     let spec = &scene.deployment.value;
     let sum = |of: &dyn Fn(&crate::project::ReplicaSetState) -> i64| -> i64 {
@@ -55,7 +55,7 @@ pub(super) fn count(scene: &Scene<'_>, state: &mut DeploymentState, now: Time) {
     };
 }
 
-/// Condition ReplicaFailure, as a replica set has it.
+/// Copies condition ReplicaFailure from a ReplicaSet.
 pub(super) fn failures(scene: &Scene<'_>, state: &mut DeploymentState, now: Time) {
     let failure = scene
         .new
@@ -68,7 +68,7 @@ pub(super) fn failures(scene: &Scene<'_>, state: &mut DeploymentState, now: Time
     }
 }
 
-/// Whether the rollout is over.
+/// Whether the rollout is complete.
 pub(super) fn complete(deployment: &Item<Deployment>, status: &DeploymentState) -> bool {
     let wanted = deployment.value.replicas;
     status.updated == wanted
@@ -77,7 +77,7 @@ pub(super) fn complete(deployment: &Item<Deployment>, status: &DeploymentState) 
         && status.observed >= deployment.meta.generation
 }
 
-/// Condition Progressing; the time after which a stuck rollout has to be looked at.
+/// Sets condition Progressing; returns the time after which the progress deadline must be checked again.
 pub(super) fn progress(scene: &Scene<'_>, status: &mut DeploymentState, now: Time) -> Option<Duration> {
     let spec = &scene.deployment.value;
     let Some(deadline) = spec.deadline else {
@@ -98,7 +98,7 @@ pub(super) fn progress(scene: &Scene<'_>, status: &mut DeploymentState, now: Tim
         if complete(scene.deployment, status) {
             set(&mut status.conditions, condition_of("True", FINISHED, "has successfully progressed."));
         } else if progressed(&spec.status, status) {
-            // Said anew each time: the deadline counts from the last progress.
+            // Replaced each time, because the deadline counts from the last progress.
             let mut next = condition_of("True", "ReplicaSetUpdated", "is progressing.");
             if let Some(current) = current.as_ref().filter(|current| current.status == "True") {
                 next.transition = current.transition;

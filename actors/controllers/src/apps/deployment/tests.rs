@@ -1,4 +1,4 @@
-//! The plan over tables.
+//! Table tests of the plan of a Deployment.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn template(number: i64) -> Digest {
     digest
 }
 
-/// A deployment of template 1 that rolls over by a quarter.
+/// A Deployment of template 1 with surge and unavailability of 25 percent.
 fn deployment(replicas: i64) -> Item<Deployment> {
     let value = Deployment {
         replicas,
@@ -37,7 +37,7 @@ fn deployment(replicas: i64) -> Item<Deployment> {
     Item { meta: ObjMeta { key: Key::new("ns", "web"), generation: 7, ..ObjMeta::default() }, value }
 }
 
-/// A replica set of a template, wanted and available, scaled for `replicas` wanted pods.
+/// A ReplicaSet of template `number` with `size` wanted and `available` available pods, scaled for a Deployment of `desired` pods.
 fn set(number: i64, size: i64, available: i64, desired: i64) -> Item<ReplicaSet> {
     let annotation = |key: &str, value: i64| (Str::from(key), Str::from(value.to_string()));
     let surge = (desired + 3) / 4;
@@ -295,14 +295,14 @@ fn conditions_are_listed_in_the_order_in_which_they_are_set() {
     let made = decide(&current, &[]);
     assert_eq!(kinds(&made), ["Progressing", "Available"], "the set is made before pods are counted");
     current.value.status = made.status;
-    // The set's pods cannot be made: nothing progresses.
+    // The set's pods are refused, so the rollout makes no progress.
     let mut refused = set(1, 3, 0, 3);
     refused.value.status.replicas = 0;
     let failure = Condition::new("ReplicaFailure", "True", "FailedCreate", "no", NOW);
     refused.value.status.conditions = vec![failure];
     let stuck = decide(&current, &[refused.clone()]);
     assert_eq!(kinds(&stuck), ["Progressing", "Available", "ReplicaFailure"]);
-    // A scaled or paused deployment keeps what it had.
+    // A scaled or paused Deployment keeps its conditions.
     current.value.status = stuck.status;
     current.value.paused = true;
     refused.value.status.conditions.clear();

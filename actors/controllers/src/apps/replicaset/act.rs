@@ -1,4 +1,4 @@
-//! The writes of a replica set.
+//! The API writes of the replicaset controller.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl ReplicaSets {
         release: &[Arc<Item<PodView>>],
     ) -> Result<(), Status> {
         if !adopt.is_empty() {
-            // The cache may not know yet that the owner is going: ask before taking anything.
+            // The cache may not show the owner's deletion yet, so the API server is asked before pods are adopted.
             write::current(&self.env.client, self.set, &set.meta).await?;
         }
         let client = &self.env.client;
@@ -50,7 +50,7 @@ impl ReplicaSets {
         Ok(())
     }
 
-    /// Active pods per node of everything that has the same controller as this set.
+    /// Counts, per node, the active pods of all ReplicaSets that have the same controller as this set.
     pub(super) fn related(&self, set: &Item<ReplicaSet>, mine: &[Arc<Item<PodView>>]) -> Related {
         let mut count: Related = BTreeMap::new();
         let mut add = |pods: &[Arc<Item<PodView>>]| {
@@ -68,7 +68,7 @@ impl ReplicaSets {
         count
     }
 
-    /// Creates or deletes; the first failure, if any.
+    /// Creates or deletes pods; returns the first failure, if any.
     pub(super) async fn manage(&self, set: &Item<ReplicaSet>, plan: &Plan) -> Option<Status> {
         let outcome = if plan.create > 0 { self.create(set, plan.create).await } else { self.delete(set, plan).await };
         outcome.err()
@@ -83,7 +83,7 @@ impl ReplicaSets {
         for answer in answers {
             match answer {
                 Ok(object) => self.created(set, &object),
-                // Nothing can be created in a namespace that is going; its end ends this, too.
+                // Pods cannot be created in a namespace that is being deleted; the set is deleted with the namespace.
                 Err(status) if status.cause("NamespaceTerminating").is_some() => {}
                 Err(status) => {
                     self.env.recorder.warning(&about, "FailedCreate", format!("Error creating: {}", status.message));
@@ -100,7 +100,7 @@ impl ReplicaSets {
         self.env.recorder.normal(&write::about(self.set, &set.meta), "SuccessfulCreate", message);
     }
 
-    /// The pod that a replica set creates: its template, owned by it.
+    /// Returns the pod to create from a ReplicaSet's template, controlled by the set.
     fn pod_of(&self, set: &Item<ReplicaSet>, whole: &Obj) -> Result<Obj, Status> {
         let view: apps_v1::ReplicaSet<'_> =
             whole.view().ok_or_else(|| Status::internal_error("the answer is no ReplicaSet"))?;
@@ -132,7 +132,7 @@ impl ReplicaSets {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Writes the status if it changed.
+    /// Writes the ReplicaSet's status if it changed.
     pub(super) async fn report(&self, set: &Item<ReplicaSet>, plan: &Plan) -> Result<(), Status> {
         let status = &plan.status;
         if *status == set.value.status {

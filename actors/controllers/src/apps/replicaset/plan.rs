@@ -1,4 +1,4 @@
-//! What a replica set lacks or has too much of, and its status.
+//! Plans the pods that a ReplicaSet creates or deletes, and its status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use oarlock_meta::{Status, Time};
 use super::rank::{self, Related};
 use crate::project::{Condition, PodView, ReplicaSet, ReplicaSetState, active};
 
-/// Most pods that one reconcile creates or deletes (upstream `BurstReplicas`).
+/// The most pods that one reconcile creates or deletes (upstream `BurstReplicas`).
 pub(super) const BURST: usize = 500;
 const FAILURE: &str = "ReplicaFailure";
 
-/// What to do.
+/// The pods to create or delete, and the status.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// So many pods are to be made.
+    /// The number of pods to create.
     pub(super) create: usize,
-    /// These are to go.
+    /// The pods to delete.
     pub(super) delete: Vec<Arc<Item<PodView>>>,
-    /// What the status should say.
+    /// The status to write.
     pub(super) status: ReplicaSetState,
-    /// When availability may change by time alone.
+    /// The time after which availability may change without any other change.
     pub(super) again: Option<Duration>,
 }
 
-/// Decides for a replica set and the pods it controls. `related` counts, per node, the pods of its siblings; asked for only when pods go.
+/// Plans for a ReplicaSet and the pods it controls. `related` counts, per node, the pods of sibling sets; called only when pods must be deleted.
 pub(super) fn plan(
     set: &Item<ReplicaSet>,
     pods: &[Arc<Item<PodView>>],
@@ -65,7 +65,7 @@ fn status(
     }
 }
 
-/// The time until the next ready pod has been ready for long enough.
+/// Returns the time until the next ready pod becomes available.
 fn again(set: &Item<ReplicaSet>, alive: &[&Arc<Item<PodView>>], now: Time) -> Option<Duration> {
     let min = set.value.min_ready;
     let due = |pod: &&Arc<Item<PodView>>| {
@@ -76,7 +76,7 @@ fn again(set: &Item<ReplicaSet>, alive: &[&Arc<Item<PodView>>], now: Time) -> Op
 }
 
 impl Plan {
-    /// Takes what came of the writes into the status: condition ReplicaFailure stands while they fail.
+    /// Sets condition ReplicaFailure while writes fail, and removes the condition otherwise.
     pub(super) fn fail(&mut self, set: &ReplicaSet, failure: Option<&Status>, now: Time) {
         let conditions = &mut self.status.conditions;
         let stands = set.status.conditions.iter().any(|condition| condition.kind == FAILURE);

@@ -1,4 +1,4 @@
-//! Which pods go first (upstream `controller.ActivePodsWithRanks`).
+//! The order in which a ReplicaSet deletes pods (upstream `controller.ActivePodsWithRanks`).
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use oarlock_schema::Str;
 
 use crate::project::{Phase, PodView};
 
-/// Active pods of a replica set and its siblings, per node: where several run, one is missed least.
+/// The number of active pods of a ReplicaSet and its siblings, per node. Pods on nodes with several are deleted first.
 pub(super) type Related = BTreeMap<Str, usize>;
 
-/// The `count` pods to delete.
+/// Returns the `count` pods to delete.
 pub(super) fn to_delete(
     alive: &[&Arc<Item<PodView>>],
     count: usize,
@@ -28,7 +28,7 @@ pub(super) fn to_delete(
     ranked.into_iter().take(count).cloned().collect()
 }
 
-/// `Less` goes first.
+/// Compares two pods; the lesser is deleted first.
 fn order((a, rank_a): (&Item<PodView>, usize), (b, rank_b): (&Item<PodView>, usize), now: Time) -> Ordering {
     let (x, y) = (&a.value, &b.value);
     // Unassigned, not running, not ready, cheap, crowded: in this order.
@@ -48,8 +48,8 @@ fn phase(phase: Phase) -> u8 {
     }
 }
 
-/// The age in powers of two, so that among pods of about the same age the uid decides, which is random (upstream
-/// `LogarithmicScaleDown`). What has no time counts as new.
+/// Returns the age in powers of two, so that among pods of about the same age the random uid decides (upstream `LogarithmicScaleDown`). A pod without a
+/// time counts as new.
 fn age(since: Option<Time>, now: Time) -> u32 {
     let seconds = since.map_or(0, |since| now.unix().saturating_sub(since.unix()));
     u64::try_from(seconds).unwrap_or(0).checked_ilog2().map_or(0, |bits| bits + 1)

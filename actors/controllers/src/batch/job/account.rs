@@ -1,8 +1,8 @@
-//! The books: each pod that ended is counted once, whatever happens in between.
+//! Counts each ended pod of a Job exactly once, even if the controller stops at any point.
 //!
-//! A pod keeps its finalizer until it has been counted. First its uid is written into `status.uncountedTerminatedPods` (the index of a success
-//! goes straight into `completedIndexes`), then its finalizer goes, and then the counter takes the place of the uid. Who stops anywhere on the way
-//! finds in the status how far it was.
+//! A pod keeps the tracking finalizer until it has been counted. First the pod's uid is written into `status.uncountedTerminatedPods` (a succeeded
+//! index directly into `completedIndexes`), then the finalizer is removed, and then the uid is replaced by a higher counter. A controller that stopped
+//! in between finds in the status which of the three steps were done.
 
 use std::collections::BTreeSet;
 
@@ -10,84 +10,84 @@ use oarlock_meta::{Time, Uid};
 use oarlock_seeded_bug::seeded_bug;
 
 use super::conditions::ensure;
-use super::look::{Look, Pod, failed, number};
 use super::plan::Plan;
 use super::policy::index;
 use super::policy::{Handling, handling, valid_index};
+use super::snapshot::{Pod, Snapshot, failed, number};
 use super::verdict::Verdict;
 use crate::project::{JobState, Phase};
 
-/// Uids that the status holds at most, and so finalizers that one reconcile removes (upstream `MaxUncountedPods`).
+/// The most uids in the status, and so the most finalizers that one reconcile removes (upstream `MaxUncountedPods`).
 pub(super) const MAX_UNCOUNTED: usize = 500;
 
-/// What came of a plan's writes.
+/// The pods that a plan's writes have created and deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Pods made.
+    /// The number of created pods.
     pub(super) created: i64,
-    /// Pods deleted.
+    /// The number of deleted pods.
     pub(super) deleted: i64,
-    /// Of those, ready ones.
+    /// The number of deleted pods that were ready.
     pub(super) deleted_ready: i64,
 }
 
-/// Whether a Job was suspended or resumed just now.
+/// Whether this reconcile suspends or resumes the Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// It was suspended.
+pub(super) enum SuspendChange {
+    /// The Job is suspended.
     Suspended,
-    /// It goes on.
+    /// The Job is resumed.
     Resumed,
 }
 
-/// The first half: what the status says before finalizers are removed.
+/// The first half of counting: the status to write before finalizers are removed.
 #[derive(Debug)]
 pub(super) struct Open<'a> {
-    /// To be written, if it differs from what is there.
+    /// The status, to be written if it differs from the current one.
     pub(super) status: JobState,
-    /// Then these pods lose their finalizers.
+    /// The pods whose finalizers are removed after the write.
     pub(super) release: Vec<&'a Pod>,
-    /// How the Job ends, when the books are closed.
+    /// How the Job ends when all pods are counted.
     pub(super) verdict: Option<Verdict>,
-    /// To be told.
-    pub(super) turn: Option<Turn>,
-    /// There was no room for all of them.
+    /// A suspension or resumption to report by an Event.
+    pub(super) suspend_change: Option<SuspendChange>,
+    /// Whether the status had no room for further ended pods.
     full: bool,
 }
 
-/// Takes what the pods say, and what was done, into the status.
-pub(super) fn open<'a>(look: &Look<'a>, plan: &Plan<'_>, outcome: Outcome, now: Time) -> Open<'a> {
-    let job = &look.job.value;
+/// Computes the first status from the pods and the outcome of the plan's writes.
+pub(super) fn open<'a>(snapshot: &Snapshot<'a>, plan: &Plan<'_>, outcome: Outcome, now: Time) -> Open<'a> {
+    let job = &snapshot.job.value;
     let mut status = job.status.clone();
     if status.started.is_none() && !job.suspend {
         status.started = Some(now);
     }
-    let active = number(look.active.len()) + outcome.created - outcome.deleted;
+    let active = number(snapshot.active.len()) + outcome.created - outcome.deleted;
     status.active = active;
-    status.ready = Some(look.ready() - outcome.deleted_ready);
-    status.terminating = Some(look.terminating + outcome.deleted);
-    let mut turn = None;
+    status.ready = Some(snapshot.ready() - outcome.deleted_ready);
+    status.terminating = Some(snapshot.terminating + outcome.deleted);
+    let mut suspend_change = None;
     let verdict = match &plan.verdict {
-        // Who could not be deleted may still succeed.
+        // A pod that could not be deleted may still succeed.
         Some(verdict) => Some(verdict.clone()).filter(|_| active == 0),
-        None if complete(look, active) => Some(Verdict::reached()),
+        None if complete(snapshot, active) => Some(Verdict::reached()),
         None => {
-            turn = plan.managed.then(|| suspension(&mut status, job.suspend, now)).flatten();
+            suspend_change = plan.managed.then(|| suspension(&mut status, job.suspend, now)).flatten();
             None
         }
     };
-    settle(&mut status, &look.tracked);
-    let mut open = Open { status, release: Vec::new(), verdict, turn, full: false };
-    let new = open.enter(look);
-    // Who counts while the finalizers are still there counts again after a restart.
+    settle(&mut status, &snapshot.tracked);
+    let mut open = Open { status, release: Vec::new(), verdict, suspend_change, full: false };
+    let new = open.enter(snapshot);
+    // A pod counted before its finalizer is removed would be counted again after a restart.
     if seeded_bug!("job_counts_twice") {
         settle(&mut open.status, &BTreeSet::new());
     }
     if job.indexed() {
-        let done = look.done_before.and(&new.into_iter().collect());
+        let done = snapshot.done_before.and(&new.into_iter().collect());
         open.status.succeeded = done.total();
         open.status.completed_indexes = done.to_string().into();
-        open.status.failed_indexes = look.failed_indexes.as_ref().map(|indexes| indexes.to_string().into());
+        open.status.failed_indexes = snapshot.failed_indexes.as_ref().map(|indexes| indexes.to_string().into());
     }
     if let Some(verdict) = &open.verdict
         && open.status.stands(verdict.interim()).is_none()
@@ -98,30 +98,30 @@ pub(super) fn open<'a>(look: &Look<'a>, plan: &Plan<'_>, outcome: Outcome, now: 
     open
 }
 
-/// As many succeeded as are wanted, and nobody is left.
-fn complete(look: &Look<'_>, active: i64) -> bool {
-    let enough = match look.job.value.completions {
-        Some(completions) => look.succeeded >= completions,
-        None => look.succeeded > 0,
+/// Whether enough pods have succeeded and no active pod is left.
+fn complete(snapshot: &Snapshot<'_>, active: i64) -> bool {
+    let enough = match snapshot.job.value.completions {
+        Some(completions) => snapshot.succeeded >= completions,
+        None => snapshot.succeeded > 0,
     };
     enough && active == 0
 }
 
-fn suspension(status: &mut JobState, suspend: bool, now: Time) -> Option<Turn> {
-    let (to, why, turn) = if suspend {
-        ("True", ("JobSuspended", "Job suspended"), Turn::Suspended)
+fn suspension(status: &mut JobState, suspend: bool, now: Time) -> Option<SuspendChange> {
+    let (to, why, suspend_change) = if suspend {
+        ("True", ("JobSuspended", "Job suspended"), SuspendChange::Suspended)
     } else {
-        ("False", ("JobResumed", "Job resumed"), Turn::Resumed)
+        ("False", ("JobResumed", "Job resumed"), SuspendChange::Resumed)
     };
     let changed = ensure(&mut status.conditions, "Suspended", to, why, now);
     if changed && !suspend {
-        // Time while it was suspended is not time that it was active.
+        // The time of the suspension does not count as active time.
         status.started = Some(now);
     }
-    changed.then_some(turn)
+    changed.then_some(suspend_change)
 }
 
-/// Uids of pods without a finalizer become numbers.
+/// Replaces the uids of pods without a finalizer by higher counters.
 fn settle(status: &mut JobState, tracked: &BTreeSet<&Uid>) {
     for (uids, counter) in
         [(&mut status.uncounted_succeeded, &mut status.succeeded), (&mut status.uncounted_failed, &mut status.failed)]
@@ -133,24 +133,25 @@ fn settle(status: &mut JobState, tracked: &BTreeSet<&Uid>) {
 }
 
 impl<'a> Open<'a> {
-    /// Enters pods that have ended, as far as there is room; the indexes that are done by them.
-    fn enter(&mut self, look: &Look<'a>) -> Vec<i64> {
-        let job = &look.job.value;
+    /// Enters ended pods into the status, as far as it has room; returns the indexes that have succeeded with them.
+    fn enter(&mut self, snapshot: &Snapshot<'a>) -> Vec<i64> {
+        let job = &snapshot.job.value;
         let known_failed = &job.status.uncounted_failed;
         let fails_rest = self.verdict.as_ref().is_some_and(|verdict| !verdict.success);
         let mut done = Vec::new();
-        for pod in look.pods.iter().copied().filter(|pod| look.tracked.contains(&pod.meta.uid)) {
+        for pod in snapshot.pods.iter().copied().filter(|pod| snapshot.tracked.contains(&pod.meta.uid)) {
             let (uid, failed) = (&pod.meta.uid, failed(job, pod));
             let good = pod.value.phase == Phase::Succeeded;
-            if !(look.job.meta.deleting() || self.verdict.is_some() || good || (failed && !awaited(look, pod))) {
+            if !(snapshot.job.meta.deleting() || self.verdict.is_some() || good || (failed && !awaited(snapshot, pod)))
+            {
                 continue;
             }
             self.release.push(pod);
             let index = valid_index(job, pod);
             if good && !known_failed.contains(uid) {
                 match index {
-                    // The index is enough to count it once.
-                    Some(index) if job.indexed() && !look.done_before.has(index) => done.push(index),
+                    // The entry of the index is enough to count the pod once.
+                    Some(index) if job.indexed() && !snapshot.done_before.has(index) => done.push(index),
                     _ if job.indexed() || self.status.uncounted_succeeded.contains(uid) => {}
                     _ => self.status.uncounted_succeeded.push(uid.clone()),
                 }
@@ -170,9 +171,9 @@ impl<'a> Open<'a> {
         done
     }
 
-    /// The second half: what the status says when these finalizers are gone. Whether the Job is finished now.
-    pub(super) fn close(&mut self, look: &Look<'_>, released: &BTreeSet<Uid>, now: Time) -> bool {
-        let tracked: BTreeSet<&Uid> = look.tracked.iter().copied().filter(|uid| !released.contains(*uid)).collect();
+    /// The second half of counting: computes the status after these finalizers are removed. Returns whether the Job is finished.
+    pub(super) fn close(&mut self, snapshot: &Snapshot<'_>, released: &BTreeSet<Uid>, now: Time) -> bool {
+        let tracked: BTreeSet<&Uid> = snapshot.tracked.iter().copied().filter(|uid| !released.contains(*uid)).collect();
         settle(&mut self.status, &tracked);
         let status = &mut self.status;
         let Some(verdict) = &self.verdict else { return false };
@@ -190,7 +191,7 @@ impl<'a> Open<'a> {
     }
 }
 
-/// The last failed pod of an index stays until its successor is there.
-fn awaited(look: &Look<'_>, pod: &Pod) -> bool {
-    index(pod).and_then(|index| look.last_failed.get(&index)).is_some_and(|last| last.meta.uid == pod.meta.uid)
+/// Whether a pod is the last failed one of an index whose replacement does not exist yet, so that the pod must be kept.
+fn awaited(snapshot: &Snapshot<'_>, pod: &Pod) -> bool {
+    index(pod).and_then(|index| snapshot.last_failed.get(&index)).is_some_and(|last| last.meta.uid == pod.meta.uid)
 }

@@ -1,4 +1,4 @@
-//! The writes of a Job.
+//! The API writes of the job controller.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +10,18 @@ use oarlock_schema::{Obj, Value};
 use serde_json::json;
 
 use super::Jobs;
-use super::account::{Open, Outcome, Turn};
-use super::look::{Look, Pod};
+use super::account::{Open, Outcome, SuspendChange};
 use super::plan::{New, Plan};
+use super::snapshot::{Pod, Snapshot};
 use super::template;
 use crate::project::{Job, JobState, TRACKING};
 use crate::write;
 
 impl Jobs {
-    /// Adopts and releases pods. The finalizer comes and goes with the owner.
+    /// Adopts and releases pods. Adoption adds the tracking finalizer, release removes it.
     pub(super) async fn settle(&self, job: &Item<Job>, adopt: &[Pod], release: &[Pod]) -> Result<(), Status> {
         if !adopt.is_empty() {
-            // The cache may not know yet that the owner is going: ask before taking anything.
+            // The cache may not show the owner's deletion yet, so the API server is asked before pods are adopted.
             write::current(&self.env.client, self.job, &job.meta).await?;
         }
         let taken = adopt.iter().map(|pod| {
@@ -50,7 +50,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Deletes and makes pods: what came of it, and the first failure.
+    /// Deletes and creates pods; returns the outcome and the first failure.
     pub(super) async fn perform(&self, job: &Item<Job>, plan: &Plan<'_>) -> (Outcome, Option<Status>) {
         let (mut outcome, mut failure) = (Outcome::default(), None);
         let answers =
@@ -75,7 +75,7 @@ impl Jobs {
         (outcome, failure)
     }
 
-    /// Deletes a pod that the Job has no more use for.
+    /// Deletes a pod that the Job does not need any more.
     async fn delete(&self, job: &Item<Job>, pod: &Pod, release: bool) -> Result<(), Status> {
         if release && !self.release(job, pod).await? {
             return Ok(());
@@ -96,7 +96,7 @@ impl Jobs {
         }
     }
 
-    /// Takes the finalizer off a pod; whether the pod is still there.
+    /// Removes the tracking finalizer from a pod; returns whether the pod still exists.
     async fn release(&self, job: &Item<Job>, pod: &Pod) -> Result<bool, Status> {
         let uid = &pod.meta.uid;
         let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [TRACKING], "uid": uid.as_str()}});
@@ -114,7 +114,7 @@ impl Jobs {
         }
     }
 
-    /// Makes pods, in batches that grow; how many there are, and the first failure.
+    /// Creates pods in growing batches; returns the number of created pods and the first failure.
     async fn create(&self, job: &Item<Job>, plan: &Plan<'_>) -> (i64, Option<Status>) {
         let (client, about) = (&self.env.client, write::about(self.job, &job.meta));
         let pods = match write::current(client, self.job, &job.meta).await {
@@ -143,7 +143,7 @@ impl Jobs {
                     self.own.wrote(job.key(), &self.pods, object.revision);
                     self.env.recorder.normal(&about, "SuccessfulCreate", format!("Created pod: {}", object.name()));
                 }
-                // Nothing can be created in a namespace that is going; its end ends this, too.
+                // Pods cannot be created in a namespace that is being deleted; the Job is deleted with the namespace.
                 Err(status) if status.cause("NamespaceTerminating").is_some() => {}
                 Err(status) => {
                     self.env.recorder.warning(&about, "FailedCreate", format!("Error creating: {}", status.message));
@@ -154,24 +154,29 @@ impl Jobs {
         (created, failure)
     }
 
-    /// Writes the status, takes the finalizers off the pods that it has entered, and writes what that comes to. Whether the Job is finished.
-    pub(super) async fn keep_books(&self, look: &Look<'_>, mut open: Open<'_>, now: Time) -> Result<bool, Status> {
-        let job = look.job;
+    /// Writes the status, removes the finalizers of the pods entered in it, and writes the resulting counts. Returns whether the Job is finished.
+    pub(super) async fn keep_books(
+        &self,
+        snapshot: &Snapshot<'_>,
+        mut open: Open<'_>,
+        now: Time,
+    ) -> Result<bool, Status> {
+        let job = snapshot.job;
         let mut written = None;
         if open.status != job.value.status {
             written = self.report(job, None, &open.status).await?;
             if written.is_none() {
                 return Ok(true);
             }
-            if let Some(turn) = open.turn {
-                let (reason, message) = match turn {
-                    Turn::Suspended => ("Suspended", "Job suspended"),
-                    Turn::Resumed => ("Resumed", "Job resumed"),
+            if let Some(suspend_change) = open.suspend_change {
+                let (reason, message) = match suspend_change {
+                    SuspendChange::Suspended => ("Suspended", "Job suspended"),
+                    SuspendChange::Resumed => ("Resumed", "Job resumed"),
                 };
                 self.env.recorder.normal(&write::about(self.job, &job.meta), reason, message);
             }
         }
-        self.memory.entered(job, &open.status, look.backoff);
+        self.memory.entered(job, &open.status, snapshot.backoff);
         let entered = open.status.clone();
         let (mut released, mut failure) = (BTreeSet::new(), None);
         let calls = open.release.iter().map(|pod| async move { (*pod, self.release(job, pod).await) });
@@ -185,14 +190,14 @@ impl Jobs {
                 }
             }
         }
-        let finished = open.close(look, &released, now);
+        let finished = open.close(snapshot, &released, now);
         if open.status != entered && self.report(job, written, &open.status).await?.is_some() && finished {
-            self.tell(job, &open);
+            self.send_events(job, &open);
         }
         failure.map_or(Ok(finished), Err)
     }
 
-    /// Writes a status over the one that was cached, or that was written last; `None` when the Job is gone.
+    /// Replaces the cached status, or the status of the last write; `None` if the Job is deleted.
     async fn report(&self, job: &Item<Job>, last: Option<Object>, status: &JobState) -> Result<Option<Object>, Status> {
         let client = &self.env.client;
         let written = match last {
@@ -213,8 +218,8 @@ impl Jobs {
         }
     }
 
-    /// Tells how a Job ended.
-    fn tell(&self, job: &Item<Job>, open: &Open<'_>) {
+    /// Sends the Events about a Job's end, suspension or resumption.
+    fn send_events(&self, job: &Item<Job>, open: &Open<'_>) {
         let (recorder, about) = (&self.env.recorder, write::about(self.job, &job.meta));
         let Some(verdict) = &open.verdict else { return };
         if !verdict.success {

@@ -1,7 +1,7 @@
-//! How long the next pod waits after failures: 10 s after the first since the last success, doubled with each up to 10 minutes.
+//! The pause before the next pod of a Job after failures: 10 s after the first failure since the last success, doubled with each up to 10 minutes.
 //!
-//! What is known of a Job's failures is kept in memory, because a pod that was deleted is a failure and leaves no trace. Who does not know them
-//! (another process had the Job until now) reads them from the pods that have been counted.
+//! A Job's failures are kept in memory, because a deleted pod is a failure that leaves no trace. A process that has just taken over the Job computes
+//! the failures from the counted pods.
 
 use std::time::Duration;
 
@@ -11,26 +11,26 @@ use oarlock_meta::Time;
 use crate::project::PodView;
 
 /// The pause after the first failure (upstream `DefaultJobPodFailureBackOff`), in seconds.
-const FIRST: i64 = 10;
+const FIRST_PAUSE_SECONDS: i64 = 10;
 /// The longest pause (upstream `MaxJobPodFailureBackOff`), in seconds.
-const MAX: i64 = 600;
+const MAX_PAUSE_SECONDS: i64 = 600;
 
 /// Failures since the last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    /// How many.
+    /// The number of failures.
     pub(super) failures: i64,
     /// When the last one ended.
     pub(super) last: Option<Time>,
 }
 
-/// When a pod ended.
+/// Returns when a pod ended.
 pub(super) fn finished(pod: &Item<PodView>) -> Option<Time> {
     pod.value.job.as_ref().and_then(|details| details.finished).or(pod.meta.created)
 }
 
 impl Record {
-    /// With pods that have ended since.
+    /// Returns the record with the pods that have ended since.
     pub(super) fn after<'a>(
         self,
         succeeded: impl IntoIterator<Item = &'a Item<PodView>>,
@@ -42,16 +42,20 @@ impl Record {
         later.fold(before, |record, at| Self { failures: record.failures + 1, last: record.last.max(at) })
     }
 
-    /// Seen from now, nothing has ended later: a clock that was set back prolongs no pause.
+    /// Limits the time of the last failure to `now`, so that a clock that was set back does not prolong the pause.
     pub(super) fn until(self, now: Time) -> Self {
         Self { last: self.last.min(Some(now)), ..self }
     }
 
-    /// How long the next pod still waits.
+    /// Returns the remaining pause before the next pod.
     pub(super) fn remaining(self, now: Time) -> Option<Duration> {
         let last = self.last.filter(|_| self.failures > 0)?;
         let doublings = u32::try_from(self.failures - 1).unwrap_or(u32::MAX);
-        let pause = 2_i64.checked_pow(doublings).and_then(|times| times.checked_mul(FIRST)).unwrap_or(MAX).min(MAX);
+        let pause = 2_i64
+            .checked_pow(doublings)
+            .and_then(|times| times.checked_mul(FIRST_PAUSE_SECONDS))
+            .unwrap_or(MAX_PAUSE_SECONDS)
+            .min(MAX_PAUSE_SECONDS);
         let due = last.unix().saturating_add(pause);
         let left = u64::try_from(due.saturating_sub(now.unix())).ok()?;
         (left > 0).then(|| Duration::from_secs(left))

@@ -1,10 +1,10 @@
-//! Conditions of a Job.
+//! Sets the conditions of a Job.
 
 use oarlock_meta::Time;
 
 use crate::project::Condition;
 
-/// Sets a condition; whether that changed anything. What never was True does not become False.
+/// Sets a condition; returns whether anything changed. A condition that never was True is not added as False.
 pub(super) fn ensure(
     conditions: &mut Vec<Condition>,
     kind: &str,

@@ -1,14 +1,14 @@
-//! Sets of indexes as ranges, and as text: `1,3-5,7` (upstream `orderedIntervals`).
+//! Sets of Job indexes, as ranges and as text: `1,3-5,7` (upstream `orderedIntervals`).
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Indexes in ranges that are sorted and do not touch.
+/// A set of indexes as sorted ranges that do not touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Indexes(Vec<(i64, i64)>);
 
 impl Indexes {
-    /// Reads a text; what cannot be read is passed over, and so is what lies at or above `completions`.
+    /// Parses a text; ignores invalid parts, and indexes at or above `completions`.
     pub(super) fn parse(text: &str, completions: i64) -> Self {
         let mut indexes = Self::default();
         for range in text.split(',').filter(|range| !range.is_empty()) {
@@ -22,7 +22,7 @@ impl Indexes {
         indexes.joined()
     }
 
-    /// With the ranges of another.
+    /// Returns the union with another set.
     pub(super) fn and(&self, other: &Self) -> Self {
         Self(self.0.iter().chain(&other.0).copied().collect()).joined()
     }
@@ -39,18 +39,18 @@ impl Indexes {
         Self(joined)
     }
 
-    /// How many there are.
+    /// The number of indexes in the set.
     pub(super) fn total(&self) -> i64 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
     }
 
-    /// Whether `index` is one of them.
+    /// Whether the set contains `index`.
     pub(super) fn has(&self, index: i64) -> bool {
         let at = self.0.partition_point(|(_, last)| *last < index);
         self.0.get(at).is_some_and(|(first, _)| *first <= index)
     }
 
-    /// How many are in both.
+    /// The number of indexes in both sets.
     pub(super) fn common(&self, other: &Self) -> i64 {
         let (mut left, mut right, mut total) = (self.0.iter().peekable(), other.0.iter().peekable(), 0);
         while let (Some((a, b)), Some((c, d))) = (left.peek(), right.peek()) {
@@ -64,7 +64,7 @@ impl Indexes {
         total
     }
 
-    /// The first `count` below `completions` that are not in it.
+    /// Returns the first `count` indexes below `completions` that are not in the set.
     pub(super) fn missing(&self, count: usize, completions: i64) -> Vec<i64> {
         let mut missing = Vec::new();
         let mut from = 0;

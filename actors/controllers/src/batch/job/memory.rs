@@ -1,4 +1,4 @@
-//! What is known of Jobs beyond what the caches show.
+//! The controller's memory of Jobs: released pods and failures that the caches do not show.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,27 +7,29 @@ use oarlock_meta::{Revision, Uid};
 use parking_lot::Mutex;
 
 use super::backoff::Record;
-use super::look::{Pod, number};
+use super::snapshot::{Pod, number};
 use crate::project::{Job, JobState};
 
-/// From this many entries on, those of Jobs that need none any more are swept out now and then: their units may have gone to others.
-const SWEEP: usize = 1024;
+/// Entries of Jobs that this process does not reconcile any more are removed each time the number of entries reaches a power of two of at least this many.
+const SWEEP_FROM_ENTRIES: usize = 1024;
 
-/// See the module text. A Job has an entry until it is finished or gone.
+/// The controller's memory of Jobs. A Job has an entry until the Job is finished or deleted.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     of: Mutex<BTreeMap<Key, Known>>,
 }
 
+/// The memory of one Job.
 #[derive(Debug, Default)]
 struct Known {
-    /// Pods whose finalizers are gone, and since when; `None`: with the pod.
+    /// The pods without finalizers, each with the revision of the removal; `None` if the pod is deleted.
     released: BTreeMap<Uid, Option<Revision>>,
-    /// Failures, and up to where they were counted.
+    /// The failures, with the counts of the status in which they were entered.
     record: Option<(Counted, Record)>,
 }
 
-/// How many successes and failures a status of a Job has entered: whoever counts on changes it, and what another process knew is void.
+/// The Job's uid with the successes and failures entered in a status. Another process that counts further changes these numbers, which invalidates an
+/// older record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Counted(Uid, i64, i64);
 
@@ -40,25 +42,25 @@ impl Counted {
 }
 
 impl Memory {
-    /// Nothing will be decided for the Job any more.
+    /// Forgets a Job that is not reconciled any more.
     pub(super) fn forget(&self, key: &Key) {
         self.of.lock().remove(key);
     }
 
-    /// Forgets Jobs for which nothing is decided any more, if there are many entries.
+    /// Forgets the Jobs for which `decided` returns false, if there are many entries.
     pub(super) fn sweep(&self, decided: impl Fn(&Key) -> bool) {
         let mut all = self.of.lock();
-        if all.len() >= SWEEP && all.len().is_power_of_two() {
+        if all.len() >= SWEEP_FROM_ENTRIES && all.len().is_power_of_two() {
             all.retain(|key, _| decided(key));
         }
     }
 
-    /// A pod of a Job has lost its finalizer at this revision, or is gone. A cache that is behind must not make it count again.
+    /// Records that a pod of a Job lost its finalizer at this revision, or is deleted, so that a stale cache does not make the pod count again.
     pub(super) fn release(&self, key: &Key, pod: &Uid, at: Option<Revision>) {
         self.of.lock().entry(key.clone()).or_default().released.insert(pod.clone(), at);
     }
 
-    /// The pods of a Job that have lost their finalizers although the cache shows them.
+    /// Returns the pods of a Job that the cache still shows with finalizers that were removed.
     pub(super) fn released(&self, key: &Key, pods: &[Pod]) -> BTreeSet<Uid> {
         let mut all = self.of.lock();
         let Some(known) = all.get_mut(key) else { return BTreeSet::new() };
@@ -70,14 +72,14 @@ impl Memory {
         known.released.keys().cloned().collect()
     }
 
-    /// The failures of a Job that its status has entered.
+    /// Returns the failures of a Job that are entered in its status.
     pub(super) fn record(&self, job: &Item<Job>) -> Option<Record> {
         let all = self.of.lock();
         let (counted, record) = all.get(job.key())?.record.as_ref()?;
         (*counted == Counted::of(&job.meta.uid, &job.value.status)).then_some(*record)
     }
 
-    /// A status was written that has entered these failures.
+    /// Records the failures that are entered in a written status.
     pub(super) fn entered(&self, job: &Item<Job>, status: &JobState, record: Record) {
         let counted = Counted::of(&job.meta.uid, status);
         self.of.lock().entry(job.key().clone()).or_default().record = Some((counted, record));

@@ -1,4 +1,5 @@
-//! Finalizers of pods that no Job will count: it is gone or finished, or nobody controls the pod. They are taken off, or the pods could never go.
+//! Removes the tracking finalizer from pods that no Job will count, because the Job is deleted or finished, or the pod has no controller. Such pods could
+//! otherwise never be deleted.
 
 use std::sync::Arc;
 
@@ -8,24 +9,24 @@ use oarlock_runtime::Failure;
 use serde_json::json;
 
 use super::Jobs;
-use super::look::Pod;
+use super::snapshot::Pod;
 use crate::project::{PodView, TRACKING};
 use crate::write;
 
-/// What the key of a namespace asks; names of Jobs have no question mark.
-const NOBODYS: &str = "?nobody's";
+/// The name in the queue key that checks a namespace's pods without a controller. Job names contain no question mark.
+const UNCONTROLLED_NAME: &str = "?nobody's";
 
-/// The key under which a namespace's pods are looked at that nobody controls.
+/// Returns the queue key that checks a namespace's pods without a controller.
 pub(super) fn key(namespace: &str) -> Key {
-    Key::new(namespace, NOBODYS)
+    Key::new(namespace, UNCONTROLLED_NAME)
 }
 
-/// Whether a pod has the finalizer.
+/// Whether a pod has the tracking finalizer.
 pub(super) fn carries(pod: &Item<PodView>) -> bool {
     pod.meta.finalizers.iter().any(|one| one == TRACKING)
 }
 
-/// Pods with the finalizer by the key under which they are looked at: that of the Job, or of their namespace.
+/// Returns the index of pods with the tracking finalizer, by the queue key that checks them: the Job's or the namespace's.
 pub(super) fn index(pods: &Arc<Cache<PodView>>) -> Index<PodView> {
     pods.index("pods tracked by Jobs", |pod, value| {
         let controller = pod.meta.controller();
@@ -33,7 +34,7 @@ pub(super) fn index(pods: &Arc<Cache<PodView>>) -> Index<PodView> {
         let key = match (controller, job) {
             (_, Some(job)) => Key::new(pod.meta.namespace(), job.name.clone()),
             (None, None) => key(pod.meta.namespace()),
-            // Who else controls pods with this finalizer, and why, is not ours to know.
+            // Pods with this finalizer but a controller of another kind are left alone.
             (Some(_), None) => return,
         };
         if carries(pod) {
@@ -43,7 +44,7 @@ pub(super) fn index(pods: &Arc<Cache<PodView>>) -> Index<PodView> {
 }
 
 impl Jobs {
-    /// Takes the finalizer off the pods of a key, but for those of the Job that counts them.
+    /// Removes the finalizer from the pods of a key, except the pods of the Job `counts`, which still counts them.
     pub(super) async fn orphans(&self, key: &Key, counts: Option<&Uid>) -> Result<Requeue, Failure> {
         let counted = |pod: &Pod| pod.meta.controller().map(|owner| &owner.uid) == counts && counts.is_some();
         let mut pods: Vec<Pod> = self.tracked.get(&key.to_string());
@@ -55,7 +56,7 @@ impl Jobs {
     }
 
     async fn orphan(&self, key: &Key, pod: &Pod) -> Result<(), Status> {
-        // It may have been adopted since it was seen: whoever did that counts on the finalizer.
+        // Precondition on the revision: a pod that was adopted since must keep the finalizer.
         let patch = json!({"metadata": {
             "$deleteFromPrimitiveList/finalizers": [TRACKING],
             "uid": pod.meta.uid.as_str(),

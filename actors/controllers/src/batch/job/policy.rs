@@ -1,16 +1,16 @@
-//! What the policies of a Job say of failed pods and of indexes that are done.
+//! Evaluates the failure and success policies of a Job.
 
 use oarlock_informer::Item;
 
 use super::indexes::Indexes;
 use crate::project::{Action, FailureRule, Job, PodView, Requirement};
 
-/// What the failure policy makes of a failed pod.
+/// The failure policy's decision about a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Handling {
-    /// The failure counts: no rule says otherwise.
+    /// The failure counts.
     Counts,
-    /// Its index fails at once; the failure counts.
+    /// The pod's index fails at once; the failure counts.
     FailsIndex,
     /// The Job fails, with this message; the failure counts.
     FailsJob(String),
@@ -18,7 +18,7 @@ pub(super) enum Handling {
     Ignored,
 }
 
-/// The first rule that fits a failed pod (upstream `matchPodFailurePolicy`).
+/// Applies the first matching rule to a failed pod (upstream `matchPodFailurePolicy`).
 pub(super) fn handling(job: &Job, pod: &Item<PodView>) -> Handling {
     let rules = job.failure_policy.iter().flatten().enumerate();
     for (at, rule) in rules {
@@ -34,7 +34,7 @@ pub(super) fn handling(job: &Job, pod: &Item<PodView>) -> Handling {
     Handling::Counts
 }
 
-/// What in the pod a rule is about, in upstream's words.
+/// Returns what in the pod matches a rule, in upstream's wording; `None` if nothing does.
 fn fits(rule: &FailureRule, pod: &Item<PodView>) -> Option<String> {
     let details = pod.value.job.as_ref()?;
     match &rule.requirement {
@@ -52,7 +52,7 @@ fn fits(rule: &FailureRule, pod: &Item<PodView>) -> Option<String> {
     }
 }
 
-/// The message of the first rule of the success policy that is met (upstream `matchSuccessPolicy`).
+/// Returns the message of the first success policy rule that is met (upstream `matchSuccessPolicy`).
 pub(super) fn success(job: &Job, succeeded: &Indexes) -> Option<String> {
     let completions = job.completions.unwrap_or(0);
     if succeeded.total() == 0 {
@@ -70,7 +70,7 @@ pub(super) fn success(job: &Job, succeeded: &Indexes) -> Option<String> {
     Some(format!("Matched rules at index {met}"))
 }
 
-/// Whether a failed pod is the last failure that its index may have (upstream `isIndexFailed`).
+/// Whether a failed pod makes its index fail (upstream `isIndexFailed`).
 pub(super) fn fails_index(job: &Job, limit: i64, pod: &Item<PodView>) -> bool {
     let failures = pod.value.job.as_ref().map_or(0, |details| details.failures);
     match handling(job, pod) {
@@ -80,7 +80,7 @@ pub(super) fn fails_index(job: &Job, limit: i64, pod: &Item<PodView>) -> bool {
     }
 }
 
-/// The annotations of the pod that replaces a failed one of its index: failures that counted, and ignored ones.
+/// Returns the counted and ignored failures for the annotations of the pod that replaces a failed pod of its index.
 pub(super) fn failures_after(job: &Job, failed: Option<&Item<PodView>>) -> (i64, i64) {
     let Some((pod, details)) = failed.and_then(|pod| Some((pod, pod.value.job.as_ref()?))) else { return (0, 0) };
     match handling(job, pod) {
@@ -89,12 +89,12 @@ pub(super) fn failures_after(job: &Job, failed: Option<&Item<PodView>>) -> (i64,
     }
 }
 
-/// The index that a pod's annotation gives it.
+/// Returns the index in a pod's annotation.
 pub(super) fn index(pod: &Item<PodView>) -> Option<i64> {
     pod.value.job.as_ref()?.index
 }
 
-/// The pod's index, if the Job has it.
+/// Returns the pod's index if it is an index of the Job.
 pub(super) fn valid_index(job: &Job, pod: &Item<PodView>) -> Option<i64> {
     index(pod).filter(|index| *index < job.completions.unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! Which pods of a Job go first: those that have come least far (upstream `controller.ActivePods`).
+//! The order in which a Job deletes active pods: those with the least progress first (upstream `controller.ActivePods`).
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
@@ -6,20 +6,20 @@ use std::collections::BTreeSet;
 use oarlock_informer::Item;
 use oarlock_meta::Time;
 
-use super::look::{Look, Pod};
 use super::policy::valid_index;
+use super::snapshot::{Pod, Snapshot};
 use crate::project::{Phase, PodView};
 
-/// At least `count` active pods to delete. Those without an index of the Job's go in any case, and all but one of each index.
-pub(super) fn to_delete<'a>(look: &Look<'a>, count: usize) -> Vec<&'a Pod> {
-    let mut ranked = look.active.clone();
+/// Returns at least `count` active pods to delete: in any case the pods without a valid index, and all but one pod of each index.
+pub(super) fn to_delete<'a>(snapshot: &Snapshot<'a>, count: usize) -> Vec<&'a Pod> {
+    let mut ranked = snapshot.active.clone();
     ranked.sort_by(|a, b| order(a, b));
     let mut gone = Vec::new();
-    if look.job.value.indexed() {
+    if snapshot.job.value.indexed() {
         let (mut kept, mut single) = (BTreeSet::new(), Vec::new());
-        // From the end, where those are that have come farthest.
+        // From the end, so that the pod with the most progress keeps the index.
         for pod in ranked.into_iter().rev() {
-            let first = valid_index(&look.job.value, pod).is_some_and(|index| kept.insert(index));
+            let first = valid_index(&snapshot.job.value, pod).is_some_and(|index| kept.insert(index));
             if first { single.push(pod) } else { gone.push(pod) }
         }
         single.reverse();
@@ -30,7 +30,7 @@ pub(super) fn to_delete<'a>(look: &Look<'a>, count: usize) -> Vec<&'a Pod> {
     gone
 }
 
-/// `Less` goes first.
+/// Compares two pods; the lesser is deleted first.
 fn order(a: &Item<PodView>, b: &Item<PodView>) -> Ordering {
     let (x, y) = (&a.value, &b.value);
     // Unassigned, not running, not ready.
@@ -41,7 +41,7 @@ fn order(a: &Item<PodView>, b: &Item<PodView>) -> Ordering {
         .then_with(|| age(a.meta.created).cmp(&age(b.meta.created)))
 }
 
-/// The latest is the youngest, and what has no time is younger still.
+/// Orders times from the latest to the earliest; a pod without a time comes first.
 fn age(since: Option<Time>) -> Reverse<i64> {
     Reverse(since.map_or(i64::MAX, Time::unix))
 }

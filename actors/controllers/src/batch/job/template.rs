@@ -1,4 +1,4 @@
-//! The pods that a Job makes.
+//! Builds the pods of a Job from its template.
 
 use oarlock_informer::Item;
 use oarlock_meta::Status;
@@ -9,12 +9,12 @@ use super::plan::New;
 use crate::project::{FAILURES, IGNORED, INDEX, Job, TRACKING};
 use crate::write::node;
 
-/// The environment variable that tells a container its index.
-const VARIABLE: &str = "JOB_COMPLETION_INDEX";
-/// Longest generated name without its random end.
-const NAME_MAX: usize = 58;
+/// The environment variable with a container's index.
+const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
+/// The longest generated name in bytes, without the random suffix.
+const MAX_GENERATE_NAME: usize = 58;
 
-/// A pod of a Job: its template, owned by it, with the finalizer that keeps it until it is counted.
+/// Returns a pod of a Job's template, controlled by the Job, with the finalizer that keeps the pod until it is counted.
 ///
 /// # Errors
 /// 500 when `whole` is no Job.
@@ -45,32 +45,32 @@ pub(super) fn pod(
     Ok(pod)
 }
 
-/// The index stays in the name however long that of the Job is.
+/// Returns the `generateName` of a pod; the Job's name is cut so that the index is kept.
 fn generate_name(job: &str, index: Option<i64>) -> String {
     let end = index.map_or_else(|| "-".to_owned(), |index| format!("-{index}-"));
     // Names are ASCII; the server cuts names without an index.
-    let room = if index.is_some() { NAME_MAX.saturating_sub(end.len()) } else { job.len() };
+    let room = if index.is_some() { MAX_GENERATE_NAME.saturating_sub(end.len()) } else { job.len() };
     format!("{}{end}", job.get(..room).unwrap_or(job))
 }
 
-/// Gives a pod its index, and tells its containers.
+/// Sets a pod's index in annotation, label, host name and the containers' environment.
 fn number(pod: &mut Obj, job: &str, index: i64) {
     pod.set_at(&["metadata", "annotations", INDEX], index.to_string());
     pod.set_at(&["metadata", "labels", INDEX], index.to_string());
     pod.set_at(&["spec", "hostname"], format!("{job}-{index}"));
     for list in ["initContainers", "containers"] {
         let Some(containers) = pod.at(&["spec", list]) else { continue };
-        let told: Vec<Value> = containers.items().iter().map(tell).collect();
-        if !told.is_empty() {
-            pod.set_at(&["spec", list], Value::from_iter(told));
+        let changed: Vec<Value> = containers.items().iter().map(with_index_variable).collect();
+        if !changed.is_empty() {
+            pod.set_at(&["spec", list], Value::from_iter(changed));
         }
     }
 }
 
-fn tell(container: &Value) -> Value {
+fn with_index_variable(container: &Value) -> Value {
     let mut container = container.clone();
     let Some(node) = container.as_struct_mut() else { return container };
-    let known = core_v1::Container::new(node).env().iter().any(|variable| variable.name() == VARIABLE);
+    let known = core_v1::Container::new(node).env().iter().any(|variable| variable.name() == INDEX_VARIABLE);
     if !known {
         let before: Vec<Value> = core_v1::Container::new(node).env().values().to_vec();
         node.set_name("env", Value::from_iter(before.into_iter().chain([variable()])));
@@ -82,7 +82,7 @@ fn variable() -> Value {
     let path = format!("metadata.labels['{INDEX}']");
     let field: Struct = node(core_v1::ObjectFieldSelector::TYPE, [("fieldPath", Value::from(path))]);
     let source = node(core_v1::EnvVarSource::TYPE, [("fieldRef", Value::Struct(field))]);
-    Value::Struct(node(core_v1::EnvVar::TYPE, [("name", VARIABLE.into()), ("valueFrom", Value::Struct(source))]))
+    Value::Struct(node(core_v1::EnvVar::TYPE, [("name", INDEX_VARIABLE.into()), ("valueFrom", Value::Struct(source))]))
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
 
     fn made(new: New) -> Json {
         let (jobs, pods) = (Job::RESOURCE.find().unwrap(), PodView::RESOURCE.find().unwrap());
-        let env = json!([{"name": VARIABLE, "value": "mine"}]);
+        let env = json!([{"name": INDEX_VARIABLE, "value": "mine"}]);
         let template = json!({
             "metadata": {"labels": {"a": "b"}, "finalizers": ["example.com/theirs"]},
             "spec": {"initContainers": [{"name": "first"}], "containers": [{"name": "a"}, {"name": "b", "env": env}]},
@@ -127,8 +127,11 @@ mod tests {
         assert_eq!((&meta["labels"][INDEX], &meta["labels"]["a"]), (&json!("7"), &json!("b")));
         assert_eq!(meta["annotations"], json!({INDEX: "7", FAILURES: "2", IGNORED: "1"}));
         let path = format!("metadata.labels['{INDEX}']");
-        let told = json!([{"name": VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": path}}}]);
-        assert_eq!((&pod["spec"]["initContainers"][0]["env"], &pod["spec"]["containers"][0]["env"]), (&told, &told));
+        let changed = json!([{"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": path}}}]);
+        assert_eq!(
+            (&pod["spec"]["initContainers"][0]["env"], &pod["spec"]["containers"][0]["env"]),
+            (&changed, &changed)
+        );
         assert_eq!(pod["spec"]["containers"][1]["env"][0]["value"], "mine", "who says so itself is left alone");
     }
 
@@ -136,7 +139,7 @@ mod tests {
     fn the_index_stays_in_the_name() {
         let long = "j".repeat(63);
         let name = generate_name(&long, Some(12));
-        assert!(name.len() == NAME_MAX && name.ends_with("j-12-"), "{name}");
+        assert!(name.len() == MAX_GENERATE_NAME && name.ends_with("j-12-"), "{name}");
         assert_eq!(generate_name("work", Some(0)), "work-0-");
     }
 }

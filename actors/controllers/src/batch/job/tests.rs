@@ -1,4 +1,4 @@
-//! The rules over tables, and whole lives of Jobs in a small world.
+//! Table tests of the job controller's rules, and simulations of whole Jobs.
 
 mod books;
 mod lives;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use oarlock_informer::{Item, Key, ObjMeta};
 use oarlock_meta::{Time, Uid};
 
-use super::look::{Look, Pod};
+use super::snapshot::{Pod, Snapshot};
 use crate::project::{Job, JobPod, Mode, Phase, PodView, TRACKING};
 
-/// When the tests take place.
+/// The current time in the tests.
 pub(super) const NOW: Time = Time::from_unix(10_000);
 
-/// A Job of one pod that was started long ago.
+/// A Job of one pod with an early start time.
 pub(super) fn job(change: impl FnOnce(&mut Item<Job>)) -> Item<Job> {
     let mut value = Job { parallelism: 1, completions: Some(1), backoff_limit: 6, ..Job::default() };
     value.status.started = Some(Time::from_unix(9_000));
@@ -37,7 +37,7 @@ pub(super) fn indexed(completions: i64, change: impl FnOnce(&mut Item<Job>)) -> 
     })
 }
 
-/// A running pod with the finalizer.
+/// A running pod with the tracking finalizer.
 pub(super) fn pod(name: &str, change: impl FnOnce(&mut Item<PodView>)) -> Pod {
     let value = PodView {
         node: "n1".into(),
@@ -59,7 +59,7 @@ pub(super) fn pod(name: &str, change: impl FnOnce(&mut Item<PodView>)) -> Pod {
     Arc::new(item)
 }
 
-/// What Jobs read of a pod, to be changed.
+/// Returns the Job-specific fields of a pod.
 pub(super) fn details(pod: &mut Item<PodView>) -> &mut JobPod {
     pod.value.job.get_or_insert_default()
 }
@@ -82,8 +82,8 @@ pub(super) fn of(index: i64, name: &str, change: impl FnOnce(&mut Item<PodView>)
     })
 }
 
-pub(super) fn look<'a>(job: &'a Item<Job>, pods: &'a [Pod]) -> Look<'a> {
-    Look::at(job, pods, &BTreeSet::new(), None, NOW)
+pub(super) fn snapshot<'a>(job: &'a Item<Job>, pods: &'a [Pod]) -> Snapshot<'a> {
+    Snapshot::at(job, pods, &BTreeSet::new(), None, NOW)
 }
 
 pub(super) fn names<'a>(pods: &[&'a Pod]) -> Vec<&'a str> {

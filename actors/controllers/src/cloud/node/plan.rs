@@ -1,4 +1,4 @@
-//! What the cloud's word changes about a node.
+//! Plans the changes of a node from the cloud's answer about its machine.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,22 @@ use oarlock_informer::Item;
 
 use crate::project::CloudNode;
 
-/// Annotation of a kubelet that was told its addresses (`--node-ip`): they count, if the cloud knows them too.
+/// The annotation of a kubelet with configured addresses (`--node-ip`). The addresses are used if the cloud confirms them.
 const PROVIDED: &str = "alpha.kubernetes.io/provided-node-ip";
 
-/// What a new node is.
+/// The initial properties of a new node.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Initial {
-    /// Its `spec.providerID`; stays once it is set.
+    /// The node's `spec.providerID`, which never changes once it is set.
     pub(super) provider_id: String,
-    /// Its labels, with the older names beside the present ones.
+    /// The node's labels, under the current and the older names.
     pub(super) labels: Vec<(String, String)>,
 }
 
-/// What is written of a new node.
+/// Returns the properties to write to a new node.
 ///
 /// # Errors
-/// Why it is no node yet that pods may come to; it is tried again.
+/// Why the node cannot be initialized yet; the controller tries again.
 pub(super) fn initial(node: &Item<CloudNode>, instance: &wire::Instance) -> Result<Initial, String> {
     let name = node.meta.name();
     let provider_id = match (node.value.provider_id.as_str(), instance.provider_id.as_str()) {
@@ -41,7 +41,8 @@ pub(super) fn initial(node: &Item<CloudNode>, instance: &wire::Instance) -> Resu
     Ok(Initial { provider_id: provider_id.to_owned(), labels })
 }
 
-/// Labels of the provider's own that the node lacks or has otherwise; those of Kubernetes' domains are not the provider's to give.
+/// Returns the provider's additional labels that the node lacks or has with other values. Labels of Kubernetes' domains are ignored: a provider must not
+/// set them.
 pub(super) fn additional<'a>(node: &Item<CloudNode>, instance: &'a wire::Instance) -> Vec<(&'a str, &'a str)> {
     let theirs = instance.additional_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     theirs.filter(|(key, value)| !is_kubernetes(key) && node.meta.label(key) != Some(*value)).collect()
@@ -54,10 +55,10 @@ fn is_kubernetes(label: &str) -> bool {
         .any(|own| domain.strip_suffix(own).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
-/// The addresses that the node is to have; none where the cloud knows none.
+/// Returns the addresses that the node should have; none if the cloud knows none.
 ///
 /// # Errors
-/// When the kubelet was told an address that the cloud does not know.
+/// When the kubelet is configured with an address that the cloud does not know.
 pub(super) fn addresses(node: &Item<CloudNode>, instance: &wire::Instance) -> Result<Vec<wire::Address>, String> {
     let mut known = instance.addresses.clone();
     if known.is_empty() {
@@ -78,7 +79,7 @@ pub(super) fn addresses(node: &Item<CloudNode>, instance: &wire::Instance) -> Re
             ));
         }
     }
-    // Of the types that were chosen so, no others count.
+    // Further addresses of the same types are left out.
     let chosen: BTreeSet<String> = first.iter().map(|address| address.r#type.clone()).collect();
     first.extend(known.into_iter().filter(|address| !chosen.contains(&address.r#type)));
     Ok(first)

@@ -1,4 +1,4 @@
-//! What is done about a node.
+//! Decides about a node that is not ready, from the node and from the cloud's answer.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use oarlock_meta::Time;
 use crate::cloud::node::UNINITIALIZED;
 use crate::project::CloudNode;
 
-/// Taint of a node whose machine is shut down.
+/// The taint of a node whose machine is shut down.
 pub(super) const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
-/// A new node of which the cloud has not said what it is is given so long (upstream `uninitializedNodeDelay`).
-const NEWBORN: Duration = Duration::from_secs(60);
+/// The time for the initialization of a new node before the cloud is asked about its machine (upstream `uninitializedNodeDelay`).
+const UNINITIALIZED_DELAY: Duration = Duration::from_secs(60);
 
-/// What comes first.
+/// The step before the cloud is asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It is ready.
+    /// The node is ready.
     Nothing,
-    /// It is ready again.
+    /// The node is ready again: remove the shutdown taint.
     Untaint,
-    /// It is only coming.
+    /// The node is still being initialized: check again after this time.
     Wait(Duration),
-    /// It is not ready: the cloud knows why.
+    /// The node is not ready: ask the cloud about its machine.
     Ask,
 }
 
@@ -33,18 +33,18 @@ pub(super) fn step(node: &Item<CloudNode>, now: Time) -> Step {
     }
     let newborn = node.value.provider_id.is_empty() && node.value.has_taint(UNINITIALIZED);
     let age = node.meta.created.map_or(0, |born| now.unix().saturating_sub(born.unix()));
-    let left = NEWBORN.saturating_sub(Duration::from_secs(u64::try_from(age).unwrap_or(0)));
+    let left = UNINITIALIZED_DELAY.saturating_sub(Duration::from_secs(u64::try_from(age).unwrap_or(0)));
     if newborn && !left.is_zero() { Step::Wait(left) } else { Step::Ask }
 }
 
-/// What the cloud's word means.
+/// The decision after the cloud's answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It may come back by itself.
+    /// The machine runs; the node may become ready by itself.
     Wait,
-    /// Its machine is shut down.
+    /// The machine is shut down: taint the node.
     Taint,
-    /// Its machine is gone.
+    /// The machine does not exist: delete the node.
     Delete,
 }
 

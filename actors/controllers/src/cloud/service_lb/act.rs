@@ -1,4 +1,4 @@
-//! What is asked of the cloud, and written about Services.
+//! The cloud calls and API writes of the service-lb controller.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::write;
 type Service = Item<BalancedService>;
 
 impl ServiceController {
-    /// Puts the finalizer on it.
+    /// Adds the finalizer to a Service.
     pub(super) async fn guard(&self, service: &Service) -> Result<Requeue, Failure> {
         let written = self.write(service, |object| {
             let mut finalizers = finalizers(service);
@@ -70,7 +70,7 @@ impl ServiceController {
             ingress: plan::ingress(answer.ingress),
         };
         self.done.lock().insert(service.key().clone(), done);
-        // What is to be written about it is decided with it done.
+        // The next reconcile compares the status with the applied state.
         Ok(Requeue::After(Duration::ZERO))
     }
 
@@ -84,7 +84,7 @@ impl ServiceController {
         let about = write::about(self.service, &service.meta);
         match self.cloud.update(request).await {
             Ok(wire::UpdateLoadBalancerAnswer {}) => {}
-            // Somebody took it away; it is made again.
+            // The load balancer was deleted at the provider; it is created again.
             Err(CallError::Provider(Error::NotFound(_))) => {
                 self.done.lock().remove(service.key());
                 return Ok(Requeue::After(Duration::ZERO));
@@ -108,7 +108,7 @@ impl ServiceController {
         Ok(Requeue::No)
     }
 
-    /// Takes its load balancer away, if there is one, and then lets the Service go.
+    /// Deletes a Service's load balancer, if there is one, and then removes the finalizer.
     pub(super) async fn delete(&self, service: &Service) -> Result<Requeue, Failure> {
         let about = write::about(self.service, &service.meta);
         self.done.lock().remove(service.key());
@@ -142,7 +142,7 @@ impl ServiceController {
         Ok(Requeue::No)
     }
 
-    /// Says where it is reached.
+    /// Writes the load balancer's addresses into the Service's status.
     pub(super) async fn publish(&self, service: &Service, ingress: &[wire::Ingress]) -> Result<Requeue, Failure> {
         let nodes = ingress.iter().map(|one| {
             let fields = [("ip", &one.ip), ("hostname", &one.hostname), ("ipMode", &one.ip_mode)];
@@ -169,7 +169,7 @@ impl ServiceController {
         }
     }
 
-    /// Changes metadata and status; upstream writes both through the status, all that its role allows.
+    /// Changes a Service's metadata and status. Upstream writes both through the status subresource, because its role allows nothing else.
     async fn write(&self, service: &Service, change: impl FnOnce(&mut Obj)) -> Result<(), Status> {
         let written = write::update(&self.env.client, self.service, "status", &service.meta, change).await?;
         self.own.wrote(service.key(), &self.services, written.revision);

@@ -1,4 +1,4 @@
-//! What is done next for a Service.
+//! Plans the next step for a Service of type LoadBalancer.
 
 use std::sync::Arc;
 
@@ -8,45 +8,45 @@ use oarlock_meta::{Revision, Uid};
 
 use crate::project::{BalancedService, CloudNode};
 
-/// Keeps a Service until its load balancer is gone.
+/// The finalizer that keeps a Service until its load balancer is deleted.
 pub(super) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
-/// Label of nodes that no load balancer leads to.
+/// The label of nodes that are excluded from load balancers.
 const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// Taint of nodes that cluster-autoscaler is about to take away.
+/// The taint of nodes that cluster-autoscaler is about to delete.
 const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// The nodes that load balancers lead to, in the order of names.
+/// The eligible nodes of load balancers, in order of name.
 pub(super) type Nodes = Arc<Vec<wire::Node>>;
 
-/// What was done for a Service.
+/// The applied state of a Service's load balancer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Done {
-    /// For this incarnation,
+    /// The Service's incarnation.
     pub(super) uid: Uid,
-    /// under the claim of this epoch. Another holder may have done something else since an earlier one.
+    /// The epoch of the claim under which the state was applied. After an older epoch another holder may have changed the load balancer.
     pub(super) epoch: Revision,
-    /// What it wanted.
+    /// The specification that was applied.
     pub(super) wants: Box<wire::LoadBalancerSpec>,
-    /// To where it was led.
+    /// The target nodes that were applied.
     pub(super) nodes: Nodes,
-    /// Where the provider says that it is reached.
+    /// The addresses that the provider returned.
     pub(super) ingress: Vec<wire::Ingress>,
 }
 
-/// One step; the next one is decided when this one shows.
+/// One step for a Service. The next step is planned when the cache shows the result.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step<'a> {
-    /// All is as it should be, or none of our business.
+    /// Nothing to do: the load balancer is complete, or the Service needs none of this controller.
     Nothing,
-    /// Put the finalizer on it, before anything is made that has to be taken away.
+    /// Add the finalizer, before a load balancer is created that must be deleted later.
     Guard,
-    /// Make or change its load balancer.
+    /// Create or change the load balancer.
     Ensure(&'a wire::LoadBalancerSpec),
-    /// Lead it to other nodes.
+    /// Change the load balancer's target nodes.
     Update(&'a Done),
-    /// Say where it is reached.
+    /// Write the load balancer's addresses into the status.
     Publish(Vec<wire::Ingress>),
-    /// Take it away, then the finalizer.
+    /// Delete the load balancer, then remove the finalizer.
     Delete,
 }
 
@@ -72,8 +72,8 @@ pub(super) fn step<'a>(
     }
 }
 
-/// A node as load balancers are told of it; none when they do not lead there. Whether it is ready is for their own health checks to find out: a node
-/// that is not ready for a moment must not lose its connections (upstream KEP 3458).
+/// Returns a node as a load balancer target; `None` if the node is not eligible. Readiness does not matter, because load balancers have health checks of
+/// their own: a node that is not ready for a moment must not lose its connections (upstream KEP 3458).
 pub(super) fn node(node: &Item<CloudNode>) -> Option<wire::Node> {
     let excluded = node.meta.label(EXCLUDED).is_some() || node.value.has_taint(TO_BE_DELETED);
     (!node.meta.deleting() && !excluded).then(|| wire::Node {
@@ -83,7 +83,7 @@ pub(super) fn node(node: &Item<CloudNode>) -> Option<wire::Node> {
     })
 }
 
-/// What a provider says of where it is reached, as it will stand in the status.
+/// Converts the provider's addresses to the form in the Service's status.
 pub(super) fn ingress(said: Vec<wire::Ingress>) -> Vec<wire::Ingress> {
     let mode = |mut one: wire::Ingress| {
         if one.ip.is_empty() {
@@ -96,9 +96,9 @@ pub(super) fn ingress(said: Vec<wire::Ingress>) -> Vec<wire::Ingress> {
     said.into_iter().map(mode).collect()
 }
 
-/// Names for a message, but not all of many.
+/// Returns the nodes' names for a message, shortened if there are many.
 pub(super) fn names(nodes: &[wire::Node]) -> String {
-    const MOST: usize = 20;
-    let names: Vec<&str> = nodes.iter().take(MOST).map(|node| node.name.as_str()).collect();
+    const MAX_NAMES: usize = 20;
+    let names: Vec<&str> = nodes.iter().take(MAX_NAMES).map(|node| node.name.as_str()).collect();
     format!("[{}]", names.join(" "))
 }

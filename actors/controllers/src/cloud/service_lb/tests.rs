@@ -13,7 +13,7 @@ fn wants() -> Box<LoadBalancerSpec> {
     Box::new(LoadBalancerSpec { external_traffic_policy: "Cluster".into(), ..LoadBalancerSpec::default() })
 }
 
-/// A Service of type LoadBalancer as it is after everything was done.
+/// A Service of type LoadBalancer whose load balancer is complete.
 fn service() -> Item<BalancedService> {
     let meta = ObjMeta {
         key: Key::new("ns", "web"),
@@ -61,7 +61,7 @@ fn what_it_wants_who_it_is_and_who_holds_the_unit_decide_whether_it_is_made_agai
     assert!(matches!(step(&other, &one, Some(&done()), NOW), Step::Ensure(_)));
     let anew = Done { uid: Uid::from("u0"), ..done() };
     assert_eq!(step(&service(), &one, Some(&anew), NOW), Step::Ensure(&wants()));
-    // Somebody else held the unit in between, and may have done anything.
+    // Another process may have held the unit in between and changed the load balancer.
     assert_eq!(step(&service(), &one, Some(&done()), Revision(9)), Step::Ensure(&wants()));
 }
 
@@ -91,7 +91,7 @@ fn another_class_is_left_alone() {
     others.meta.finalizers = Box::default();
     others.value.wants = None;
     assert_eq!(step(&others, &nodes(&["a"]), None, NOW), Step::Nothing);
-    // Whoever put a finalizer there.
+    // The finalizer may be of any client.
     others.meta.finalizers = Box::new([FINALIZER.into()]);
     assert_eq!(step(&others, &nodes(&["a"]), None, NOW), Step::Nothing);
 }

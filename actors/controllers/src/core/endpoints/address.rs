@@ -1,4 +1,4 @@
-//! Addresses and ports of pods, as an Endpoints object holds them.
+//! The addresses and ports of pods in an Endpoints object.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::core::service_pods::hostname;
 use crate::project::{PodView, ServiceView};
 use crate::write::node;
 
-/// A port as it is reached at a pod.
+/// A Service port with its number at a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Reached {
     pub(super) name: Str,
@@ -30,14 +30,14 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// The address of a pod of a service.
+    /// Returns the address of a pod of a Service.
     pub(super) fn of(service: &Item<ServiceView>, pod: &Arc<Item<PodView>>, ip: &Str) -> Self {
         let node = Some(pod.value.node.clone()).filter(|node| !node.is_empty());
         let hostname = hostname(service.meta.name(), &pod.value).cloned();
         Self { ip: ip.clone(), hostname, node, pod: pod.clone() }
     }
 
-    /// The address as the object holds it.
+    /// Returns the address as a value of the Endpoints object.
     pub(super) fn write(&self) -> Value {
         let mut fields = vec![("ip", Value::from(self.ip.clone())), ("targetRef", target(&self.pod))];
         if let Some(name) = &self.hostname {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::address::{Address, Reached};
 use crate::project::Digest;
 
-/// Addresses that the same ports lead to.
+/// A subset: addresses with the same ports.
 #[derive(Debug)]
 pub(super) struct Subset<'a> {
     pub(super) ports: Vec<Reached>,
@@ -29,7 +29,7 @@ fn digest(text: &str) -> u128 {
     digest.get()
 }
 
-/// A subset as `%#v` of go-spew prints it.
+/// Formats a subset as `%#v` of go-spew prints it.
 pub(super) fn dump(subset: &Subset<'_>) -> String {
     let Subset { ports, ready, unready } = subset;
     format!(
@@ -40,7 +40,7 @@ pub(super) fn dump(subset: &Subset<'_>) -> String {
     )
 }
 
-/// In Go a slice to which nothing was appended is nil, and is printed so.
+/// Formats a list; an empty one as nil, because a Go slice to which nothing was appended is nil.
 fn dump_list(items: impl Iterator<Item = String>) -> String {
     let items: Vec<String> = items.collect();
     if items.is_empty() { "<nil>".to_owned() } else { format!("[{}]", items.join(" ")) }

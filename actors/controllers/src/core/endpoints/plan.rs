@@ -1,4 +1,4 @@
-//! Which addresses a service has, grouped by ports.
+//! Plans the Endpoints object of a Service: addresses grouped by ports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use oarlock_schema::{Str, Value};
 
 use super::address::{Address, Reached};
 use super::order::{self, Subset};
-use super::{CAPACITY, MANAGED, MANAGER};
+use super::{CAPACITY, MANAGED_BY, MANAGER};
 use crate::core::endpointslice::HEADLESS;
 use crate::core::service_pods::{counts, ports};
 use crate::project::{EndpointsView, PodView, ServicePort, ServiceView};
 use crate::write::node;
 
-/// Addresses of an Endpoints object at most (upstream `maxCapacity`).
-const MOST: usize = 1000;
+/// The most addresses of an Endpoints object (upstream `maxCapacity`).
+const MAX_ADDRESSES: usize = 1000;
 
-/// The object as it should be.
+/// The wanted content of an Endpoints object.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     /// Labels.
     pub(super) labels: BTreeMap<Str, Str>,
     /// Subsets.
     pub(super) subsets: Vec<Value>,
-    /// Addresses were left out.
+    /// Whether addresses were left out.
     pub(super) truncated: bool,
 }
 
 impl Wanted {
-    /// Whether an object is as it should be.
+    /// Whether an existing object has the wanted content.
     pub(super) fn stands(&self, there: &Item<EndpointsView>) -> bool {
         there.value.subsets == self.subsets
             && there.meta.labels.len() == self.labels.len()
@@ -39,10 +39,10 @@ impl Wanted {
     }
 }
 
-/// Addresses, identified by IP and pod uid so that each pod is there once, and whether each is ready.
+/// Addresses by IP and pod uid, so that each pod occurs once, with the readiness of each.
 type Addresses = BTreeMap<(Str, Str), bool>;
 
-/// Decides on the subsets. Each port has a set of addresses; ports with the same set share a subset (upstream `RepackSubsets`).
+/// Plans the subsets. Each port has a set of addresses; ports with equal sets share a subset (upstream `RepackSubsets`).
 pub(super) fn plan(service: &Item<ServiceView>, pods: &[Arc<Item<PodView>>]) -> Wanted {
     let publish = service.value.publish_not_ready;
     let v6 = service.value.families.first().is_some_and(|family| family == "IPv6");
@@ -52,7 +52,7 @@ pub(super) fn plan(service: &Item<ServiceView>, pods: &[Arc<Item<PodView>>]) -> 
         let Some(ip) = pod.value.ips.iter().find(|ip| ip.contains(':') == v6) else { continue };
         let mut at: Vec<Option<Reached>> =
             ports(&service.value, &pod.value).into_iter().map(|(port, number)| Some(reached(port, number))).collect();
-        // A headless service may have no ports; any other has nothing to say of a pod without them.
+        // Only a headless Service without ports lists pods without ports.
         if at.is_empty() && service.value.headless && service.value.ports.is_empty() {
             at.push(None);
         }
@@ -71,7 +71,7 @@ pub(super) fn plan(service: &Item<ServiceView>, pods: &[Arc<Item<PodView>>]) -> 
     order::sort(&mut subsets);
     let total: usize = subsets.iter().map(|subset| subset.ready.len() + subset.unready.len()).sum();
     // Ready addresses are kept before others.
-    let mut room = MOST;
+    let mut room = MAX_ADDRESSES;
     for ready in [true, false] {
         for subset in &mut subsets {
             let list = if ready { &mut subset.ready } else { &mut subset.unready };
@@ -80,7 +80,7 @@ pub(super) fn plan(service: &Item<ServiceView>, pods: &[Arc<Item<PodView>>]) -> 
         }
     }
     let filled = subsets.into_iter().filter(|subset| !subset.ready.is_empty() || !subset.unready.is_empty());
-    Wanted { labels: labels(service), subsets: filled.map(subset_of).collect(), truncated: total > MOST }
+    Wanted { labels: labels(service), subsets: filled.map(subset_of).collect(), truncated: total > MAX_ADDRESSES }
 }
 
 fn subset(keys: Addresses, ports: Vec<Reached>, all: &BTreeMap<(Str, Str), Address>) -> Subset<'_> {
@@ -100,7 +100,7 @@ fn reached(port: &ServicePort, number: i64) -> Reached {
 fn labels(service: &Item<ServiceView>) -> BTreeMap<Str, Str> {
     let mut labels: BTreeMap<Str, Str> =
         service.meta.labels.iter().filter(|(key, _)| key != HEADLESS).cloned().collect();
-    labels.insert(MANAGED.into(), MANAGER.into());
+    labels.insert(MANAGED_BY.into(), MANAGER.into());
     if service.value.headless {
         labels.insert(HEADLESS.into(), "".into());
     }

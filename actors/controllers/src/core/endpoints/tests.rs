@@ -1,4 +1,4 @@
-//! The plan over tables.
+//! Table tests of the plan of Endpoints.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The writes of slices.
+//! The API writes of EndpointSlices.
 
 use oarlock_client::DeleteOptions;
 use oarlock_informer::Item;
@@ -12,7 +12,7 @@ use crate::project::ServiceView;
 use crate::write;
 
 impl EndpointSlices {
-    /// Writes first and deletes last, so that no address is missing in between.
+    /// Writes slices before it deletes any, so that no address is missing in between.
     pub(super) async fn perform(&self, service: &Item<ServiceView>, plan: &Plan) -> Result<(), Status> {
         let client = &self.env.client;
         for wanted in &plan.write {
@@ -66,5 +66,5 @@ impl EndpointSlices {
     }
 }
 
-/// When what led to a write happened; proxies measure their lag from it.
+/// The annotation with the time of the change that caused a write; proxies compute their latency from the annotation.
 pub(crate) const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";

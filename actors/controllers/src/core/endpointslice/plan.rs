@@ -1,4 +1,4 @@
-//! Which slices there should be.
+//! Plans the EndpointSlices of a Service.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use oarlock_informer::Item;
 use oarlock_schema::views::{View, core_v1, discovery_v1};
 use oarlock_schema::{Str, Value};
 
-use super::{HEADLESS, MANAGED, MANAGER, SERVICE};
+use super::{HEADLESS, MANAGED_BY, MANAGER, SERVICE};
 use crate::core::service_pods::{counts, hostname, ports};
 use crate::project::{PodView, Prefers, ServiceView, SliceView};
 use crate::write::node;
 
-/// One slice as it should be.
+/// The wanted content of one slice.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
-    /// The slice to change; a new one otherwise.
+    /// The slice to change; `None` to create one.
     pub(super) slice: Option<Arc<Item<SliceView>>>,
     /// IPv4 or IPv6.
     pub(super) family: Str,
@@ -27,7 +27,7 @@ pub(super) struct Wanted {
     pub(super) endpoints: Vec<Value>,
 }
 
-/// See the module text.
+/// The slices of a Service to write and to delete.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// Slices to write.
@@ -36,7 +36,7 @@ pub(super) struct Plan {
     pub(super) delete: Vec<Arc<Item<SliceView>>>,
 }
 
-/// Decides which slices are written and deleted. `zone` tells the zone of a node; a slice holds at most `max` endpoints.
+/// Plans which slices are written and deleted. `zone` returns the zone of a node; a slice holds at most `max` endpoints.
 pub(super) fn plan(
     service: &Item<ServiceView>,
     pods: &[Arc<Item<PodView>>],
@@ -88,7 +88,7 @@ fn of_family(
         group.endpoints.insert(pod.meta.uid.0.clone(), endpoint(service, pod, ip, zone));
     }
     if groups.is_empty() {
-        // A service without endpoints has one empty slice: watchers see that somebody looked.
+        // A Service without endpoints has one empty slice, which shows watchers that the controller has processed the Service.
         groups.entry(Vec::new()).or_default();
     }
     let labels = labels(service);
@@ -101,10 +101,10 @@ fn of_family(
     plan.delete.extend(left);
 }
 
-/// A slice, or none yet, and what it will hold.
+/// A slice (`None` for a new one) and its future endpoints.
 type Filled = (Option<Arc<Item<SliceView>>>, Vec<Value>);
 
-/// Keeps endpoints in the slices where they are, and puts new ones where there is room: as few writes as possible.
+/// Distributes endpoints over slices with few writes: endpoints stay in their slice, and new ones fill free places.
 fn fill(
     group: Group,
     slices: Vec<Arc<Item<SliceView>>>,
@@ -127,7 +127,7 @@ fn fill(
         filled.push((Some(slice), kept));
     }
     let mut rest: VecDeque<Value> = endpoints.into_values().collect();
-    // Slices that have to be written anyway first, then the fullest, so that they fill up.
+    // New endpoints go to slices that must be written anyway, then to the fullest.
     filled.sort_by_key(|(slice, kept)| {
         let touched = slice.as_ref().is_some_and(|slice| slice.value.endpoints != *kept);
         (!touched, usize::MAX - kept.len())
@@ -172,11 +172,11 @@ fn uid(endpoint: &Value) -> Option<&str> {
 }
 
 fn labels(service: &Item<ServiceView>) -> BTreeMap<Str, Str> {
-    let reserved: BTreeSet<&str> = [SERVICE, MANAGED, HEADLESS].into();
+    let reserved: BTreeSet<&str> = [SERVICE, MANAGED_BY, HEADLESS].into();
     let mut labels: BTreeMap<Str, Str> =
         service.meta.labels.iter().filter(|(key, _)| !reserved.contains(key.as_str())).cloned().collect();
     labels.insert(SERVICE.into(), service.key().name.clone());
-    labels.insert(MANAGED.into(), MANAGER.into());
+    labels.insert(MANAGED_BY.into(), MANAGER.into());
     if service.value.headless {
         labels.insert(HEADLESS.into(), "".into());
     }
@@ -223,7 +223,7 @@ fn endpoint(service: &Item<ServiceView>, pod: &Item<PodView>, ip: &Str, zone: &d
     Value::Struct(node(discovery_v1::Endpoint::TYPE, fields))
 }
 
-/// The topology hints of a ready endpoint, where the Service prefers near endpoints (upstream `trafficdist`).
+/// Returns the topology hints of a ready endpoint if the Service prefers near endpoints (upstream `trafficdist`).
 fn hints(prefers: Prefers, at: &Str, zone: Option<&Str>) -> Option<Value> {
     let one = |ty, name: &Str| Value::from_iter([Value::Struct(node(ty, [("name", name.clone().into())]))]);
     let mut fields = Vec::new();
@@ -238,7 +238,7 @@ fn hints(prefers: Prefers, at: &Str, zone: Option<&Str>) -> Option<Value> {
     (!fields.is_empty()).then(|| Value::Struct(node(discovery_v1::EndpointHints::TYPE, fields)))
 }
 
-/// A reference to the pod behind an address.
+/// Returns the `targetRef` to an endpoint's pod.
 pub(crate) fn target(pod: &Item<PodView>) -> Value {
     let fields = [
         ("kind", Value::from("Pod")),

@@ -1,4 +1,4 @@
-//! The plan over tables.
+//! Table tests of the plan of EndpointSlices.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use oarlock_schema::{Str, Value};
 use super::plan::{Plan, Wanted, plan};
 use crate::project::{Phase, PodView, Port, Prefers, ServicePort, ServiceView, SliceView, TargetPort};
 
-/// Endpoints of a slice at most.
+/// The most endpoints of one slice.
 const MAX: usize = 100;
 
 fn service() -> Item<ServiceView> {
@@ -48,7 +48,7 @@ fn decide(pods: &[Arc<Item<PodView>>], slices: &[Arc<Item<SliceView>>]) -> Plan 
     plan(&service(), pods, slices, &|_| Some("z1".into()), MAX)
 }
 
-/// The slice that a write leaves behind.
+/// Returns the slice that a write would create.
 fn written(name: &str, wanted: &Wanted) -> Arc<Item<SliceView>> {
     let labels = wanted.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     let meta = ObjMeta { key: Key::new("ns", name), uid: Uid::from(name), labels, ..ObjMeta::default() };

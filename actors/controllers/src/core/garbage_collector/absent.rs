@@ -1,4 +1,4 @@
-//! Owners that are known to be gone, so that a thousand dependents of one cost one question.
+//! Remembers owners that do not exist, so that a thousand dependents of one absent owner cost one lookup.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,11 +7,11 @@ use oarlock_meta::Uid;
 use oarlock_schema::Str;
 use parking_lot::Mutex;
 
-/// As many as upstream remembers.
-const MOST: usize = 500;
+/// The most absent owners that are remembered (upstream's number).
+const MAX_ABSENT_OWNERS: usize = 500;
 
-/// An owner that was asked for: the coordinates of a reference, and the namespace in which it was looked for. The uid alone would not do: a reference that
-/// combines an owner's uid with a wrong name, kind or namespace must not make the owner count as gone for correct references.
+/// The identity of an owner lookup: the reference's coordinates and the namespace of the lookup. The uid alone is not enough: a reference that
+/// combines an owner's uid with a wrong name, kind or namespace must not make the owner absent for correct references.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Asked {
     api_version: Str,
@@ -28,7 +28,7 @@ impl Asked {
     }
 }
 
-/// See the module text. A uid is never used again, so what is gone stays gone.
+/// A bounded set of absent owners. Uids are never reused, so an absent owner remains absent.
 #[derive(Debug, Default)]
 pub(super) struct Absent {
     known: Mutex<(BTreeSet<Asked>, VecDeque<Asked>)>,
@@ -44,7 +44,7 @@ impl Absent {
         let (set, order) = &mut *known;
         if set.insert(asked.clone()) {
             order.push_back(asked);
-            if order.len() > MOST
+            if order.len() > MAX_ABSENT_OWNERS
                 && let Some(oldest) = order.pop_front()
             {
                 set.remove(&oldest);

@@ -1,4 +1,4 @@
-//! The calls of the collector.
+//! The API calls of the garbage collector.
 
 use oarlock_client::{DeleteOptions, PatchType, WriteOptions};
 use oarlock_informer::{Key, ObjMeta, OwnerRef};
@@ -12,8 +12,8 @@ use super::{Collector, key};
 use crate::write;
 
 impl Collector {
-    /// The states of an object's owners, and whether an owner exists that no cache shows. Owners in no cache are looked up at the API server. `Unknown` when
-    /// an owner cannot be looked up, so that nothing can be decided about the object.
+    /// Returns the states of an object's owners, and whether an owner exists that no cache shows. An owner in no cache is looked up at the API server.
+    /// `Unknown` if an owner cannot be looked up, so that no decision about the object is possible.
     pub(super) async fn owners(
         &self,
         resource: &'static Resource,
@@ -32,7 +32,7 @@ impl Collector {
         Ok(Ok((states, unseen)))
     }
 
-    /// The state of an owner, and whether it is there and no cache shows it yet.
+    /// Returns the state of an owner, and whether the owner exists although no cache shows it yet.
     async fn owner(
         &self,
         resource: &'static Resource,
@@ -43,7 +43,7 @@ impl Collector {
             let message = plan::invalid_namespace(owner, meta.namespace());
             self.env.recorder.warning(&write::about(resource, meta), "OwnerRefInvalidNamespace", message);
         }
-        // A kind that nobody serves cannot be asked for; what might exist is not declared gone.
+        // Objects of a kind that is not served cannot be looked up, so the owner is not declared absent.
         let Some(kind) = self.graph.resource(owner) else {
             tracing::debug!(object = %meta.key, owner = %owner.kind, version = %owner.api_version, "nobody serves the kind of an owner");
             return Ok(Err(Unknown::Kind));
@@ -71,7 +71,7 @@ impl Collector {
         }))
     }
 
-    /// Does what was decided about an object.
+    /// Carries out the decision about an object.
     pub(super) async fn perform(
         &self,
         at: &Key,
@@ -95,7 +95,7 @@ impl Collector {
                     revision = unblocked;
                 }
                 let options = DeleteOptions {
-                    // Whoever changed its owners since they were read has saved it.
+                    // If the object has changed since it was read, for instance its owners, the deletion fails with a conflict.
                     resource_version: Some(revision),
                     ..DeleteOptions::uid(meta.uid.0.clone())
                 };
@@ -108,7 +108,7 @@ impl Collector {
         }
     }
 
-    /// Every dependent forgets the object; then it may go.
+    /// Removes the object from the owners of every dependent, then removes the orphan finalizer.
     pub(super) async fn orphan(&self, at: &Key, resource: &'static Resource, meta: &ObjMeta) -> Result<(), Status> {
         let dependents = self.graph.dependents(meta.uid.as_str());
         let owner = [meta.uid.clone()];
@@ -119,7 +119,7 @@ impl Collector {
         self.finish(at, resource, meta, ORPHAN).await
     }
 
-    /// The object goes when nothing is left that blocks it; what is left is looked at.
+    /// Removes the foreground finalizer when no blocking dependent is left; otherwise enqueues the dependents.
     pub(super) async fn foreground(&self, at: &Key, resource: &'static Resource, meta: &ObjMeta) -> Result<(), Status> {
         let dependents = self.graph.dependents(meta.uid.as_str());
         if !dependents.iter().any(|(_, dependent)| plan::blocks(&meta.uid, &dependent.meta)) {
@@ -133,7 +133,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Takes owners out of an object.
+    /// Removes owner references from an object.
     async fn forget(
         &self,
         at: &Key,
@@ -146,7 +146,7 @@ impl Collector {
         self.patch(at, resource, meta, PatchType::Strategic, &patch).await.map(drop)
     }
 
-    /// Takes a finalizer out of an object.
+    /// Removes a finalizer from an object.
     async fn finish(
         &self,
         at: &Key,
@@ -163,7 +163,7 @@ impl Collector {
         self.patch(at, resource, meta, PatchType::Merge, &patch).await.map(drop)
     }
 
-    /// The revision of the write; `None` when the object is gone.
+    /// Patches an object; returns the revision of the write, or `None` if the object is deleted.
     async fn patch(
         &self,
         at: &Key,

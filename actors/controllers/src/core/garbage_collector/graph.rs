@@ -1,4 +1,4 @@
-//! Objects by uid and by owner, over all resources.
+//! The ownership graph: finds the objects of all resources by uid and by owner.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 /// The metadata of an object.
 pub(super) type Object = Arc<Item<()>>;
 
-/// See the module text.
+/// The ownership graph over metadata caches of all collected resources.
 pub(super) struct Graph {
     nodes: Vec<Node>,
 }
@@ -23,8 +23,8 @@ struct Node {
     by_owner: Index<()>,
 }
 
-/// What is collected: all that can be deleted, listed and watched. Events own nothing and belong to nobody (as upstream), nor do Assignments,
-/// which upstream's servers do not know.
+/// Returns the collected resources: those that support delete, list and watch. Excluded are Events, which have no owners and own nothing (as upstream),
+/// and Assignments, which upstream's servers lack.
 fn collected() -> impl Iterator<Item = &'static Resource> {
     RESOURCES.iter().filter(|resource| {
         !matches!((resource.group, resource.plural), (_, "events") | ("oarlock.dev", _))
@@ -33,14 +33,14 @@ fn collected() -> impl Iterator<Item = &'static Resource> {
     })
 }
 
-/// Of several versions of the same objects the first in discovery order.
+/// Whether the resource is the first version of its objects in discovery order.
 fn first(resource: &Resource) -> bool {
     let same = |other: &&Resource| other.group == resource.group && other.plural == resource.plural;
     RESOURCES.iter().find(same).is_some_and(|other| other.version == resource.version)
 }
 
-/// The resource of a reference's kind, if that kind is served in exactly the version that the reference states. Another version of the group might define the
-/// kind differently, so none is assumed.
+/// Returns the resource of a reference's kind, if the kind is served in exactly the reference's version. Another version of the group might define the
+/// kind differently, so no other version is tried.
 pub(super) fn served(owner: &OwnerRef) -> Option<&'static Resource> {
     let same = |resource: &&Resource| {
         let version = resource.group_version() == owner.api_version.as_str() || seeded_bug!("owner_version_ignored");
@@ -51,7 +51,7 @@ pub(super) fn served(owner: &OwnerRef) -> Option<&'static Resource> {
 }
 
 impl Graph {
-    /// Watches everything.
+    /// Starts an informer for each collected resource.
     pub(super) async fn new(informers: &SharedInformers) -> Result<Self, Error> {
         let mut nodes = Vec::new();
         for resource in collected() {
@@ -63,22 +63,22 @@ impl Graph {
         Ok(Self { nodes })
     }
 
-    /// The caches.
+    /// Returns the caches of all collected resources.
     pub(super) fn caches(&self) -> impl Iterator<Item = &Arc<Cache<()>>> {
         self.nodes.iter().map(|node| &node.cache)
     }
 
-    /// The cache of a resource.
+    /// Returns the cache of a resource.
     pub(super) fn cache(&self, resource: &'static Resource) -> Option<&Arc<Cache<()>>> {
         self.nodes.iter().find(|node| std::ptr::eq(node.resource, resource)).map(|node| &node.cache)
     }
 
-    /// The object with a uid.
+    /// Returns the object with a uid.
     pub(super) fn find(&self, uid: &str) -> Option<(&'static Resource, Object)> {
         self.nodes.iter().find_map(|node| Some((node.resource, node.by_uid.get(uid).into_iter().next()?)))
     }
 
-    /// The objects that name a uid as owner.
+    /// Returns the objects that have the uid as an owner.
     pub(super) fn dependents(&self, uid: &str) -> Vec<(&'static Resource, Object)> {
         let of = |node: &'_ Node| {
             let resource = node.resource;
@@ -87,12 +87,12 @@ impl Graph {
         self.nodes.iter().flat_map(of).collect()
     }
 
-    /// The resource that a reference means; `None` when its kind and version are not served.
+    /// Returns the resource of a reference's kind; `None` if kind and version are not served.
     pub(super) fn resource(&self, owner: &OwnerRef) -> Option<&'static Resource> {
         let row = served(owner)?;
         let same = |node: &&Node| node.resource.group == row.group && node.resource.plural == row.plural;
         let collected = self.nodes.iter().find(same).map(|node| node.resource);
-        // Kinds that are not collected (Events) are in no cache but may own objects; such an owner is looked up at the API server each time.
+        // Kinds that are not collected (Events) are in no cache but may own objects; such an owner is always looked up at the API server.
         collected.or_else(|| row.has_verb("get").then_some(row))
     }
 
@@ -102,7 +102,7 @@ impl Graph {
             .is_some_and(|(resource, object)| resource.namespaced && object.meta.namespace() != namespace)
     }
 
-    /// The owner that a reference means, as the caches show it.
+    /// Returns the owner of a reference from the caches.
     pub(super) fn owner(&self, resource: &'static Resource, namespace: &str, owner: &OwnerRef) -> Option<Object> {
         let node = self.nodes.iter().find(|node| std::ptr::eq(node.resource, resource))?;
         let namespace = if resource.namespaced { namespace } else { "" };

@@ -1,26 +1,26 @@
-//! What becomes of an object with owners (upstream `attemptToDeleteItem`).
+//! Decides whether an object with owners is kept, released or deleted (upstream `attemptToDeleteItem`).
 
 use oarlock_client::Propagation;
 use oarlock_informer::{ObjMeta, OwnerRef};
 use oarlock_meta::Uid;
 
-/// Dependents go before the object.
+/// The finalizer of foreground deletion: dependents are deleted before the object.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
-/// Dependents stay and forget the object.
+/// The finalizer of orphaning: dependents are kept and lose their reference to the object.
 pub(super) const ORPHAN: &str = "orphan";
 
 /// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// It is there.
+    /// The owner exists.
     Solid,
-    /// It is gone, or never was in this namespace.
+    /// The owner is deleted, or never existed in this namespace.
     Absent,
-    /// It is there until its blocking dependents are gone.
+    /// The owner is being deleted and waits for its blocking dependents.
     Waiting,
 }
 
-/// Why an owner cannot be looked up; nothing is done about the dependent then.
+/// Why an owner cannot be looked up; the dependent is then left unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
     /// The owner's kind is not served in the version that the reference states; it may be later.
@@ -29,23 +29,23 @@ pub(super) enum Unknown {
     Namespace,
 }
 
-/// What to do.
+/// The decision about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing.
+    /// Leave the object unchanged.
     Keep,
-    /// Forget these owners.
+    /// Remove the references to these owners.
     Release(Vec<Uid>),
-    /// Delete it; before, let go of owners that wait for it if they wait in a circle.
+    /// Delete the object. Owners that wait for the object in a cycle are first released from waiting.
     Delete {
-        /// How its own dependents go.
+        /// The deletion of the object's own dependents.
         propagation: Propagation,
-        /// No owner waits for it any more.
+        /// Whether to clear `blockOwnerDeletion`, so that no owner waits for the object.
         unblock: bool,
     },
 }
 
-/// Upstream's words about a reference to an owner that is in another namespace.
+/// Returns upstream's message about a reference to an owner in another namespace.
 pub(super) fn invalid_namespace(owner: &OwnerRef, namespace: &str) -> String {
     let OwnerRef { api_version, kind, name, uid, .. } = owner;
     format!(
@@ -58,22 +58,22 @@ fn has(meta: &ObjMeta, finalizer: &str) -> bool {
     meta.finalizers.iter().any(|one| one == finalizer)
 }
 
-/// Whether the object is going and waits for this finalizer.
+/// Whether the object is being deleted and has this finalizer.
 pub(super) fn waits(meta: &ObjMeta, finalizer: &str) -> bool {
     meta.deleting() && has(meta, finalizer)
 }
 
-/// Whether the collector has something to do before the object can go.
+/// Whether the collector must act before the object's deletion can finish.
 pub(super) fn pending(meta: &ObjMeta) -> bool {
     waits(meta, FOREGROUND) || waits(meta, ORPHAN)
 }
 
-/// The state of an owner that is there. It takes all its dependents along, those that do not block it, too.
+/// Returns the state of an existing owner. A foreground deletion deletes all dependents, including those that do not block it.
 pub(super) fn state(owner: &ObjMeta) -> Owner {
     if waits(owner, FOREGROUND) { Owner::Waiting } else { Owner::Solid }
 }
 
-/// Decides. `owners` are the states in the order of the references.
+/// Decides about an object. `owners` are the owners' states in the order of the references.
 pub(super) fn judge<'a>(
     meta: &ObjMeta,
     owners: &[Owner],
@@ -87,7 +87,7 @@ pub(super) fn judge<'a>(
     if owners.contains(&Owner::Waiting) {
         let first = dependents.next();
         if first.is_some() {
-            // A dependent that is itself waiting may wait for the owner of this object: a circle would never end.
+            // A dependent that is itself waiting may wait for an owner of this object; such a cycle would never end.
             let unblock = first.into_iter().chain(dependents).any(|dependent| waits(dependent, FOREGROUND));
             return Verdict::Delete { propagation: Propagation::Foreground, unblock };
         }
@@ -102,7 +102,7 @@ pub(super) fn judge<'a>(
     Verdict::Delete { propagation, unblock: false }
 }
 
-/// The dependents for which a foreground deletion waits.
+/// Whether the foreground deletion of `owner` waits for the dependent.
 pub(super) fn blocks(owner: &Uid, dependent: &ObjMeta) -> bool {
     dependent.owners.iter().any(|one| one.uid == *owner && one.block_deletion)
 }

@@ -1,4 +1,4 @@
-//! The verdicts over tables.
+//! Table tests of the garbage collector's decisions.
 
 use oarlock_client::Propagation;
 use oarlock_informer::{ObjMeta, OwnerRef};

@@ -1,4 +1,4 @@
-//! The calls that empty a namespace.
+//! The API calls that delete the content of a namespace.
 
 use oarlock_client::{DeleteOptions, ListOptions, Propagation};
 use oarlock_informer::{Item, ObjMeta};
@@ -6,16 +6,17 @@ use oarlock_meta::Status;
 use oarlock_schema::views::{View, core_v1};
 use oarlock_schema::{Resource, Value};
 
-use super::plan::Left;
+use super::plan::Remaining;
 use super::{FINALIZER, Namespaces};
 use crate::project::{Condition, NamespaceView};
 use crate::write;
 
 impl Namespaces {
-    /// Deletes everything of these resources; what is left of each that has something left.
-    pub(super) async fn empty(&self, namespace: &str, resources: &[&'static Resource]) -> Vec<Left> {
+    /// Deletes all objects of these resources; returns the remaining objects of each resource that has any.
+    pub(super) async fn empty(&self, namespace: &str, resources: &[&'static Resource]) -> Vec<Remaining> {
         let calls = resources.iter().map(|resource| async move {
-            let mut left = Left { resource: format!("{}.{}", resource.plural, resource.group), ..Left::default() };
+            let mut left =
+                Remaining { resource: format!("{}.{}", resource.plural, resource.group), ..Remaining::default() };
             if let Err(status) = self.clear(namespace, resource, &mut left).await
                 && !status.is_not_found()
             {
@@ -29,7 +30,7 @@ impl Namespaces {
         found
     }
 
-    async fn clear(&self, namespace: &str, resource: &'static Resource, left: &mut Left) -> Result<(), Status> {
+    async fn clear(&self, namespace: &str, resource: &'static Resource, left: &mut Remaining) -> Result<(), Status> {
         let client = &self.env.client;
         let there = client.list(resource, namespace, ListOptions::default()).await?;
         if there.items.is_empty() {
@@ -55,7 +56,7 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Writes the conditions.
+    /// Writes the namespace's conditions.
     pub(super) async fn report(&self, namespace: &Item<NamespaceView>, conditions: &[Condition]) -> Result<(), Status> {
         let written = write::update(&self.env.client, self.namespace, "status", &namespace.meta, |object| {
             let nodes = conditions.iter().map(|one| one.write(core_v1::NamespaceCondition::TYPE));
@@ -66,7 +67,7 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Removes our finalizer; the last one ends the namespace.
+    /// Removes this controller's finalizer; the removal of the last finalizer deletes the namespace.
     pub(super) async fn finalize(&self, namespace: &Item<NamespaceView>) -> Result<(), Status> {
         let written = write::update(&self.env.client, self.namespace, "finalize", &namespace.meta, |object| {
             let rest = namespace.value.finalizers.iter().filter(|name| *name != FINALIZER).cloned();

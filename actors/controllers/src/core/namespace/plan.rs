@@ -1,4 +1,4 @@
-//! What a namespace's conditions say of its end.
+//! Computes the conditions of a namespace that is being deleted.
 
 use std::fmt::Write as _;
 
@@ -7,28 +7,28 @@ use oarlock_schema::Str;
 
 use crate::project::{Condition, condition};
 
-/// What is left of one resource.
+/// The remaining objects of one resource in a namespace.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Left {
-    /// Plural and group with a dot between, as upstream's texts have it even for the core group.
+pub(super) struct Remaining {
+    /// Plural and group, separated by a dot even for the core group, as in upstream's texts.
     pub(super) resource: String,
-    /// Objects that are still there.
+    /// The number of remaining objects.
     pub(super) count: usize,
-    /// Their finalizers, each once an object.
+    /// The finalizers of all remaining objects, each once per object.
     pub(super) finalizers: Vec<Str>,
-    /// Why they could not be deleted or counted.
+    /// Why the objects could not be deleted or counted.
     pub(super) error: Option<Status>,
 }
 
-impl Left {
-    /// Whether nothing is left for sure.
+impl Remaining {
+    /// Whether certainly no object is left.
     pub(super) fn nothing(&self) -> bool {
         self.count == 0 && self.error.is_none()
     }
 }
 
-/// The conditions after a round (upstream `namespaceConditionUpdater`).
-pub(super) fn conditions(old: &[Condition], found: &[Left], now: Time) -> Vec<Condition> {
+/// Returns the conditions after one round of deletion (upstream `namespaceConditionUpdater`).
+pub(super) fn conditions(old: &[Condition], found: &[Remaining], now: Time) -> Vec<Condition> {
     let mut errors: Vec<String> = found
         .iter()
         .filter_map(|left| left.error.as_ref().map(|status| format!("{}: {}", left.resource, status.message)))
@@ -86,7 +86,7 @@ pub(super) fn conditions(old: &[Condition], found: &[Left], now: Time) -> Vec<Co
     all
 }
 
-/// The standing condition if it says the same, otherwise the next one, with the old time of transition while the status stays.
+/// Returns the old condition if `next` is equal, otherwise `next`, with the old transition time if the status is unchanged.
 fn keep(old: &[Condition], mut next: Condition) -> Condition {
     next.updated = None;
     if let Some(standing) = condition(old, &next.kind)
@@ -97,7 +97,7 @@ fn keep(old: &[Condition], mut next: Condition) -> Condition {
     next
 }
 
-fn remaining(found: &[Left]) -> Option<String> {
+fn remaining(found: &[Remaining]) -> Option<String> {
     let mut parts: Vec<String> = found
         .iter()
         .filter(|left| left.count > 0)
@@ -107,7 +107,7 @@ fn remaining(found: &[Left]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Some resources are remaining: {}", parts.join(", ")))
 }
 
-fn finalizers(found: &[Left]) -> Option<String> {
+fn finalizers(found: &[Remaining]) -> Option<String> {
     let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
     for name in found.iter().flat_map(|left| &left.finalizers) {
         *counts.entry(name).or_insert(0) += 1;

@@ -1,8 +1,8 @@
-//! The conditions over tables.
+//! Table tests of the conditions of a namespace.
 
 use oarlock_meta::{Status, Time};
 
-use super::plan::{Left, conditions};
+use super::plan::{Remaining, conditions};
 use crate::project::condition;
 
 const NOW: Time = Time::from_unix(100);
@@ -17,13 +17,14 @@ fn an_empty_namespace_has_five_good_conditions() {
 
 #[test]
 fn what_is_left_its_finalizers_and_failures_are_told() {
-    let pods = Left {
+    let pods = Remaining {
         resource: "pods.".into(),
         count: 2,
         finalizers: vec!["a/b".into(), "a/b".into(), "c/d".into()],
         error: None,
     };
-    let maps = Left { resource: "configmaps.".into(), error: Some(Status::internal_error("no")), ..Left::default() };
+    let maps =
+        Remaining { resource: "configmaps.".into(), error: Some(Status::internal_error("no")), ..Remaining::default() };
     let all = conditions(&[], &[pods, maps], NOW);
     let message = |kind: &str| condition(&all, kind).unwrap().message.to_string();
     assert_eq!(message("NamespaceContentRemaining"), "Some resources are remaining: pods. has 2 resource instances");

@@ -1,4 +1,4 @@
-//! The threshold.
+//! Tests of the threshold of ended pods.
 
 use std::sync::Arc;
 

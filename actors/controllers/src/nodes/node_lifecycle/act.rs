@@ -1,4 +1,4 @@
-//! The writes about nodes.
+//! The API writes and Events about nodes.
 
 use oarlock_client::{PatchType, WriteOptions};
 use oarlock_informer::{Item, Key, ObjectRef};
@@ -13,14 +13,14 @@ use crate::project::{NodeView, Taint};
 use crate::write;
 
 impl Lifecycle {
-    /// Tells that a node has come.
+    /// Sends the Event that a node was registered.
     pub(super) fn registered(&self, node: &Item<NodeView>) {
         let name = node.meta.name();
         let message = format!("Node {name} event: Registered Node {name} in Controller");
         self.env.recorder.normal(&write::about(self.node, &node.meta), "RegisteredNode", message);
     }
 
-    /// Tells that a node has gone.
+    /// Sends the Event that a node was removed.
     pub(super) fn removed(&self, key: &Key, uid: &Uid) {
         let name = &key.name;
         let about = ObjectRef {
@@ -34,7 +34,7 @@ impl Lifecycle {
         self.env.recorder.normal(&about, "RemovingNode", message);
     }
 
-    /// Says of a node that gives no sign that nothing is known of it.
+    /// Sets the conditions of a node without a sign of life to Unknown.
     pub(super) async fn silence(&self, node: &Item<NodeView>) -> Result<(), Status> {
         let now = write::now().to_string();
         let born = node.meta.created.map_or_else(|| now.clone(), |created| created.to_string());
@@ -76,7 +76,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// The pods of a node that is not ready are not ready for anybody, except those of which its kubelet said otherwise since.
+    /// Sets the pods of a node that is not ready to not ready, except pods whose kubelet has reported readiness since.
     pub(super) async fn unready(&self, node: &Item<NodeView>) -> Result<(), Status> {
         let now = write::now().to_string();
         let patch =

@@ -1,4 +1,4 @@
-//! Which conditions and taints a node should have.
+//! Plans the conditions and taints of a node.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use oarlock_meta::Time;
 
 use crate::project::{NodeView, PodView, Taint};
 
-/// What a kubelet that says nothing leaves unknown.
+/// The conditions that become Unknown when a kubelet stops reporting.
 pub(super) const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -24,12 +24,12 @@ const TABLE: [(&str, &str, &str); 6] = [
 ];
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Whether a node that gives no sign still claims to know its conditions.
+/// Whether a node without a sign of life still has conditions that are not Unknown.
 pub(super) fn silent(node: &NodeView) -> bool {
     REPORTED.iter().any(|kind| node.condition(kind) != Some("Unknown"))
 }
 
-/// The pods of a node that claim to be ready since before the node stopped being so.
+/// Returns the pods of a node that have been ready since before the node became not ready.
 pub(super) fn stale_pods<'a>(
     node: &NodeView,
     pods: &'a [Arc<Item<PodView>>],
@@ -53,7 +53,8 @@ fn evicts(taint: &Taint) -> bool {
     taint.effect == "NoExecute" && (taint.key == NOT_READY || taint.key == UNREACHABLE)
 }
 
-/// The taints of a node: those of others as they are, ours as its conditions say. `evict`: nodes that are not ready are to be emptied.
+/// Returns the wanted taints of a node: taints of other clients unchanged, and this controller's taints by the node's conditions. With `evict`, nodes that
+/// are not ready get NoExecute taints.
 pub(super) fn taints(node: &NodeView, evict: bool, now: Time) -> Box<[Taint]> {
     let mut wanted: Vec<(&str, &str)> = Vec::new();
     for (kind, bad, key) in TABLE {
@@ -67,7 +68,7 @@ pub(super) fn taints(node: &NodeView, evict: bool, now: Time) -> Box<[Taint]> {
     if node.unschedulable {
         wanted.push((UNSCHEDULABLE, "NoSchedule"));
     }
-    // Admission taints new nodes; that stays until the node says for the first time how it is.
+    // Admission taints new nodes as not ready; this taint stays until the node first reports its condition.
     let newborn = node.condition("Ready").is_none();
     let kept = node.taints.iter().filter(|taint| {
         !ours(taint)
@@ -83,12 +84,12 @@ pub(super) fn taints(node: &NodeView, evict: bool, now: Time) -> Box<[Taint]> {
     taints.into()
 }
 
-/// Whether the wanted taints begin to empty the node.
+/// Whether the wanted taints begin an eviction of the node's pods.
 pub(super) fn adds_eviction(node: &NodeView, wanted: &[Taint]) -> bool {
     wanted.iter().any(evicts) && !node.taints.iter().any(evicts)
 }
 
-/// The wanted taints without those that would begin to empty the node.
+/// Returns the wanted taints without those that would begin an eviction of the node's pods.
 pub(super) fn without_eviction(node: &NodeView, wanted: Box<[Taint]>) -> Box<[Taint]> {
     wanted.into_iter().filter(|taint| !evicts(taint) || node.taints.contains(taint)).collect()
 }

@@ -39,7 +39,7 @@ impl Default for NodeLifecycleSettings {
 }
 
 impl NodeLifecycleSettings {
-    /// Time without a sign of life after which a node is not ready; `heard`: it has given one before.
+    /// Returns the time without a sign of life after which a node is not ready; `heard` is whether the node has ever given one.
     pub(super) fn grace(&self, heard: bool) -> Duration {
         if heard { self.node_monitor_grace_period } else { self.node_startup_grace_period }
     }

@@ -1,5 +1,4 @@
-//! When each node last gave a sign of life, by this process's clock: what nodes write is compared, never believed, so their clocks do not
-//! matter.
+//! The last sign of life of each node, by this process's clock. Times that nodes write are only compared for changes, so the nodes' clocks do not matter.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use oarlock_runtime::Instant;
 use oarlock_schema::Str;
 use parking_lot::Mutex;
 
-/// See the module text.
+/// The last signs of life of all nodes, by this process's clock.
 #[derive(Debug, Default)]
 pub(super) struct Signs {
     nodes: Mutex<BTreeMap<Str, Sign>>,
@@ -22,7 +21,7 @@ struct Sign {
 }
 
 impl Signs {
-    /// A Lease as it is now; a change of it is a sign.
+    /// Records the renew time of a node's Lease; a change is a sign of life.
     pub(super) fn lease(&self, node: &str, renewed: &Str, now: Instant) {
         let mut nodes = self.nodes.lock();
         let sign = entry(&mut nodes, node, now);
@@ -32,7 +31,7 @@ impl Signs {
         }
     }
 
-    /// A Ready condition as it is now; a change of its heartbeat is a sign. Tells when the last sign came.
+    /// Records the heartbeat of condition Ready; a change is a sign of life. Returns the time of the node's last sign of life.
     pub(super) fn heartbeat(&self, node: &str, at: Option<Time>, now: Instant) -> Instant {
         let mut nodes = self.nodes.lock();
         let sign = entry(&mut nodes, node, now);
@@ -43,7 +42,7 @@ impl Signs {
         sign.seen
     }
 
-    /// The node is gone.
+    /// Forgets a deleted node.
     pub(super) fn forget(&self, node: &str) {
         self.nodes.lock().remove(node);
     }

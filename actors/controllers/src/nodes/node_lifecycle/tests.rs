@@ -1,4 +1,4 @@
-//! Conditions, taints and paces over tables.
+//! Table tests of conditions, taints and eviction rates.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! How fast nodes may be emptied: slowly, more slowly where much fails, not at all where everything does, because then the observer is more
-//! likely wrong than the nodes (upstream `ComputeZoneState` and its eviction rates).
+//! The rate of evicting nodes' pods per zone: lower if many nodes of a zone fail, and zero if all do, because then this process's network has more likely
+//! failed than the nodes (upstream `ComputeZoneState` and its eviction rates).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use parking_lot::Mutex;
 use super::settings::NodeLifecycleSettings;
 use crate::project::NodeView;
 
-/// Nodes of a zone that must be not ready at least for the zone to be unhealthy.
+/// The least number of nodes that are not ready in an unhealthy zone.
 const UNHEALTHY_AT_LEAST: usize = 3;
-/// A node in a zone where none may be emptied is reconciled again after this time.
-const LATER: Duration = Duration::from_secs(30);
+/// The time after which a node is reconciled again in a zone that allows no eviction.
+const BLOCKED_ZONE_RETRY: Duration = Duration::from_secs(30);
 
-/// The zone of a node as upstream names it.
+/// Returns the zone of a node, in upstream's notation.
 pub(super) fn zone(meta: &ObjMeta) -> String {
     let label = |key: &str| meta.label(key).unwrap_or("");
     format!("{}:\u{0}:{}", label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"))
 }
 
-/// The zones at one moment.
+/// The readiness of all zones at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Zones {
     counts: BTreeMap<String, (usize, usize)>,
-    /// Nodes may be emptied at all.
+    /// Whether any node's pods may be evicted.
     pub(super) evict: bool,
 }
 
-/// Counts.
+/// Counts the nodes of each zone.
 pub(super) fn all(nodes: &[Arc<Item<NodeView>>]) -> Zones {
     let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for node in nodes {
@@ -44,7 +44,7 @@ pub(super) fn all(nodes: &[Arc<Item<NodeView>>]) -> Zones {
 }
 
 impl Zones {
-    /// The time between two nodes of a zone that are emptied; `None`: none may be.
+    /// Returns the time between the evictions of two nodes of a zone; `None` if the zone allows none.
     pub(super) fn pause(&self, zone: &str, settings: &NodeLifecycleSettings) -> Option<Duration> {
         let (ready, all) = self.counts.get(zone).copied().unwrap_or_default();
         let lost = all - ready;
@@ -61,21 +61,21 @@ impl Zones {
     }
 }
 
-/// The time between two of so many a second; `None` for rates that let none through.
+/// Returns the time between two events at a rate per second; `None` for a rate of zero.
 fn between(rate: f32) -> Option<Duration> {
     Some(rate).filter(|rate| *rate > 0.0).and_then(|rate| Duration::try_from_secs_f32(rate.recip()).ok())
 }
 
-/// When the next node of each zone may be emptied.
+/// The time at which each zone allows the next eviction.
 #[derive(Debug, Default)]
 pub(super) struct Paces {
     next: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Paces {
-    /// Takes the zone's turn, or tells how long to wait for it.
+    /// Takes the zone's next eviction, or returns how long to wait.
     pub(super) fn take(&self, zone: &str, rate: Option<Duration>, now: Instant) -> Result<(), Duration> {
-        let Some(rate) = rate else { return Err(LATER) };
+        let Some(rate) = rate else { return Err(BLOCKED_ZONE_RETRY) };
         let mut all = self.next.lock();
         let next = all.entry(zone.to_owned()).or_insert(now);
         if *next > now {

@@ -1,7 +1,7 @@
-//! Since when each NoExecute taint has been on its node, and which pods were told to go later.
+//! The times since which nodes have had their NoExecute taints, and the pods with a scheduled deletion.
 //!
-//! A taint that the node lifecycle controller adds says when. A taint that people or kubectl add does not: its time counts from when this process first saw
-//! it, and later looks at a pod must not start the count again. As upstream, the times are kept in memory.
+//! A taint of the node lifecycle controller states its time. A taint that users or kubectl add does not: its time counts from when this process first saw
+//! the taint, and later reconciles of a pod must not restart the count. As upstream, the times are kept in memory.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use parking_lot::Mutex;
 
 use crate::project::{PodView, Taint};
 
-/// See the module text.
+/// The times of NoExecute taints per node, and the scheduled deletions of pods.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     nodes: Mutex<BTreeMap<Str, BTreeMap<Id, Instant>>>,
     pods: Mutex<BTreeMap<(Key, Uid), Looked>>,
 }
 
-/// A taint is another one when its key, value or time changes.
+/// The identity of a taint on a node: key, value and time.
 type Id = (Str, Str, Option<Time>);
 
 fn id(taint: &Taint) -> Id {
@@ -33,7 +33,7 @@ fn id(taint: &Taint) -> Id {
 #[derive(Clone, Copy, Debug)]
 struct Looked {
     first: Instant,
-    /// A deletion of the pod is scheduled for later.
+    /// Whether a deletion of the pod is scheduled.
     waits: bool,
 }
 
@@ -52,7 +52,7 @@ impl Clocks {
         }
     }
 
-    /// For how long a pod has been on its node together with a taint: since the later of the two came.
+    /// Returns the time for which pod and taint have both been on the node.
     pub(super) fn under(&self, pod: &Item<PodView>, taint: &Taint, now: Instant, wall: Time) -> Duration {
         if let Some(added) = taint.added {
             return since(pod.meta.created.map_or(added, |created| created.max(added)), wall);
@@ -68,13 +68,13 @@ impl Clocks {
         now - first.max(self.pods.lock().entry(key).or_insert(looked).first)
     }
 
-    /// Notes that a deletion of the pod is scheduled.
+    /// Records that a deletion of the pod is scheduled.
     pub(super) fn schedule(&self, pod: &Item<PodView>, now: Instant) {
         let key = (pod.key().clone(), pod.meta.uid.clone());
         self.pods.lock().entry(key).or_insert(Looked { first: now, waits: false }).waits = true;
     }
 
-    /// Forgets the scheduled deletion of a pod; returns whether there was one.
+    /// Forgets the scheduled deletion of a pod; returns whether one was scheduled.
     pub(super) fn cancel(&self, pod: &Key) -> bool {
         let mut pods = self.pods.lock();
         let of = pods.range_mut((pod.clone(), Uid::default())..).take_while(|((key, _), _)| key == pod);
@@ -99,7 +99,7 @@ impl Clocks {
     }
 }
 
-/// The time since `then`, by whole seconds.
+/// Returns the time since `then`, in whole seconds.
 fn since(then: Time, wall: Time) -> Duration {
     Duration::from_secs(u64::try_from(wall.unix().saturating_sub(then.unix())).unwrap_or(0))
 }

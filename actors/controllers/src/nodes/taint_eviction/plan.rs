@@ -1,4 +1,4 @@
-//! When a pod has to leave its node.
+//! Decides whether and when a pod is evicted from its node.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use oarlock_pods::Effect;
 
 use crate::project::{PodView, Taint, Toleration};
 
-/// What becomes of a pod on its node.
+/// The decision about a pod on a tainted node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It may stay.
+    /// The pod stays.
     Stays,
-    /// It may stay for this much longer.
+    /// The pod stays for this much longer.
     Waits(Duration),
-    /// The time for which it tolerates a taint is over.
+    /// The pod is evicted, because the time is over for which it tolerates a taint.
     TimeIsUp,
-    /// It does not tolerate a taint.
+    /// The pod is evicted, because it does not tolerate a taint.
     Goes,
 }
 
-/// What happens to a pod under taints that evict, each with the time for which the pod has been under it. The first of the tolerations that match a taint says
-/// how long that taint is tolerated (upstream `GetMatchingTolerations`), and the shortest of these times decides about the pod.
+/// Decides about a pod under NoExecute taints, each with the time for which the pod has been under the taint. The first toleration that matches a taint
+/// determines how long the taint is tolerated (upstream `GetMatchingTolerations`); the shortest of these times decides.
 pub(super) fn fate<'a>(pod: &PodView, taints: impl IntoIterator<Item = (&'a Taint, Duration)>) -> Fate {
     let mut fate = Fate::Stays;
     for (taint, under) in taints {

@@ -1,4 +1,4 @@
-//! Tolerations over tables, and their clocks.
+//! Table tests of tolerations and of the times of taints.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn taint(key: &str, value: &str, added: i64) -> Taint {
     Taint { key: key.into(), value: value.into(), effect: "NoExecute".into(), added: Some(Time::from_unix(added)) }
 }
 
-/// As people and kubectl add it.
+/// A taint without a time, as users and kubectl add it.
 fn untimed(key: &str) -> Taint {
     Taint { added: None, ..taint(key, "", 0) }
 }
@@ -93,11 +93,11 @@ fn what_is_tolerated_for_a_while_is_not_tolerated_longer_for_being_looked_at() {
     clocks.node(&"n".into(), [&mine].into_iter(), start);
     clocks.node(&"n".into(), [&mine, &other].into_iter(), start + seconds(10));
     assert_eq!(look(10), Fate::Waits(seconds(2)));
-    // A heartbeat of the node begins nothing anew.
+    // A heartbeat of the node does not restart the count.
     clocks.node(&"n".into(), [&other, &mine].into_iter(), start + seconds(11));
     assert_eq!(look(11), Fate::Waits(seconds(1)));
     assert_eq!(look(12), Fate::TimeIsUp);
-    // A taint that went and came again is another one.
+    // A taint that was removed and added again counts from its new time.
     clocks.node(&"n".into(), [&mine].into_iter(), start + seconds(13));
     clocks.node(&"n".into(), [&mine, &other].into_iter(), start + seconds(14));
     assert_eq!(look(15), Fate::Waits(seconds(1)));

@@ -1,4 +1,4 @@
-//! A controller that works on what its process holds.
+//! Tests of a controller that reconciles the units its process holds.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use oarlock_meta::Status;
 
 use super::*;
 
-/// Reconciles, with the claim of each.
+/// The reconciles of each key, with their claims.
 #[derive(Default)]
 struct Claimed {
     calls: Mutex<Vec<(String, String)>>,
@@ -51,7 +51,7 @@ async fn bench() -> (Bench, Arc<Claimed>, Holder, Scope) {
     (bench, claimed, holder, scope)
 }
 
-/// Names whose unit is among these, with their claim at an epoch.
+/// The names whose unit is among `units`, with their claim at an epoch.
 fn of(scope: &Scope, units: &[Unit], epoch: u64) -> BTreeSet<(String, String)> {
     let unit = |name: &&str| scope.unit("d", name).filter(|unit| units.contains(unit)).cloned();
     NAMES.iter().filter_map(|name| Some((name.to_string(), format!("{}@{epoch}", unit(name)?)))).collect()
@@ -75,11 +75,11 @@ fn a_unit_is_worked_on_when_it_is_held_and_the_caches_show_its_epoch() {
         bench.fill(NAMES.map(|name| (name, "1")), 9);
         clock::sleep(S).await;
         assert_eq!(claimed.take(), of(&scope, &mine, 9));
-        // Changes of others' keys concern others.
+        // Changes of keys of other units are not reconciled here.
         bench.fill(NAMES.map(|name| (name, "2")), 10);
         clock::sleep(S).await;
         assert_eq!(claimed.take(), of(&scope, &mine, 9));
-        // The same unit under another epoch is another claim; what is not held any more is left alone.
+        // The same unit under another epoch is another claim; units that are not held any more are not reconciled.
         hold(&holder, &mine[..1], 10);
         clock::sleep(S).await;
         assert_eq!(claimed.take(), of(&scope, &mine[..1], 10));

@@ -1,4 +1,4 @@
-//! The image of a container: when it is pulled, and upstream's texts (`pkg/kubelet/images`).
+//! Provides a container's image: when to pull, and upstream's texts (`pkg/kubelet/images`).
 
 use oarlock_meta::GoDuration;
 use oarlock_runtime::clock;
@@ -10,7 +10,7 @@ use crate::pod::StartError;
 use crate::template::{ContainerSpec, PullPolicy};
 
 impl Start {
-    /// Sees to it that the image is there.
+    /// Returns the image of a container, pulling it if necessary.
     pub(super) async fn image(&self, spec: &ContainerSpec) -> Result<Image, StartError> {
         let written = &spec.image;
         let image = &image_name::complete(written).map_err(|why| {
@@ -65,8 +65,8 @@ impl Start {
 
     async fn pull(&self, spec: &ContainerSpec, image: &str) -> cri::Result<Image> {
         let mut pull = Pull { image, container: &spec.name, pod: &self.subject.config, auth: None };
-        let known = match (&self.subject.tools.ground, &self.subject.item.value.whole) {
-            (Some(ground), Some(whole)) => ground.credentials(whole, image).await,
+        let known = match (&self.subject.tools.host_resources, &self.subject.item.value.whole) {
+            (Some(host_resources), Some(whole)) => host_resources.credentials(whole, image).await,
             _ => Vec::new(),
         };
         let mut last = None;

@@ -1,4 +1,4 @@
-//! One container's start: image, configuration, create, start.
+//! Starts one container: image, configuration, create, start.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::hooks::{self, Hooks};
 use crate::pod::{Pod, StartError, StartReport, State};
 use crate::template::ContainerSpec;
 
-/// What a container gets to end whose postStart hook failed.
-const AFTER_HOOK: Duration = Duration::from_secs(2);
+/// Grace period of a container whose postStart hook failed.
+const FAILED_HOOK_GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct Start {
     pub(super) subject: Subject,
@@ -23,7 +23,7 @@ pub(super) struct Start {
     sandbox: Str,
     attempt: u32,
     ips: Vec<IpAddr>,
-    /// The container before this one, whose log is kept.
+    /// Id of the previous container, whose log is kept.
     before: Str,
 }
 
@@ -76,15 +76,15 @@ impl Start {
             StartError::Create(error.to_string())
         };
         let runtime = self.subject.runtime();
-        // The log of the container before is kept, older ones go.
+        // The log of the previous container is kept, older ones are removed.
         for old in runtime.list_containers(&self.sandbox).await.map_err(create_error)? {
             if old.name == spec.name && old.id != self.before {
                 runtime.remove_container(&old.id).await.map_err(create_error)?;
             }
         }
-        let full = match (&self.subject.tools.ground, &self.subject.item.value.whole) {
-            (Some(ground), Some(whole)) => {
-                let made = ground.container(whole, &spec.name, self.attempt, image, &self.ips).await;
+        let full = match (&self.subject.tools.host_resources, &self.subject.item.value.whole) {
+            (Some(host_resources), Some(whole)) => {
+                let made = host_resources.container(whole, &spec.name, self.attempt, image, &self.ips).await;
                 Some(Box::new(made.map_err(|why| self.not_configured(why))?))
             }
             _ => None,
@@ -108,21 +108,21 @@ impl Start {
         runtime.container_status(&id).await.map_err(start_error)
     }
 
-    /// The postStart hook; a container whose hook fails is killed.
+    /// Runs the postStart hook; a container whose hook fails is killed.
     async fn post_start(&self, spec: &ContainerSpec, id: &str) {
         let Some(whole) = &self.subject.item.value.whole else { return };
         let found = downward::find(downward::pod(whole), &spec.name);
         let Some(hook) = found.and_then(|found| Hooks::of(found).post_start) else { return };
-        let whose = self.subject.whose(id, &spec.name, self.ips.first().copied());
+        let target = self.subject.target(id, &spec.name, self.ips.first().copied());
         let runtime = self.subject.runtime();
-        match hooks::run(&hook, &whose, hooks::POST_START_LIMIT, runtime).await {
+        match hooks::run(&hook, &target, hooks::POST_START_LIMIT, runtime).await {
             Ok(told) => told.into_iter().for_each(|(reason, text)| self.tell(true, reason, text)),
             Err(why) => {
                 tracing::debug!(pod = %self.subject.item.key(), why, "postStart hook failed");
                 let (reason, text) = hooks::FAILED_POST_START;
                 self.tell(true, reason, text.to_owned());
                 self.tell(false, "Killing", reason.to_owned());
-                if let Err(error) = runtime.stop_container(id, AFTER_HOOK).await {
+                if let Err(error) = runtime.stop_container(id, FAILED_HOOK_GRACE).await {
                     tracing::warn!(pod = %self.subject.item.key(), %error, "container not stopped");
                 }
             }

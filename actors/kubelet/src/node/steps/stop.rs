@@ -1,4 +1,4 @@
-//! The end of a pod: its containers in order, then its sandbox. Or of one container that a probe has condemned.
+//! Stops a pod (its containers in order, then its sandbox), or one container after a failed liveness or startup probe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use oarlock_schema::Str;
 use super::Subject;
 use crate::cri::{self, ContainerStatus};
 use crate::downward;
-use crate::hooks::{self, Hooks, Whose};
+use crate::hooks::{self, HookTarget, Hooks};
 use crate::pod::{Doomed, Pod, specs};
 use crate::template::ContainerSpec;
 
-/// Containers are asked to end for at least so long (upstream `minimumGracePeriodInSeconds`).
+/// Shortest grace period of a container (upstream `minimumGracePeriodInSeconds`).
 const LEAST_GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct Stop {
     subject: Subject,
-    /// Index and id of what runs, sidecars apart.
+    /// Indexes and ids of the running containers other than sidecars.
     main: Vec<(usize, Str)>,
     sidecars: Vec<(usize, Str)>,
     grace: Duration,
@@ -39,7 +39,7 @@ impl Stop {
         Self { subject, main, sidecars, grace: seconds(grace), ip: pod.ips().first().copied() }
     }
 
-    /// Main containers together, then sidecars in reverse, then the sandbox with whatever is left (KEP-753).
+    /// Stops main containers together, then sidecars in reverse, then the sandbox with any remaining container (KEP-753).
     pub(super) async fn run(self) -> cri::Result<Vec<ContainerStatus>> {
         let stopping = |index: usize| format!("Stopping container {}", self.name(index));
         let all = self.main.iter().map(|(index, id)| self.end(*index, id, stopping(*index), self.grace));
@@ -53,13 +53,13 @@ impl Stop {
             runtime.stop_pod_sandbox(&sandbox.id).await?;
             statuses.extend(runtime.list_containers(&sandbox.id).await?);
         }
-        if let Some(ground) = &self.subject.tools.ground {
-            ground.tear_down(&self.subject.config.uid).await.map_err(cri::Error::Failed)?;
+        if let Some(host_resources) = &self.subject.tools.host_resources {
+            host_resources.tear_down(&self.subject.config.uid).await.map_err(cri::Error::Failed)?;
         }
         Ok(statuses)
     }
 
-    /// Stops one container; the pod goes on.
+    /// Stops one container of a pod that keeps running.
     pub(super) async fn kill(self, index: usize, doomed: Option<Doomed>) -> cri::Result<ContainerStatus> {
         let mut running = self.main.iter().chain(&self.sidecars);
         let Some((_, id)) = running.find(|(of, _)| *of == index) else {
@@ -78,7 +78,7 @@ impl Stop {
         self.spec(index).map_or("", |spec| spec.name.as_str())
     }
 
-    /// The preStop hook, then the container itself in what is left of `grace`.
+    /// Runs the preStop hook, then stops the container within the rest of `grace`.
     async fn end(&self, index: usize, id: &str, message: String, grace: Duration) -> cri::Result<()> {
         self.subject.tell(Some(index), false, "Killing", message);
         let began = clock::now();
@@ -86,8 +86,8 @@ impl Stop {
             && let Some(spec) = downward::find(downward::pod(whole), self.name(index))
             && let Some(hook) = Hooks::of(spec).pre_stop
         {
-            let whose = self.subject.whose(id, self.name(index), self.ip);
-            match hooks::run(&hook, &whose, grace, self.subject.runtime()).await {
+            let target = self.subject.target(id, self.name(index), self.ip);
+            match hooks::run(&hook, &target, grace, self.subject.runtime()).await {
                 Ok(told) => {
                     told.into_iter().for_each(|(reason, text)| self.subject.tell(Some(index), true, reason, text))
                 }
@@ -104,10 +104,10 @@ impl Stop {
 }
 
 impl Subject {
-    /// Whose hook it is.
-    pub(super) fn whose(&self, id: &str, container: &str, ip: Option<std::net::IpAddr>) -> Whose {
+    /// Returns the container for a hook to run on.
+    pub(super) fn target(&self, id: &str, container: &str, ip: Option<std::net::IpAddr>) -> HookTarget {
         let meta = &self.item.meta;
         let pod = format!("{}_{}({})", meta.name(), meta.namespace(), meta.uid.0);
-        Whose { id: id.into(), container: container.into(), pod, ip }
+        HookTarget { id: id.into(), container: container.into(), pod, ip }
     }
 }

@@ -1,4 +1,4 @@
-//! What a machine uses, from `/proc` and its file systems, as the summary has it (cAdvisor's figures of the root cgroup).
+//! Reads a machine's statistics from `/proc` and its file systems for the summary (cAdvisor's values of the root cgroup).
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use oarlock_meta::Time;
 use oarlock_runtime::clock;
 use serde_json::{Map, Value, json};
 
-/// Everything that the kernel says. `root` is where pods are kept, `images` where images are, if that is known.
+/// Returns all statistics of the machine. `root` is the directory of pods, `images` that of images, if known.
 pub(super) fn figures(root: &Path, images: Option<&Path>) -> io::Result<Map<String, Value>> {
     let read = |name: &str| std::fs::read_to_string(Path::new("/proc").join(name));
     let (stat, memory, faults) = (read("stat")?, read("meminfo")?, read("vmstat")?);
@@ -26,16 +26,16 @@ pub(super) fn figures(root: &Path, images: Option<&Path>) -> io::Result<Map<Stri
     Ok(all.into_iter().filter(|(_, value)| !value.is_null()).collect())
 }
 
-/// The number behind a name, as `name 12` or `name: 12 kB`; in the unit that is written.
+/// Returns the number after a name, as in `name 12` or `name: 12 kB`, in the unit of the text.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix([' ', ':']))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Nanoseconds that all processors together were not idle.
+/// Returns the nanoseconds during which processors were busy, summed over all.
 fn busy(stat: &str) -> Option<u64> {
     let ticks: Vec<u64> = stat.lines().next()?.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; guests are counted as users.
+    // Columns: user nice system idle iowait irq softirq steal; guest time is included in user.
     let used: u64 = ticks.iter().take(8).enumerate().filter(|(at, _)| !matches!(at, 3 | 4)).map(|(_, n)| n).sum();
     Some(used.saturating_mul(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)))
 }
@@ -55,7 +55,7 @@ fn memory_of(meminfo: &str, vmstat: &str, now: &str) -> Value {
     })
 }
 
-/// Every interface but the loopback one; the one of the default route first, and as the node's own.
+/// Returns statistics of every interface except loopback; the default route's comes first, and serves as the node's own.
 fn network(dev: &str, route: &str, now: &str) -> Value {
     let mut hops = route.lines().skip(1).filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -80,7 +80,7 @@ fn network(dev: &str, route: &str, now: &str) -> Value {
     shown
 }
 
-/// How many threads there are.
+/// Returns the number of threads.
 fn tasks(loadavg: &str) -> Option<u64> {
     loadavg.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What the runtime says of pods and containers, as the summary has it. What is not told is not shown.
+//! Converts the runtime's statistics of pods and containers for the summary. Missing values are left out.
 
 use oarlock_meta::Time;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ fn time(nanos: i64) -> String {
     Time::from_unix(nanos.div_euclid(1_000_000_000)).to_string()
 }
 
-/// An object of what is known.
+/// Returns `base` with the values that are known.
 fn known(base: Value, more: &[(&str, Option<u64>)]) -> Value {
     let mut map = match base {
         Value::Object(map) => map,
@@ -24,7 +24,7 @@ fn known(base: Value, more: &[(&str, Option<u64>)]) -> Value {
 }
 
 fn cpu(usage: &v1::CpuUsage) -> Value {
-    // A first sample has no rate.
+    // The first sample has no rate.
     let rate = number(usage.usage_nano_cores).filter(|rate| *rate > 0);
     let total = number(usage.usage_core_nano_seconds);
     known(json!({"time": time(usage.timestamp)}), &[("usageNanoCores", rate), ("usageCoreNanoSeconds", total)])
@@ -68,7 +68,7 @@ fn put(into: &mut Value, name: &str, value: Option<Value>) {
     }
 }
 
-/// What a pod uses, if the runtime says so.
+/// Returns the statistics of a pod, if the runtime has any.
 pub(super) fn of_pod<'a>(all: &'a [v1::PodSandboxStats], uid: &str) -> Option<&'a v1::LinuxPodSandboxStats> {
     let own = all.iter().find(|stats| {
         let named = stats.attributes.as_ref().and_then(|attributes| attributes.metadata.as_ref());
@@ -77,7 +77,7 @@ pub(super) fn of_pod<'a>(all: &'a [v1::PodSandboxStats], uid: &str) -> Option<&'
     own.and_then(|stats| stats.linux.as_ref())
 }
 
-/// Adds what a pod uses to what is shown of it.
+/// Adds a pod's statistics to its entry in the summary.
 pub(super) fn pod(used: Option<&v1::LinuxPodSandboxStats>, mut shown: Value) -> Value {
     if let Some(used) = used {
         put(&mut shown, "cpu", used.cpu.as_ref().map(cpu));
@@ -89,7 +89,7 @@ pub(super) fn pod(used: Option<&v1::LinuxPodSandboxStats>, mut shown: Value) -> 
     shown
 }
 
-/// Adds what a container of it uses.
+/// Adds a container's statistics to its entry in the summary.
 pub(super) fn of_container(used: Option<&v1::LinuxPodSandboxStats>, name: &str, mut shown: Value) -> Value {
     let mut all = used.into_iter().flat_map(|used| &used.containers);
     let named = |stats: &&v1::ContainerStats| {

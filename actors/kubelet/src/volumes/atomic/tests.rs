@@ -17,7 +17,7 @@ fn read(dir: &TempDir, path: &str) -> Option<String> {
     fs::read_to_string(dir.path().join(path)).ok()
 }
 
-/// Names in the volume's directory; that of the data is left out.
+/// Returns the names in the volume's directory, without that of the data directory.
 fn names(dir: &TempDir) -> Vec<String> {
     let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with("..2")).collect();

@@ -1,5 +1,4 @@
-//! CustomResourceDefinitions: nobody comes to own metadata through `status`, but it is written all the same; the server notes in which versions objects
-//! may be stored.
+//! CustomResourceDefinitions: `status` updates may also change metadata; the server records the versions in which objects may be stored.
 
 use oarlock_schema::views::apiextensions_v1::{CustomResourceDefinition, CustomResourceDefinitionMut};
 use oarlock_schema::{Obj, Value};
@@ -28,7 +27,7 @@ impl Strategy for CustomResourceDefinitionStrategy {
     }
 }
 
-/// Adds the storage version to `status.storedVersions`. Earlier versions stay there until somebody who has migrated all objects removes them.
+/// Adds the storage version to `status.storedVersions`. Earlier versions stay until an administrator who has migrated all objects removes them.
 fn note_stored_version(obj: &mut Obj) {
     let Some(crd) = obj.view::<CustomResourceDefinition<'_>>() else { return };
     let Some(version) = crd.spec().versions().iter().find(|version| version.storage()) else { return };

@@ -1,4 +1,4 @@
-//! APIServices: what this server itself serves is available as soon as it is said.
+//! APIServices: a group that this server serves itself is Available from its creation.
 
 use oarlock_schema::{Obj, Struct, Value, type_named};
 

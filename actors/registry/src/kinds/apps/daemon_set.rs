@@ -1,5 +1,4 @@
-//! DaemonSets: an annotation counts the templates, as the extensions API did in a field (upstream `spec.templateGeneration`, which apps/v1
-//! carries as an annotation).
+//! DaemonSets: an annotation counts the changes of the template (upstream `spec.templateGeneration` of the extensions API, an annotation in apps/v1).
 
 use oarlock_apis::apps::daemon_set::TEMPLATE_COUNT;
 use oarlock_schema::Obj;

@@ -1,4 +1,4 @@
-//! Deployments: an annotation counts for the generation, because rollouts read annotations.
+//! Deployments: a changed annotation increments the generation, because rollouts read annotations.
 
 use oarlock_schema::Obj;
 

@@ -1,5 +1,5 @@
-//! Autoscalers are stored as v2; v1 knows one metric, the utilization of cpu. What v1 cannot say travels in annotations, so that a client
-//! of v1 that reads, changes and writes loses nothing.
+//! HorizontalPodAutoscalers are stored as v2. v1 has one metric, the utilization of cpu; the other v2 fields are kept in annotations of the v1
+//! object, so that a v1 client that reads, changes and writes loses nothing.
 
 use oarlock_codec::{Mode, json, tree};
 use oarlock_meta::Status;
@@ -7,9 +7,9 @@ use oarlock_schema::{Obj, Struct, TypeRef, Value, canonical, type_named};
 
 use crate::kind::Strategy;
 
-/// The metrics that v1 has no field for, as JSON of their v2 form.
+/// The annotation with the metrics that v1 has no field for, as JSON of their v2 form.
 const METRICS: &str = "autoscaling.oarlock.dev/metrics";
-/// `spec.behavior`, which v1 has no field for, as JSON.
+/// The annotation with `spec.behavior`, which v1 has no field for, as JSON.
 const BEHAVIOR: &str = "autoscaling.oarlock.dev/behavior";
 
 /// Strategy of autoscalers, of both versions.
@@ -35,7 +35,7 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
     }
 }
 
-/// Paths that both versions have.
+/// The paths of the fields that both versions have.
 const SHARED: &[&[&str]] = &[
     &["spec", "scaleTargetRef", "kind"],
     &["spec", "scaleTargetRef", "name"],
@@ -116,7 +116,7 @@ fn to_v2(from: &Obj, to: &mut Obj) -> Result<(), Status> {
     Ok(())
 }
 
-/// What an annotation carried, in the form of the field at `path`; the annotation is taken off.
+/// Removes an annotation and returns its value in the form of the field at `path`.
 fn carried(from: &Obj, to: &mut Obj, key: &str, (group, field): (&str, &str)) -> Result<Option<Value>, Status> {
     let Some(text) = from.meta().annotations().get(key) else { return Ok(None) };
     let bad = |e: &dyn std::fmt::Display| Status::bad_request(format!("annotation {key}: {e}"));

@@ -1,4 +1,4 @@
-//! Jobs: unless told otherwise they select their pods by labels that name the Job's own uid.
+//! Jobs: by default a Job selects its pods by labels with the Job's own uid.
 
 use oarlock_client::Propagation;
 use oarlock_schema::{Obj, Value};
@@ -10,7 +10,7 @@ use crate::prepare;
 #[derive(Debug)]
 pub struct JobStrategy;
 
-/// Labels of a Job's pods, old names and new (upstream `generateSelector`).
+/// The labels of a Job's pods, new names and old (upstream `generateSelector`).
 const UID: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 const NAME: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
@@ -34,7 +34,8 @@ impl Strategy for JobStrategy {
     }
 }
 
-/// Labels that the template already has stay; validation refuses a selector that then does not match.
+/// Adds the selector and the template's labels. Labels that the template already has are kept; validation then refuses a selector that does not
+/// match.
 fn generate_selector(obj: &mut Obj) {
     let (uid, name) = (obj.meta().uid().to_owned(), obj.name().to_owned());
     let path = ["spec", "template", "metadata", "labels"];
@@ -46,7 +47,7 @@ fn generate_selector(obj: &mut Obj) {
             }
         }
     }
-    // A Job without labels has those of its pods; upstream fills them in whenever it reads one.
+    // A Job without labels gets those of its pods; upstream fills them in on every read.
     if obj.meta().labels().is_empty() {
         obj.set_at(&["metadata", "labels"], labels.clone());
     }

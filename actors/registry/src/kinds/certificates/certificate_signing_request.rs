@@ -1,5 +1,5 @@
-//! CertificateSigningRequests: the server writes down who asks; what is asked never changes; approvers decide through `approval`, signers
-//! answer through `status`.
+//! CertificateSigningRequests: the server records the requesting user; the request is immutable; approvers decide through `approval`, signers answer
+//! through `status`.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use oarlock_schema::{Map, Obj, Struct, Value};
 use crate::kind::{Request, Strategy};
 use crate::prepare;
 
-/// Conditions that only `approval` may touch.
-const DECISIONS: [&str; 2] = ["Approved", "Denied"];
-/// Conditions that stay once they are there.
-const LASTING: [&str; 3] = ["Approved", "Denied", "Failed"];
+/// Conditions that only the `approval` endpoint may change.
+const APPROVAL_CONDITIONS: [&str; 2] = ["Approved", "Denied"];
+/// Conditions that can never be removed.
+const PERMANENT: [&str; 3] = ["Approved", "Denied", "Failed"];
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
 const CERTIFICATE: [&str; 2] = ["status", "certificate"];
 
@@ -46,7 +46,7 @@ impl Strategy for CertificateSigningRequestStrategy {
             }
             "status" => {
                 prepare::restore(new, old, &["spec"]);
-                DECISIONS.iter().for_each(|decision| keep(new, old, decision));
+                APPROVAL_CONDITIONS.iter().for_each(|decision| keep(new, old, decision));
                 stamp(new, old, request.now);
             }
             _ => prepare::restore(new, old, &["spec", "status"]),
@@ -65,7 +65,7 @@ impl Strategy for CertificateSigningRequestStrategy {
             let text = "updates may not modify existing certificate content";
             errors.push(FieldError::forbidden(&at.child("certificate"), text));
         }
-        // A certificate is not checked where the stored one would not pass the check today.
+        // A new certificate is not checked if the stored one fails the check, too.
         let judged = now != before && before.is_none_or(|stored| certificate(stored).is_ok());
         if let Some(Err(why)) = now.filter(|_| judged).map(certificate) {
             errors.push(FieldError::invalid(&at.child("certificate"), "<certificate data>", why));
@@ -73,14 +73,14 @@ impl Strategy for CertificateSigningRequestStrategy {
     }
 }
 
-/// Checks `status.certificate`: it must be PEM certificates.
+/// Checks that `status.certificate` holds PEM certificates.
 fn certificate(value: &Value) -> Result<(), String> {
     let encoded = value.as_str().unwrap_or("");
     let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap_or_default();
     oarlock_pki::certificates_only(&String::from_utf8_lossy(&bytes))
 }
 
-/// The asker holds the key: a well-formed request with a right signature (upstream `validateCSR`).
+/// Checks that the request is well-formed and signed with the requester's key (upstream `validateCSR`).
 fn signature(obj: &Obj, errors: &mut ErrorList) {
     let encoded = obj.at(&["spec", "request"]).and_then(Value::as_str).unwrap_or("");
     let text =
@@ -90,11 +90,11 @@ fn signature(obj: &Obj, errors: &mut ErrorList) {
     }
 }
 
-/// What updates may not do to conditions.
+/// Adds errors for changes of conditions that an update may not make.
 fn decided(request: &Request<'_>, new: &Obj, old: &Obj, errors: &mut ErrorList) {
     let at = Path::new("status");
     let at = at.child("conditions");
-    for kind in LASTING {
+    for kind in PERMANENT {
         if of_type(new, kind).len() < of_type(old, kind).len() {
             errors.push(FieldError::forbidden(&at, format!("updates may not remove a condition of type {kind:?}")));
         }
@@ -102,7 +102,7 @@ fn decided(request: &Request<'_>, new: &Obj, old: &Obj, errors: &mut ErrorList) 
     if request.endpoint == "approval" {
         return;
     }
-    for kind in DECISIONS {
+    for kind in APPROVAL_CONDITIONS {
         let (now, before) = (of_type(new, kind), of_type(old, kind));
         if now.len() > before.len() {
             errors.push(FieldError::forbidden(&at, format!("updates may not add a condition of type {kind:?}")));
@@ -133,7 +133,7 @@ fn each_condition(obj: &mut Obj) -> impl Iterator<Item = &mut Struct> {
     items.into_iter().flatten().filter_map(Value::as_struct_mut)
 }
 
-/// Conditions of a type are put back as long as there are as many as before; more or fewer is an error for validation to tell.
+/// Restores the conditions of a type, provided their number is unchanged; otherwise validation reports the error.
 fn keep(new: &mut Obj, old: &Obj, kind: &str) {
     let stored = of_type(old, kind);
     if of_type(new, kind).len() != stored.len() {
@@ -147,7 +147,7 @@ fn keep(new: &mut Obj, old: &Obj, kind: &str) {
     }
 }
 
-/// Times that a condition came without: when it was updated, and since when it is as it is.
+/// Fills in missing times of conditions: the last update and the last transition.
 fn stamp(new: &mut Obj, old: &Obj, now: &str) {
     let missing = |c: &Struct, field: &str| c.get(field).is_none_or(|v| v.is_null() || v.as_str() == Some(""));
     let mut known: HashMap<[&str; 2], &str> = HashMap::new();

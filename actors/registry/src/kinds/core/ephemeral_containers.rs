@@ -1,4 +1,4 @@
-//! `pods/ephemeralcontainers`: containers are only ever added.
+//! `pods/ephemeralcontainers`: containers can be added, but neither changed nor removed.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Obj;
@@ -6,8 +6,8 @@ use oarlock_schema::views::core_v1::Pod;
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Errors of an update of a pod's ephemeral containers. For a static pod the only error is that it can have none: only its manifest at the kubelet decides
-/// about it.
+/// Returns the errors of an update of a pod's ephemeral containers. A static pod can have none, because only its manifest at the kubelet defines it;
+/// then no other error is reported.
 pub(super) fn validate(new: &Obj, old: &Obj, errors: &mut ErrorList) {
     if old.meta().annotations().get(MIRROR).is_some() {
         *errors = ErrorList::default();

@@ -1,4 +1,4 @@
-//! Events: one stored form (core/v1), also served as events.k8s.io/v1 with other field names.
+//! Events: stored as core/v1, also served as events.k8s.io/v1 with other field names.
 
 use oarlock_client::Propagation;
 use oarlock_meta::Status;
@@ -6,11 +6,11 @@ use oarlock_schema::{Obj, Struct, TypeRef, Value};
 
 use crate::kind::Strategy;
 
-/// Strategy of events, of both groups.
+/// The strategy of events, for both groups.
 #[derive(Debug)]
 pub struct EventStrategy;
 
-/// (core/v1 path, events.k8s.io/v1 path) of the fields whose place differs.
+/// (core/v1 path, events.k8s.io/v1 path) of the fields whose paths differ.
 const RENAMED: &[(&[&str], &[&str])] = &[
     (&["involvedObject"], &["regarding"]),
     (&["message"], &["note"]),
@@ -20,7 +20,7 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["count"], &["deprecatedCount"]),
     (&["reportingComponent"], &["reportingController"]),
 ];
-/// Fields with the same name in both.
+/// Fields with the same name in both groups.
 const SHARED: &[&str] =
     &["metadata", "reason", "type", "eventTime", "series", "action", "related", "reportingInstance"];
 
@@ -49,7 +49,7 @@ impl Strategy for EventStrategy {
 fn copy(from: &Struct, source: &[&str], to: &mut Struct, target: &[&str]) {
     let Some(value) = from.at(source) else { return };
     let value = match value {
-        // `series` is a struct of another type on the other side.
+        // `series` has a struct type of its own in each group.
         Value::Struct(inner) => {
             let Some(target_type) =
                 target.first().and_then(|n| to.ty().field(n)).and_then(|(_, def)| def.shape.element_type())
@@ -63,7 +63,7 @@ fn copy(from: &Struct, source: &[&str], to: &mut Struct, target: &[&str]) {
     to.set_at(target, value);
 }
 
-/// The same fields under another type.
+/// Returns the same fields as a struct of another type.
 fn retype(node: &Struct, ty: TypeRef) -> Struct {
     if std::ptr::eq(node.ty(), ty) {
         return node.clone();

@@ -1,4 +1,4 @@
-//! Namespaces: Active until deleted, then Terminating until their content is gone and `spec.finalizers` is empty.
+//! Namespaces: Active until deleted, then Terminating until their content is deleted and `spec.finalizers` is empty.
 
 use oarlock_meta::{ErrorList, Path};
 use oarlock_schema::views::core_v1::{Namespace, NamespaceMut};
@@ -7,7 +7,7 @@ use oarlock_schema::{Obj, Value};
 use crate::kind::{Request, Strategy};
 use crate::prepare;
 
-/// Finalizer in `spec.finalizers` that the namespace controller removes last.
+/// The finalizer in `spec.finalizers` that the namespace controller removes last.
 pub const KUBERNETES: &str = "kubernetes";
 
 /// Strategy of namespaces.
@@ -17,7 +17,7 @@ pub struct NamespaceStrategy;
 impl Strategy for NamespaceStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
         prepare::reset_for_create(request.resource, obj);
-        // A name that was generated is not yet among the labels.
+        // A generated name is not yet in the labels.
         let name = obj.name().to_owned();
         if let Some(mut meta) = obj.meta_mut() {
             meta.labels_mut().insert("kubernetes.io/metadata.name", name);
@@ -32,7 +32,7 @@ impl Strategy for NamespaceStrategy {
 
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
         match request.endpoint {
-            // Only this endpoint may change `spec.finalizers`, and only that.
+            // This endpoint alone may change `spec.finalizers`, and changes nothing else.
             "finalize" => prepare::restore(new, old, &["status"]),
             "" => {
                 prepare::reset_for_update(request, new, old);

@@ -1,4 +1,4 @@
-//! Nodes: a kubelet registers itself with its status, so the main endpoint takes one on creation.
+//! Nodes: a kubelet registers its node together with the status, so the main endpoint accepts a status on creation.
 
 use oarlock_schema::Obj;
 

@@ -1,11 +1,11 @@
-//! Volumes start Pending, and say since when they are in their phase.
+//! PersistentVolumes: start Pending and record the time of the last phase transition.
 
 use oarlock_schema::{Obj, Value};
 
 use crate::kind::{Request, Strategy};
 use crate::prepare;
 
-const SINCE: [&str; 2] = ["status", "lastPhaseTransitionTime"];
+const PHASE_TRANSITION_TIME: [&str; 2] = ["status", "lastPhaseTransitionTime"];
 
 /// Strategy of persistent volumes.
 #[derive(Debug)]
@@ -15,21 +15,21 @@ impl Strategy for PersistentVolumeStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
         prepare::reset_for_create(request.resource, obj);
         obj.set_at(&["status", "phase"], "Pending");
-        obj.set_at(&SINCE, request.now);
+        obj.set_at(&PHASE_TRANSITION_TIME, request.now);
     }
 
-    /// The writer of a phase may say since when it holds; otherwise it is now, or as before when the phase is the same.
+    /// Sets the time of the last phase transition: the writer's if given, else the stored time while the phase is the same, else now.
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
         prepare::reset_for_update(request, new, old);
         if request.endpoint != "status" {
             return;
         }
-        let since = |obj: &Obj| obj.at(&SINCE).filter(|v| !v.is_null()).cloned();
+        let since = |obj: &Obj| obj.at(&PHASE_TRANSITION_TIME).filter(|v| !v.is_null()).cloned();
         let same_phase = new.at(&["status", "phase"]) == old.at(&["status", "phase"]);
-        let told = since(new).filter(|time| same_phase || Some(time) != since(old).as_ref());
-        let kept = told.or_else(|| if same_phase { since(old) } else { Some(Value::from(request.now)) });
+        let given = since(new).filter(|time| same_phase || Some(time) != since(old).as_ref());
+        let kept = given.or_else(|| if same_phase { since(old) } else { Some(Value::from(request.now)) });
         if let Some(time) = kept {
-            new.set_at(&SINCE, time);
+            new.set_at(&PHASE_TRANSITION_TIME, time);
         }
     }
 }

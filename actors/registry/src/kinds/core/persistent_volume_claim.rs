@@ -1,4 +1,4 @@
-//! Claims start Pending; where their content comes from is said in two fields that follow each other (KEP-1495).
+//! PersistentVolumeClaims: start Pending; `dataSource` and `dataSourceRef` are kept in step (KEP-1495).
 
 use oarlock_schema::{Obj, Struct, Value};
 
@@ -31,7 +31,7 @@ fn is_set(spec: &Struct, field: &str) -> bool {
     spec.get(field).is_some_and(|v| !v.is_null())
 }
 
-/// An old-style source that no old provisioner knew is forgotten, as it always was; then either field is copied to the other.
+/// Drops a `dataSource` of a kind that old provisioners did not know, as before KEP-1495; then copies either field to the other.
 fn sources(obj: &mut Obj, old: Option<&Obj>) {
     let used = |obj: &Obj| {
         obj.get("spec").and_then(Value::as_struct).is_some_and(|spec| is_set(spec, SOURCE) || is_set(spec, REF))
@@ -49,7 +49,7 @@ fn sources(obj: &mut Obj, old: Option<&Obj>) {
     }
 }
 
-/// Claims and volume snapshots.
+/// Whether a source is a PersistentVolumeClaim or a VolumeSnapshot.
 fn is_known(source: &Value) -> bool {
     let text = |field: &str| source.get(field).and_then(Value::as_str).unwrap_or("");
     matches!(

@@ -1,4 +1,4 @@
-//! Pods: start Pending with a QoS class, wait for their kubelet when deleted.
+//! Pods: start Pending with a QoS class; a deleted pod waits for its kubelet.
 
 mod resize;
 
@@ -34,8 +34,8 @@ impl Strategy for PodStrategy {
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
         prepare::reset_for_update(request, new, old);
         match request.endpoint {
-            "ephemeralcontainers" => only(new, old, |spec, asked| take(spec, asked, "ephemeralContainers")),
-            "resize" => only(new, old, resized),
+            "ephemeralcontainers" => replace_spec(new, old, |spec, asked| take(spec, asked, "ephemeralContainers")),
+            "resize" => replace_spec(new, old, resized),
             "status" => {
                 oarlock_apis::core::pod_status::pair_addresses(new);
                 keep_status(new, old);
@@ -67,8 +67,8 @@ impl Strategy for PodStrategy {
     }
 }
 
-/// What writers of a status who know nothing of it would lose: the class, which is decided once, at creation, and the generations that
-/// status and conditions were observed at.
+/// Restores status fields that a writer may leave out: the QoS class, which is decided once at creation, and the observed generations of the status
+/// and its conditions.
 fn keep_status(new: &mut Obj, old: &Obj) {
     let (Some(Value::Struct(now)), Some(Value::Struct(before))) = (new.get_mut("status"), old.get("status")) else {
         return;
@@ -81,7 +81,7 @@ fn keep_status(new: &mut Obj, old: &Obj) {
             take(now, before, field);
         }
     }
-    // Old and new conditions of the same type are paired in their order.
+    // Old and new conditions of the same type are paired in order.
     fn of_type(condition: &Struct) -> &str {
         condition.get("type").and_then(Value::as_str).unwrap_or_default()
     }
@@ -100,8 +100,8 @@ fn keep_status(new: &mut Obj, old: &Obj) {
     }
 }
 
-/// Everything as stored, but for what `change` takes over from the asked spec.
-fn only(new: &mut Obj, old: &Obj, change: impl FnOnce(&mut Struct, &Struct)) {
+/// Restores the stored object except for what `change` copies from the requested spec.
+fn replace_spec(new: &mut Obj, old: &Obj, change: impl FnOnce(&mut Struct, &Struct)) {
     let Some(asked) = new.get("spec").and_then(Value::as_struct).cloned() else { return };
     let metadata = new.get("metadata").cloned();
     *new = old.clone();
@@ -124,7 +124,7 @@ fn take(to: &mut Struct, from: &Struct, field: &str) {
     }
 }
 
-/// Until its gates are open a pod says why it is not scheduled (KEP-3521).
+/// Returns the condition of a pod with closed scheduling gates: PodScheduled is false (KEP-3521).
 fn scheduling_gated(now: &str) -> Option<Value> {
     let mut condition = Struct::zero(type_named("core/v1.PodCondition")?);
     condition.set_name("type", "PodScheduled");

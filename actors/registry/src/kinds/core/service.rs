@@ -1,4 +1,4 @@
-//! Services: what another type has no use for goes with the change of type, unless the same change says otherwise (upstream
+//! Services: when the type changes, fields that the new type does not use are dropped, unless the same update changes them (upstream
 //! `dropTypeDependentFields`).
 
 mod allocated;
@@ -24,7 +24,7 @@ impl Strategy for ServiceStrategy {
         if request.endpoint.is_empty() {
             allocated::keep(new, old);
             allocated::pair_addresses(new, Some(old));
-            for path in useless(new, old) {
+            for path in unused_fields(new, old) {
                 prepare::remove_at(new, path);
             }
             let ports = changed(new, old, has_node_ports) && same_ports(new, old);
@@ -57,14 +57,14 @@ fn is_reached_from_outside(spec: ServiceSpec<'_>) -> bool {
     has_node_ports(spec) || (spec.type_() == "ClusterIP" && !spec.external_ips().is_empty())
 }
 
-/// Whether the change takes away what the test asks for.
+/// Whether `test` holds for the old object but not for the new one.
 fn changed(new: &Obj, old: &Obj, test: Test) -> bool {
     let is = |obj: &Obj| obj.view::<Service<'_>>().is_some_and(|service| test(service.spec()));
     is(old) && !is(new)
 }
 
-/// Fields that the new type does not use and that the change leaves as they were.
-fn useless(new: &Obj, old: &Obj) -> Vec<&'static [&'static str]> {
+/// Returns the fields that the new type does not use and that the update leaves unchanged.
+fn unused_fields(new: &Obj, old: &Obj) -> Vec<&'static [&'static str]> {
     const FIELDS: &[(Test, &[&str])] = &[
         (has_address, &["spec", "clusterIP"]),
         (has_address, &["spec", "clusterIPs"]),
@@ -85,7 +85,7 @@ fn spec(obj: &mut Obj) -> Option<&mut Struct> {
     obj.get_mut("spec").and_then(Value::as_struct_mut)
 }
 
-/// The change asks for no node port that there was not before.
+/// Whether the update requests no new node port.
 fn same_ports(new: &Obj, old: &Obj) -> bool {
     let ports = |obj: &Obj| -> Vec<i64> {
         let service = obj.view::<Service<'_>>();

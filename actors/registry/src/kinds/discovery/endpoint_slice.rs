@@ -1,4 +1,4 @@
-//! EndpointSlices: labels count for the generation, because they say whose endpoints these are.
+//! EndpointSlices: a changed label increments the generation, because labels name the Service of the endpoints.
 
 use oarlock_schema::Obj;
 

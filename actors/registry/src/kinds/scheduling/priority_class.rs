@@ -1,4 +1,4 @@
-//! PriorityClasses: those of the system stay, because its own pods need them.
+//! PriorityClasses: the system's classes cannot be deleted, because system pods need them.
 
 use oarlock_schema::Obj;
 

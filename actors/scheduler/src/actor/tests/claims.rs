@@ -1,8 +1,8 @@
-//! Pods that wait for claims of volumes and devices.
+//! Tests of pods that wait for claims of volumes and devices.
 
 use super::*;
 
-/// A pod with this in its spec.
+/// Returns a pod with `spec` merged into its spec.
 fn with(name: &str, spec: &Value) -> Value {
     let mut pod = pod(name, "1");
     for (field, value) in spec.as_object().unwrap() {
@@ -11,7 +11,7 @@ fn with(name: &str, spec: &Value) -> Value {
     pod
 }
 
-/// A pod with a volume of a claim.
+/// Returns a pod with a volume of a PersistentVolumeClaim.
 fn using(name: &str, claim: &str) -> Value {
     with(name, &json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}))
 }
@@ -47,7 +47,7 @@ fn volume(name: &str, node: Option<&str>) -> Value {
     volume
 }
 
-/// Waits until this is said of a pod.
+/// Waits until a pod's condition has this message.
 async fn told(fake: &Fake, name: &str, message: &str) {
     let said = |fake: &Fake| condition(fake, name)["message"].as_str().unwrap_or_default().to_owned();
     fake.until(message, |fake| said(fake) == message || !on(fake, name).is_empty()).await;
@@ -57,7 +57,7 @@ async fn told(fake: &Fake, name: &str, message: &str) {
     assert_eq!(on(fake, name), "");
 }
 
-/// What is said of all of two nodes that no pod could leave for it.
+/// Returns the message when preemption helps on neither of two nodes.
 fn unhelpful(why: &str) -> String {
     format!("{why}, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
 }
@@ -76,7 +76,7 @@ fn a_pod_waits_for_its_claims() {
         fake.put("persistentvolumeclaims", volume_claim("data", &json!({})));
         let unbound = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found";
         told(&fake, "a", unbound).await;
-        // Another claim, and that of another namespace, is nothing to it.
+        // Another claim, or one of another namespace, has no effect.
         fake.put("persistentvolumes", volume("pv", Some("n2")));
         fake.put("persistentvolumeclaims", bound("data", "pv"));
         fake.until("a is bound", |fake| on(fake, "a") == "n2").await;
@@ -178,7 +178,7 @@ fn a_pod_waits_for_its_devices() {
         claim["status"] = json!({"allocation": {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": here}]}}});
         fake.put("resourceclaims", claim);
         fake.until("a is bound", |fake| on(fake, "a") == "n2").await;
-        // The controller has found that the other needs none.
+        // The controller has recorded that the other pod needs no claim.
         let mut other = fake.get("pods", "default", "b");
         other["status"]["resourceClaimStatuses"] = json!([{"name": "gpu"}]);
         fake.put("pods", other);
@@ -198,7 +198,9 @@ fn who_decides_knows_of_claims_whatever_is_proposed() {
     engine.on_node(here.0, now);
     let waiting = <crate::project::PodView as oarlock_informer::Project>::project(&read(&using("a", "data"), "pods"));
     let refused = engine.judge(&waiting.info, "n1", now);
-    assert!(matches!(refused, Err(crate::engine::Denied::Refused(refusal)) if refusal.constraint.label() == "claims"));
+    assert!(
+        matches!(refused, Err(crate::engine::ProposalError::Refused(refusal)) if refusal.constraint.label() == "claims")
+    );
     let claim = read(&bound("data", "pv"), "persistentvolumeclaims");
     let claim = <crate::project::VolumeClaimView as oarlock_informer::Project>::project(&claim);
     let at = (names.intern("default"), names.intern("data"));

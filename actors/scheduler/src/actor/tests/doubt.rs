@@ -1,11 +1,11 @@
-//! Bindings whose answer is lost.
+//! Tests of bindings whose answer is lost.
 
 use super::*;
 
-/// Longer than anything takes in these tests to be certain.
+/// Longer than any binding in these tests needs to become certain.
 const LONG: Duration = Duration::from_secs(300);
 
-/// A node for one of two pods, which come one after the other; the bindings of the first have these faults.
+/// Creates a node with room for one pod, and two pods one after the other; the bindings of the first have the given faults.
 async fn rivals(fake: &Fake, faults: &[Fault]) {
     fake.put("nodes", node("n1"));
     fake.fail_bindings(faults);
@@ -43,7 +43,7 @@ fn a_binding_that_arrives_after_its_answer_was_given_up_overfills_no_node() {
 #[test]
 fn room_is_kept_until_nothing_more_can_arrive_and_then_given_to_another() {
     play(31, |fake| async move {
-        // Every try is lost, one of them for long.
+        // The answer of every attempt is lost; one attempt takes effect late.
         let mut faults = [Fault::Timeout; 11];
         faults[3] = Fault::Late(Duration::from_secs(60));
         rivals(&fake, &faults).await;
@@ -74,7 +74,7 @@ fn a_lost_answer_about_a_pod_that_cannot_be_bound_any_more_gives_its_room_back()
         fake.delete("pods", "default", "a");
         let since = clock::now();
         fake.until("b is bound", |fake| on(fake, "b") == "n1").await;
-        // Another has bound this one meanwhile, elsewhere.
+        // Another scheduler has bound this pod to another node meanwhile.
         fake.put("nodes", node("n2"));
         fake.fail_bindings(&[Fault::Timeout]);
         fake.put("pods", pod("c", "2"));

@@ -1,4 +1,4 @@
-//! A little apiserver in memory: enough of it for the scheduler's calls, with faults on demand.
+//! A small API server in memory that serves the scheduler's calls, with faults on demand.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use tokio::sync::Notify;
 
 type Key = (&'static str, String, String);
 
-/// What happens to the next binding.
+/// A fault of the next binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is refused.
+    /// The binding is refused.
     Refuse,
-    /// It is done, and the answer is lost.
+    /// The binding is written, and the answer is lost.
     LoseAnswer,
-    /// It is not done, and no answer comes but a timeout.
+    /// The binding is not written, and the call times out.
     Timeout,
-    /// No answer comes but a timeout, and it is done so much later.
+    /// The call times out, and the binding is written after this delay.
     Late(Duration),
 }
 
@@ -37,20 +37,20 @@ struct State {
     objects: BTreeMap<Key, Value>,
     log: Vec<(u64, &'static str, Change, Value)>,
     faults: VecDeque<Fault>,
-    /// The next nominations have no answer, and are done so much later.
+    /// Delays of the next nominations, whose answers are lost.
     late_nominations: VecDeque<Duration>,
     fences: Vec<(String, String)>,
-    /// Conditions of waiting pods stay on their way.
+    /// Whether condition writes are held back.
     held: bool,
-    /// Watches do not tell that a pod has its node, nor what comes after that.
+    /// Whether watches stop before the first event of a bound pod.
     unseen: bool,
-    /// Patches whose precondition did not hold.
+    /// Number of patches whose precondition failed.
     conflicts: usize,
-    /// Deletions leave a pod terminating.
+    /// Whether deletions leave pods terminating.
     graceful: bool,
-    /// Deletions that are not done.
+    /// The next deletions to refuse.
     refused_deletions: Vec<()>,
-    /// What clients deleted, as it was.
+    /// Deleted objects, in their last state.
     evicted: Vec<Value>,
     binding: usize,
     most_binding: usize,
@@ -63,12 +63,12 @@ enum Change {
     Deleted,
 }
 
-/// The server.
+/// A fake API server.
 #[derive(Clone)]
 pub(super) struct Fake {
     state: Arc<Mutex<State>>,
     changed: Arc<Notify>,
-    /// What is on its way.
+    /// Tasks of delayed writes.
     net: Gate,
 }
 
@@ -117,13 +117,13 @@ impl Fake {
         self.commit(key, Change::Deleted, value);
     }
 
-    /// An object.
+    /// Returns an object.
     pub(super) fn get(&self, plural: &'static str, namespace: &str, name: &str) -> Value {
         let key = (plural, namespace.to_owned(), name.to_owned());
         self.state.lock().objects.get(&key).cloned().unwrap_or(Value::Null)
     }
 
-    /// All objects of a resource.
+    /// Returns all objects of a resource.
     pub(super) fn list(&self, plural: &'static str) -> Vec<Value> {
         self.state.lock().objects.iter().filter(|(key, _)| key.0 == plural).map(|(_, value)| value.clone()).collect()
     }
@@ -133,23 +133,23 @@ impl Fake {
         self.state.lock().faults.extend(faults);
     }
 
-    /// Makes the answers of the next nominations be lost, and the nominations late by so much.
+    /// Drops the answers of the next nominations, and delays the nominations by `late`.
     pub(super) fn delay_nominations(&self, late: &[Duration]) {
         self.state.lock().late_nominations.extend(late);
     }
 
-    /// From now on, or no more, what is said of waiting pods stays on its way.
+    /// Holds condition writes back, or releases them.
     pub(super) fn hold_conditions(&self, held: bool) {
         self.state.lock().held = held;
         self.changed.notify_waiters();
     }
 
-    /// Patches that were about another object, or another revision of it.
+    /// Returns the number of patches whose uid or revision did not match.
     pub(super) fn conflicts(&self) -> usize {
         self.state.lock().conflicts
     }
 
-    /// From now on, or no more, watches do not come past the first pod that has its node.
+    /// Stops watches before the first event of a bound pod, or resumes them.
     pub(super) fn hide_bindings(&self, unseen: bool) {
         self.state.lock().unseen = unseen;
         self.changed.notify_waiters();
@@ -165,32 +165,32 @@ impl Fake {
         }
     }
 
-    /// From now on deletions by clients leave pods terminating.
+    /// Makes later deletions by clients leave pods terminating.
     pub(super) fn be_graceful(&self) {
         self.state.lock().graceful = true;
     }
 
-    /// Makes so many deletions by clients fail.
+    /// Makes the next `count` deletions by clients fail.
     pub(super) fn fail_deletions(&self, count: usize) {
         self.state.lock().refused_deletions.resize(count, ());
     }
 
-    /// What clients deleted, as it was then.
+    /// Returns the deleted objects in their last state.
     pub(super) fn evicted(&self) -> Vec<Value> {
         self.state.lock().evicted.clone()
     }
 
-    /// Every write: what was written, and under which claim.
+    /// Returns every write with its claim.
     pub(super) fn fences(&self) -> Vec<(String, String)> {
         self.state.lock().fences.clone()
     }
 
-    /// The most bindings that were under way at once.
+    /// Returns the largest number of concurrent bindings.
     pub(super) fn most_binding(&self) -> usize {
         self.state.lock().most_binding
     }
 
-    /// Waits until something holds, or fails after a minute.
+    /// Waits until a condition holds; fails after a minute.
     pub(super) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let deadline = clock::after(Duration::from_secs(60));
         while !holds(self) {
@@ -226,7 +226,7 @@ impl Fake {
         }
     }
 
-    /// Something arrives so much later, and nobody hears the answer.
+    /// Performs a write after a delay and drops its answer.
     fn arrives<T>(&self, later: Duration, write: impl FnOnce() -> Result<T, Status> + Send + 'static) {
         let late = async move {
             clock::sleep(later).await;
@@ -274,9 +274,9 @@ impl Fake {
     }
 }
 
-/// A strategic merge of a status: conditions by their type, `null` takes a field away.
+/// Merges a strategic patch into a status: conditions by type, `null` removes a field.
 fn merge(status: &mut Value, patch: &Value) {
-    // Directives are no fields.
+    // Patch directives are not fields.
     for (field, new) in patch.as_object().unwrap().iter().filter(|(field, _)| !field.starts_with('$')) {
         match new {
             Value::Null => drop(status.as_object_mut().map(|status| status.remove(field))),
@@ -427,7 +427,7 @@ impl Watch for Stream {
     }
 }
 
-/// A node of two cores.
+/// Returns a node of two cores.
 pub(super) fn node(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
@@ -436,7 +436,7 @@ pub(super) fn node(name: &str) -> Value {
     })
 }
 
-/// A pod that wants so much cpu.
+/// Returns a pod with a cpu request.
 pub(super) fn pod(name: &str, cpu: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -449,7 +449,7 @@ pub(super) fn pod(name: &str, cpu: &str) -> Value {
     })
 }
 
-/// The schema knows what the fake serves.
+/// The schema contains every resource that the fake serves.
 #[test]
 fn the_schema_has_what_the_fake_serves() {
     assert!(resource("", "v1", "pods").is_some() && resource("", "v1", "events").is_some());

@@ -1,4 +1,4 @@
-//! Preemption: who leaves, in which order it is written, and who gets the room.
+//! Tests of preemption: the victims, the order of the writes, and the use of the freed room.
 
 use oarlock_informer::Project;
 use oarlock_schema::resource;
@@ -18,7 +18,7 @@ fn placed(name: &str, cpu: &str, priority: i32) -> Value {
     pod
 }
 
-/// A node of two cores with two pods of one, of priority 1 and 2.
+/// Creates a node of two cores with two pods of one core, of priority 1 and 2.
 fn full(fake: &Fake) {
     fake.put("nodes", node("n1"));
     fake.put("pods", placed("low1", "1", 1));
@@ -29,7 +29,7 @@ fn names(pods: &[Value]) -> Vec<&str> {
     pods.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-/// The `PodScheduled` condition's text.
+/// Returns the message of the `PodScheduled` condition.
 fn says(fake: &Fake, name: &str) -> String {
     let conditions = fake.get("pods", "default", name)["status"]["conditions"].clone();
     let scheduled = conditions.as_array().into_iter().flatten().find(|condition| condition["type"] == "PodScheduled");
@@ -55,13 +55,13 @@ fn a_pod_of_lower_priority_leaves_and_everybody_is_told() {
             [("Preempted".to_owned(), "Preempted by pod uid-high on node n1".to_owned())]
         );
         fake.until("both events", |fake| events(fake, "high").len() == 2).await;
-        // Upstream says nothing of the preemption where it helps.
+        // As upstream, the message does not mention a successful preemption.
         let [(failed, text), (scheduled, _)] = &events(&fake, "high")[..] else {
             panic!("{:?}", events(&fake, "high"))
         };
         assert_eq!((failed.as_str(), scheduled.as_str()), ("FailedScheduling", "Scheduled"));
         assert_eq!(text, "0/1 nodes are available: 1 Insufficient cpu.");
-        // Everybody can know for whom a pod leaves before it does.
+        // The nomination is written before the victims are evicted.
         let kinds: Vec<String> =
             fake.fences().into_iter().map(|(what, _)| what).filter(|what| what != "events/").collect();
         assert_eq!(&kinds[..3], ["pods/status", "pods/status", "pods/"], "nomination, condition, deletion: {kinds:?}");
@@ -86,7 +86,7 @@ fn everything_of_a_preemption_is_written_under_the_arbiters_claim() {
         let of =
             |what: &str| writes.iter().filter(|(kind, _)| kind == what).map(|(_, fence)| &**fence).collect::<Vec<_>>();
         assert_eq!((of("pods/"), of("pods/binding")), (vec!["arbiter@2"], vec!["arbiter@2"]));
-        // The pod's own condition is its shard's to write.
+        // The pod's own condition is written under its shard's claim.
         let own = format!("{shard}@1");
         assert_eq!(of("pods/status")[..2], ["arbiter@2", "arbiter@2"]);
         assert!(of("pods/status")[2..].iter().all(|fence| *fence == own), "{writes:?}");
@@ -210,7 +210,7 @@ fn a_nomination_that_arrives_late_undoes_none_that_was_made_since() {
         fake.delay_nominations(&[Duration::from_secs(4)]);
         assert_eq!(nominate(&client, &first, "n1").await.unwrap(), read().await.version);
         assert_eq!(nominated(), "n1");
-        // Somebody has changed it since, and that is no reason not to.
+        // Another client has changed the pod since; the nomination succeeds nevertheless.
         assert_eq!(nominate(&client, &first, "n2").await.unwrap(), read().await.version);
         clock::sleep(Duration::from_secs(10)).await;
         assert_eq!(nominated(), "n2");

@@ -1,4 +1,4 @@
-//! What a scheduler knows after it has failed.
+//! Tests of a scheduler's state after a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::fake::{Fake, Fault, node, pod};
 use super::{condition, on};
 use crate::actor::{Config, SCHEDULER, Set, run};
 
-/// Runs a scheduler over a node of two cores. It fails when it is told to.
+/// Runs a scheduler with a node of two cores. Notifying the argument makes the scheduler fail.
 fn play<F: Future<Output = ()>>(seed: u64, story: impl Fn(Fake, Arc<Notify>) -> F) {
     Universe::run(seed, || async {
         let (fake, fail) = (Fake::default(), Arc::new(Notify::new()));
@@ -47,7 +47,7 @@ fn the_room_of_a_binding_that_it_has_not_seen_is_not_given_away() {
         }
         fake.until("one is bound", |fake| bound(fake) == 1).await;
         fail.notify_one();
-        // Longer than any wait of its own that could run out.
+        // Longer than any of the scheduler's own timeouts.
         clock::sleep(Duration::from_secs(120)).await;
         assert_eq!(bound(&fake), 1, "{:#?}", fake.list("pods"));
         fake.hide_bindings(false);
@@ -66,7 +66,7 @@ fn it_waits_for_no_more_than_pods_that_were_written() {
         fake.until("a is bound", |fake| !on(fake, "a").is_empty()).await;
         fake.put("pods", pod("b", "1"));
         fail.notify_one();
-        // The store goes on, and its pods do not: no cache of them will show that.
+        // The store's revision rises without a pod event, so no cache of pods reaches it.
         fake.put("nodes", node("n2"));
         let since = clock::now();
         fake.until("b is bound", |fake| !on(fake, "b").is_empty()).await;
@@ -81,7 +81,7 @@ fn what_it_bound_last_is_certain_before_it_decides_again() {
         fake.put("pods", pod("a", "2"));
         clock::sleep(Duration::from_millis(10)).await;
         fail.notify_one();
-        // Whoever does not know of the first takes this one before it.
+        // A scheduler without knowledge of the first binding would schedule this pod first.
         let mut important = pod("b", "2");
         important["spec"]["priority"] = json!(9);
         important["spec"]["preemptionPolicy"] = json!("Never");

@@ -1,4 +1,4 @@
-//! What the tables of counts hold: counters of matching pods, sums of weights, and restricted sets of nodes.
+//! Rows of the tables of counts: counters of matching pods, sums of weights, and restricted sets of nodes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::model::{Effect, NodeInfo, NodeTerm, Toleration, tolerated};
 
 use super::{EligibleId, MatcherId};
 
-/// Which nodes a spread constraint counts (upstream: node inclusion policies, and all topology keys present).
+/// The key of a set of nodes over which a spread constraint counts (upstream: node inclusion policies, and all topology keys present).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EligibleKey {
     /// `nodeSelector` and required node affinity, when honoured.
@@ -32,25 +32,25 @@ pub(crate) struct Eligible {
     pub(super) refs: u32,
 }
 
-/// What a counter counts.
+/// The key of a counter: the pods and nodes that it counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CounterKey {
     pub(crate) matcher: MatcherId,
     pub(crate) topology: TopoId,
     pub(crate) eligible: Option<EligibleId>,
-    /// Leaves terminating pods out, as spreading does and affinity does not.
+    /// Whether terminating pods are left out: spreading does so, affinity does not.
     pub(crate) skip_terminating: bool,
 }
 
-/// Matching pods per domain.
+/// A counter of matching pods per domain.
 pub(crate) struct Counter {
     pub(crate) key: CounterKey,
     counts: Vec<u32>,
-    /// Sum over all domains.
+    /// The sum over all domains.
     pub(crate) total: u64,
     nodes: Vec<u32>,
     histogram: BTreeMap<u32, u32>,
-    /// How many domains have an eligible node.
+    /// Number of domains with an eligible node.
     pub(crate) domains: u32,
     pub(super) refs: u32,
 }
@@ -68,17 +68,17 @@ impl Counter {
         Self { key, counts: Vec::new(), total: 0, nodes: Vec::new(), histogram: BTreeMap::new(), domains: 0, refs: 0 }
     }
 
-    /// The count of a domain.
+    /// Returns the count of a domain.
     pub(crate) fn count(&self, domain: Domain) -> u32 {
         self.counts.get(domain as usize).copied().unwrap_or(0)
     }
 
-    /// The counts by domain; may be shorter than the topology.
+    /// Returns the counts by domain; the slice may be shorter than the topology.
     pub(crate) fn counts(&self) -> &[u32] {
         &self.counts
     }
 
-    /// The smallest count among domains with an eligible node.
+    /// Returns the smallest count among domains with an eligible node.
     pub(crate) fn minimum(&self) -> Option<u32> {
         self.histogram.first_key_value().map(|(count, _)| *count)
     }
@@ -127,10 +127,10 @@ impl Counter {
     }
 }
 
-/// Why a placed pod holds a term over a domain.
+/// The effect of a placed pod's term on matching pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HolderKind {
-    /// Required anti-affinity: keeps matching pods out.
+    /// Required anti-affinity: rejects matching pods in the domain.
     Repels,
     /// Preferred terms and required affinity: moves the score of matching pods.
     Weighs,
@@ -140,18 +140,18 @@ pub(crate) enum HolderKind {
 pub(crate) struct Holder {
     pub(crate) key: (MatcherId, TopoId, HolderKind),
     pub(super) sums: Vec<i64>,
-    /// How many domains have a sum other than 0.
+    /// Number of domains with a sum other than 0.
     pub(crate) domains: u32,
     pub(super) refs: u32,
 }
 
 impl Holder {
-    /// The sums by domain; may be shorter than the topology.
+    /// Returns the sums by domain; the slice may be shorter than the topology.
     pub(crate) fn sums(&self) -> &[i64] {
         &self.sums
     }
 
-    /// The sum of a domain.
+    /// Returns the sum of a domain.
     pub(crate) fn sum(&self, domain: Domain) -> i64 {
         self.sums.get(domain as usize).copied().unwrap_or(0)
     }

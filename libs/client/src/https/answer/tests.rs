@@ -1,3 +1,5 @@
+//! Tests of the conversion of HTTP answers to replies.
+
 use oarlock_meta::Revision;
 use oarlock_schema::resource;
 

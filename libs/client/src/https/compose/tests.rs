@@ -1,3 +1,5 @@
+//! Tests of the conversion of calls to HTTP requests.
+
 use std::time::Duration;
 
 use oarlock_meta::{FieldSelector, LabelSelector, Revision};

@@ -1,4 +1,4 @@
-//! Walks the folders that `oarlock keys` writes: who holds which key.
+//! Tests that walk the folders `oarlock keys` writes and check which folder holds which key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// All that is asked for in compose.yaml.
+/// Makes keys with all the flags that compose.yaml passes.
 fn made() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let args = KeysArgs {
@@ -30,12 +30,12 @@ fn made() -> TempDir {
         part_nodes: vec!["nodes=node-0,node-1".parse().unwrap(), "containerd-node=containerd-node".parse().unwrap()],
     };
     keys(args.clone()).unwrap();
-    // Again, as compose does at each start.
+    // Run twice, as compose does at each start.
     keys(args).unwrap();
     folder
 }
 
-/// Every file below a folder, by its path from there.
+/// Returns every file below a folder, by relative path.
 fn walk(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -50,7 +50,7 @@ fn walk(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The secrets in a text: the lines of private keys, as PEM or within a kubeconfig, and seeds.
+/// Returns the secrets in a text: the lines of private keys (as PEM or in a kubeconfig), and NATS seeds.
 fn secrets(content: &[u8]) -> BTreeSet<String> {
     let text = String::from_utf8_lossy(content).into_owned();
     let mut found = BTreeSet::new();
@@ -121,7 +121,7 @@ fn no_part_holds_the_key_of_an_authority_nor_anothers() {
         authorities += 1;
     }
     assert_eq!(authorities, kept.keys().filter(|name| name.ends_with("ca.key")).count(), "all of them are known here");
-    // No secret is in the folders of two parts.
+    // No two parts may share a secret.
     let mut holders: BTreeMap<String, String> = BTreeMap::new();
     for (path, content) in &parts {
         let part = path.split('/').next().unwrap();

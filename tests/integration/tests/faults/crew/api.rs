@@ -1,4 +1,4 @@
-//! The API behind whichever server answers.
+//! A client of the API that uses whichever server answers.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::crew::{Units, assigned};
 
 /// After this much silence of a server another is asked.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Ways to all servers; each call goes to the first that has an answer.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub(super) struct Api(Vec<Http>);
 
 impl Api {
     pub(super) fn new(ways: impl IntoIterator<Item = Http>) -> Self {
-        Self(ways.into_iter().map(|way| way.patience(PATIENCE)).collect())
+        Self(ways.into_iter().map(|way| way.patience(CALL_TIMEOUT)).collect())
     }
 
     /// The same, with the last first.

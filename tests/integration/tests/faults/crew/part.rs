@@ -1,4 +1,4 @@
-//! One of our parts in a process of its own, which goes and comes back.
+//! One of our parts in a process of its own, which can be ended and started again.
 
 use oarlock_testkit::{Process, Signal};
 

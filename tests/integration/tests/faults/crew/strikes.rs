@@ -1,4 +1,4 @@
-//! What is done to the fleet.
+//! The faults of the processes in the scene `crew`.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Users at work: Deployments are made, scaled and deleted, Services with them; Jobs run to their ends; pods without an owner come and go, and so do
-//! whole namespaces. Now and then they try what a policy forbids.
+//! whole namespaces. Sometimes a user tries what a policy forbids.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is done to the ways between those that run, to disks, and to who judges: the faults of the replicated API, under a crew at work.
+//! The faults of connections, disks and policy processes in the scene `crew-ways`: those of the replicated API, with the crew at work.
 
 use std::time::Duration;
 

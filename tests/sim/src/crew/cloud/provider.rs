@@ -1,4 +1,4 @@
-//! A cloud as bad as its contract allows: it looks, takes its time, and acts on what it saw; nobody can call it back; after a call's time it does nothing more.
+//! A cloud as bad as its contract allows: it reads, takes its time, and acts on what it read. A call cannot be cancelled; after a call's deadline nothing more happens.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 const PACE: Duration = Duration::from_secs(3);
 const LATE: Duration = Duration::from_secs(7);
 
-/// See the module's text. Clones are one.
+/// A cloud that takes its time and compares no epochs. Clones share the state.
 #[derive(Clone, Debug)]
 pub(in crate::crew) struct FakeCloud(Arc<Inner>);
 

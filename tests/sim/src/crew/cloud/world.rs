@@ -1,4 +1,4 @@
-//! One seed.
+//! The run of one seed of `crew::cloud`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

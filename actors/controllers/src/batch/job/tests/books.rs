@@ -1,20 +1,20 @@
-//! How pods come to be counted.
+//! Tests of the counting of pods.
 
 use std::collections::BTreeSet;
 
 use oarlock_informer::Item;
 use oarlock_meta::{Revision, Uid};
 
-use super::super::account::{MAX_UNCOUNTED, Open, Outcome, Turn, open};
-use super::super::look::{Look, Pod};
+use super::super::account::{MAX_UNCOUNTED, Open, Outcome, SuspendChange, open};
 use super::super::memory::Memory;
 use super::super::plan::plan;
-use super::{NOW, end, ended, indexed, job, look, names, of, pod};
+use super::super::snapshot::{Pod, Snapshot};
+use super::{NOW, end, ended, indexed, job, names, of, pod, snapshot};
 use crate::project::{Job, Phase};
 
-/// The books of a Job after its plan went well.
-fn books<'a>(look: &Look<'a>) -> Open<'a> {
-    let plan = plan(look, NOW);
+/// Returns the first status of a Job whose plan was carried out without failures.
+fn books<'a>(snapshot: &Snapshot<'a>) -> Open<'a> {
+    let plan = plan(snapshot, NOW);
     let ready = plan.delete.iter().filter(|pod| pod.value.ready).count();
     let number = |count: usize| i64::try_from(count).unwrap();
     let outcome = Outcome {
@@ -22,7 +22,7 @@ fn books<'a>(look: &Look<'a>) -> Open<'a> {
         deleted: number(plan.delete.len()),
         deleted_ready: number(ready),
     };
-    open(look, &plan, outcome, NOW)
+    open(snapshot, &plan, outcome, NOW)
 }
 
 fn all(pods: &[&Pod]) -> BTreeSet<Uid> {
@@ -37,13 +37,13 @@ fn many(count: usize, phase: Phase) -> Vec<Pod> {
 fn uids_are_entered_first_and_numbers_follow_when_the_finalizers_are_gone() {
     let job = job(|job| (job.value.completions, job.value.parallelism) = (Some(5), 2));
     let pods = [ended("bad", Phase::Failed, 9_000), ended("good", Phase::Succeeded, 9_100)];
-    let look = look(&job, &pods);
-    let mut books = books(&look);
+    let snapshot = snapshot(&job, &pods);
+    let mut books = books(&snapshot);
     let status = &books.status;
     assert_eq!((status.succeeded, status.failed), (0, 0), "not before");
     assert_eq!((&status.uncounted_succeeded, &status.uncounted_failed), (&vec!["good".into()], &vec!["bad".into()]));
     assert_eq!(names(&books.release), ["bad", "good"]);
-    assert!(!books.close(&look, &BTreeSet::from(["good".into()]), NOW));
+    assert!(!books.close(&snapshot, &BTreeSet::from(["good".into()]), NOW));
     let status = &books.status;
     assert_eq!((status.succeeded, status.failed), (1, 0));
     assert_eq!((status.uncounted_succeeded.len(), status.uncounted_failed.len()), (0, 1), "one finalizer stayed");
@@ -53,7 +53,7 @@ fn uids_are_entered_first_and_numbers_follow_when_the_finalizers_are_gone() {
 fn a_job_is_finished_when_all_its_pods_are_counted_and_gone() {
     let mut last = job(|job| job.value.status.succeeded = 0);
     let pods = [ended("good", Phase::Succeeded, 9_000)];
-    let looked = look(&last, &pods);
+    let looked = snapshot(&last, &pods);
     let mut done = books(&looked);
     assert!(done.status.stands("SuccessCriteriaMet").is_some() && done.status.finished().is_none());
     assert!(!done.close(&looked, &BTreeSet::new(), NOW), "its finalizer is still there");
@@ -61,7 +61,7 @@ fn a_job_is_finished_when_all_its_pods_are_counted_and_gone() {
     assert_eq!((done.status.completed, done.status.succeeded), (Some(NOW), 1));
     last.value.parallelism = 2;
     let going = [pods[0].clone(), pod("going", |pod| pod.meta.deletion = Some(NOW))];
-    let looked = look(&last, &going);
+    let looked = snapshot(&last, &going);
     let mut waits = books(&looked);
     assert!(!waits.close(&looked, &all(&waits.release.clone()), NOW), "a pod is still on its way out");
     assert_eq!(waits.status.terminating, Some(1));
@@ -71,16 +71,16 @@ fn a_job_is_finished_when_all_its_pods_are_counted_and_gone() {
 fn at_the_end_of_a_failed_job_every_pod_that_is_left_has_failed() {
     let failing = job(|job| (job.value.backoff_limit, job.value.parallelism, job.value.completions) = (0, 3, Some(3)));
     let pods = [ended("a", Phase::Failed, 9_000), pod("b", |_| {}), pod("c", |_| {})];
-    let looked = look(&failing, &pods);
+    let looked = snapshot(&failing, &pods);
     let books_of_failing = books(&looked);
     assert_eq!(books_of_failing.status.uncounted_failed.len(), 3);
     assert_eq!((books_of_failing.status.active, books_of_failing.status.terminating), (0, Some(2)));
-    // Those that the success policy makes superfluous have not.
+    // Pods that the success policy makes superfluous do not count as failed.
     let met = indexed(3, |job| {
         job.value.success_policy = Box::new([crate::project::SuccessRule { indexes: None, count: Some(1) }])
     });
     let pods = [of(0, "a", |pod| end(pod, Phase::Succeeded, 9_000)), of(1, "b", |_| {}), of(2, "c", |_| {})];
-    let looked = look(&met, &pods);
+    let looked = snapshot(&met, &pods);
     let books_of_met = books(&looked);
     assert!(books_of_met.status.uncounted_failed.is_empty());
     assert_eq!((books_of_met.release.len(), books_of_met.status.completed_indexes.as_str()), (3, "0"));
@@ -90,7 +90,7 @@ fn at_the_end_of_a_failed_job_every_pod_that_is_left_has_failed() {
 fn a_status_holds_so_many_uids_and_the_rest_waits() {
     let job = job(|job| (job.value.completions, job.value.parallelism) = (Some(700), 700));
     let pods = many(700, Phase::Succeeded);
-    let looked = look(&job, &pods);
+    let looked = snapshot(&job, &pods);
     let mut books = books(&looked);
     assert_eq!((books.release.len(), books.status.uncounted_succeeded.len()), (MAX_UNCOUNTED, MAX_UNCOUNTED));
     assert!(!books.close(&looked, &all(&books.release.clone()), NOW), "others are left");
@@ -109,10 +109,10 @@ fn a_cache_that_is_behind_counts_nothing_again() {
     memory.release(counted.key(), &"a".into(), Some(Revision(11)));
     let at = |pods: &[Pod]| {
         let released = memory.released(counted.key(), pods);
-        Look::at(&counted, pods, &released, None, NOW).failed
+        Snapshot::at(&counted, pods, &released, None, NOW).failed
     };
     assert_eq!(at(&shown), 1);
-    // Adopted anew, it has the finalizer for another reason.
+    // A pod that was adopted again has the finalizer for another reason.
     let anew = [pod("a", |pod| {
         end(pod, Phase::Failed, 9_000);
         pod.meta.revision = Revision(12);
@@ -134,7 +134,7 @@ fn failures_that_another_process_counted_are_read_from_the_pods() {
         })
     };
     let pods = [bare("a", 9_900), bare("b", 9_990)];
-    let looked = Look::at(&held, &pods, &BTreeSet::new(), memory.record(&held), NOW);
+    let looked = Snapshot::at(&held, &pods, &BTreeSet::new(), memory.record(&held), NOW);
     assert_eq!((looked.backoff.failures, looked.failed), (2, 2));
     let status = held.value.status.clone();
     memory.entered(&held, &status, super::super::backoff::Record { failures: 7, last: Some(NOW) });
@@ -160,15 +160,15 @@ fn jobs_that_ended_elsewhere_are_forgotten_when_there_are_many() {
 #[test]
 fn suspension_is_told_once_and_time_begins_anew() {
     let mut job = job(|job| job.value.suspend = true);
-    let suspended = books(&look(&job, &[])).status;
+    let suspended = books(&snapshot(&job, &[])).status;
     assert!(suspended.stands("Suspended").is_some());
-    assert_eq!(books(&look(&job, &[])).turn, Some(Turn::Suspended));
+    assert_eq!(books(&snapshot(&job, &[])).suspend_change, Some(SuspendChange::Suspended));
     job.value.status = suspended;
-    assert_eq!(books(&look(&job, &[])).turn, None);
+    assert_eq!(books(&snapshot(&job, &[])).suspend_change, None);
     job.value.suspend = false;
-    let looked = look(&job, &[]);
+    let looked = snapshot(&job, &[]);
     let resumed = books(&looked);
-    assert_eq!((resumed.turn, resumed.status.started), (Some(Turn::Resumed), Some(NOW)));
+    assert_eq!((resumed.suspend_change, resumed.status.started), (Some(SuspendChange::Resumed), Some(NOW)));
     let condition = &resumed.status.conditions[0];
     assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "JobResumed"));
 }
@@ -176,5 +176,5 @@ fn suspension_is_told_once_and_time_begins_anew() {
 #[test]
 fn a_job_that_never_was_suspended_has_no_word_about_it() {
     let job = job(|_| {});
-    assert!(books(&look(&job, &[])).status.conditions.is_empty());
+    assert!(books(&snapshot(&job, &[])).status.conditions.is_empty());
 }

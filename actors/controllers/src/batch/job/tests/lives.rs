@@ -1,4 +1,4 @@
-//! Whole lives of Jobs, with the controller stopped after every write that it makes.
+//! Simulations of whole Jobs, with a stop of the controller after each of its writes.
 
 use oarlock_informer::Item;
 
@@ -6,7 +6,7 @@ use super::world::{World, kubelet};
 use super::{NOW, indexed, job};
 use crate::project::{Job, PerIndex};
 
-/// Lives a Job once undisturbed, and once with a stop after each of the writes that this took.
+/// Simulates a Job once undisturbed, and once for each of the writes with a stop after the write.
 fn with_every_stop(job: &Item<Job>, fails: impl Fn(usize) -> bool + Copy, check: impl Fn(&World, &str)) {
     let mut calm = World::new(job.clone());
     calm.writes_left = 1_000;
@@ -66,7 +66,7 @@ fn a_failing_job_counts_its_last_pods_and_ends_when_they_are_gone() {
                 "{when}: {status:?}"
             );
             assert_eq!(status.stands("Failed").unwrap().reason, "BackoffLimitExceeded");
-            // At the end all are counted, those that were still at work as failures.
+            // At the end all pods are counted, those that were still running as failures.
             let counted = usize::try_from(status.succeeded + status.failed).unwrap();
             assert!(counted == world.made && status.failed >= 2 && status.active == 0, "{when}: {status:?}");
             assert_eq!((status.terminating, world.finalizers()), (Some(0), 0), "{when}");
@@ -80,7 +80,7 @@ fn an_index_that_fails_too_often_is_given_up_and_the_others_go_on() {
         job.value.per_index = Some(PerIndex { limit: 1, max_failed: None });
         job.value.backoff_limit = i64::from(i32::MAX);
     });
-    // The pods of index 1: the second one, and its successor.
+    // The pods of index 1: the second pod, and its replacement.
     with_every_stop(
         &job,
         |number| number == 2 || number == 4,

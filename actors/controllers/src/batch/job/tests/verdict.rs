@@ -1,15 +1,15 @@
-//! When a Job ends, and why.
+//! Tests of the verdicts of Jobs.
 
 use oarlock_informer::Item;
 use oarlock_meta::Time;
 
-use super::super::look::Pod;
+use super::super::snapshot::Pod;
 use super::super::verdict::verdict;
-use super::{NOW, details, end, ended, indexed, job, look, of, pod};
+use super::{NOW, details, end, ended, indexed, job, of, pod, snapshot};
 use crate::project::{Action, Condition, FailureRule, Job, PerIndex, Phase, Requirement, SuccessRule};
 
 fn says(job: &Item<Job>, pods: &[Pod]) -> Option<(bool, String)> {
-    verdict(&look(job, pods), NOW).map(|verdict| (verdict.success, verdict.reason.to_string()))
+    verdict(&snapshot(job, pods), NOW).map(|verdict| (verdict.success, verdict.reason.to_string()))
 }
 
 fn fails(reason: &str) -> Option<(bool, String)> {
@@ -105,7 +105,7 @@ fn the_first_rule_of_the_failure_policy_that_fits_decides() {
     };
     assert_eq!(says(&job, &failed(&[("main", 42)], "DisruptionTarget")), None, "a disruption is ignored first");
     let pods = failed(&[("main", 42)], "");
-    let said = verdict(&look(&job, &pods), NOW).unwrap();
+    let said = verdict(&snapshot(&job, &pods), NOW).unwrap();
     assert_eq!(said.reason, "PodFailurePolicy");
     assert_eq!(said.message, "Container main for pod ns/a failed with exit code 42 matching FailJob rule at index 2");
     assert_eq!(says(&job, &failed(&[("other", 42)], "")), fails("BackoffLimitExceeded"), "no rule fits: it counts");
@@ -150,7 +150,7 @@ fn the_success_policy_ends_it_when_enough_of_the_right_indexes_are_done() {
         ("1-4,7", Some("Matched rules at index 2")),
     ] {
         let job = with(done);
-        let said = verdict(&look(&job, &[]), NOW);
+        let said = verdict(&snapshot(&job, &[]), NOW);
         assert_eq!(said.as_ref().map(|verdict| verdict.message.as_str()), wanted, "{done}");
         assert_eq!(said.map(|verdict| verdict.reason.to_string()), wanted.map(|_| "SuccessPolicy".to_owned()));
     }

@@ -1,4 +1,4 @@
-//! A small world: one Job, its pods, and a kubelet. Every write may be the last one before the controller is started again.
+//! A simulated cluster of one Job, its pods, and a kubelet. Every write may be the last one before the controller restarts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use oarlock_informer::Item;
 use oarlock_meta::{Revision, Time, Uid};
 
 use super::super::account::{Outcome, open};
-use super::super::look::{Look, Pod};
 use super::super::memory::Memory;
 use super::super::plan::{New, plan};
+use super::super::snapshot::{Pod, Snapshot};
 use super::{details, end, pod};
 use crate::project::{Job, Phase, PodView};
 
-/// The controller was stopped.
+/// The error that stops the controller after a write.
 #[derive(Debug)]
 pub(super) struct Crash;
 
-/// See the module text.
+/// A simulated cluster of one Job, its pods, and a kubelet.
 pub(super) struct World {
     pub(super) job: Item<Job>,
     pub(super) pods: Vec<Pod>,
     pub(super) now: Time,
     pub(super) made: usize,
-    /// Writes until the controller is stopped.
+    /// The number of writes until the controller is stopped.
     pub(super) writes_left: usize,
     revision: u64,
     memory: Memory,
@@ -42,12 +42,12 @@ impl World {
         Ok(Revision(self.revision))
     }
 
-    /// The controller starts again and knows only what is written.
+    /// Restarts the controller, which loses its memory.
     pub(super) fn restart(&mut self) {
         (self.memory, self.writes_left) = (Memory::default(), usize::MAX);
     }
 
-    /// Changes a pod; it is gone when it has ended, was asked to go and nothing keeps it.
+    /// Changes a pod; removes the pod if it has ended, is being deleted and has no finalizer.
     pub(super) fn change(&mut self, uid: &Uid, at: Revision, change: impl FnOnce(&mut Item<PodView>)) {
         let Some(place) = self.pods.iter().position(|pod| pod.meta.uid == *uid) else { return };
         let mut pod = Item::clone(&self.pods[place]);
@@ -72,7 +72,7 @@ impl World {
         }));
     }
 
-    /// What the kubelet and users do.
+    /// Lets the kubelet and users change pods.
     pub(super) fn run(&mut self, change: impl Fn(&mut Item<PodView>, Time)) {
         let (uids, now): (Vec<Uid>, Time) = (self.pods.iter().map(|pod| pod.meta.uid.clone()).collect(), self.now);
         for uid in uids {
@@ -81,12 +81,12 @@ impl World {
         }
     }
 
-    /// One reconcile, as `Jobs::sync` does it.
+    /// Runs one reconcile, with the same steps as `Jobs::sync`.
     pub(super) fn reconcile(&mut self) -> Result<(), Crash> {
         let (job, pods, now) = (self.job.clone(), self.pods.clone(), self.now);
         let released = self.memory.released(job.key(), &pods);
-        let look = Look::at(&job, &pods, &released, self.memory.record(&job), now);
-        let plan = plan(&look, now);
+        let snapshot = Snapshot::at(&job, &pods, &released, self.memory.record(&job), now);
+        let plan = plan(&snapshot, now);
         let mut outcome = Outcome::default();
         for pod in &plan.delete {
             if plan.release {
@@ -102,15 +102,15 @@ impl World {
             self.make(*new, at);
             outcome.created += 1;
         }
-        let mut open = open(&look, &plan, outcome, now);
+        let mut open = open(&snapshot, &plan, outcome, now);
         self.report(&open.status)?;
-        self.memory.entered(&job, &open.status, look.backoff);
+        self.memory.entered(&job, &open.status, snapshot.backoff);
         let mut gone = BTreeSet::new();
         for pod in open.release.clone() {
             self.release(&pod.meta.uid)?;
             gone.insert(pod.meta.uid.clone());
         }
-        open.close(&look, &gone, now);
+        open.close(&snapshot, &gone, now);
         self.report(&open.status)
     }
 
@@ -129,7 +129,7 @@ impl World {
         Ok(())
     }
 
-    /// Reconciles and lets time pass until the Job is finished.
+    /// Reconciles and advances the time until the Job is finished.
     pub(super) fn live(&mut self, mut step: impl FnMut(&mut Self)) {
         for _ in 0..500 {
             if self.reconcile().is_err() {
@@ -144,13 +144,13 @@ impl World {
         panic!("not finished: {:?}", self.job.value.status);
     }
 
-    /// How many pods carry the finalizer.
+    /// The number of pods with the tracking finalizer.
     pub(super) fn finalizers(&self) -> usize {
         self.pods.iter().filter(|pod| !pod.meta.finalizers.is_empty()).count()
     }
 }
 
-/// Pods end a second after they were made, as `fails` says of their number; who is asked to go ends.
+/// A kubelet: pods end a second after their creation, and fail if `fails` returns true for their number; pods being deleted end.
 pub(super) fn kubelet(world: &mut World, fails: impl Fn(usize) -> bool) {
     world.run(|pod, now| {
         let number: usize = pod.meta.name().trim_start_matches("pod-").parse().unwrap();

@@ -1,4 +1,4 @@
-//! `pods/resize`: cpu and memory of running containers, and nothing else (KEP-1287).
+//! `pods/resize`: changes cpu and memory of running containers, and nothing else (KEP-1287).
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_pods::qos;
@@ -10,10 +10,10 @@ use oarlock_schema::{Struct, Value, canonical};
 use super::take;
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
-const ONLY: &str = "only cpu and memory resources are mutable";
+const ONLY_COMPUTE_IS_MUTABLE: &str = "only cpu and memory resources are mutable";
 
-/// Copies resources and resize policies from `asked` and leaves the rest as it is stored. Where the containers are others than those stored, all of `asked`
-/// is copied, so that validation refuses it (upstream `dropNonResizeUpdates`).
+/// Copies resources and resize policies from `asked` and keeps the rest as stored. If the list of containers differs, all of `asked` is copied, so
+/// that validation refuses it (upstream `dropNonResizeUpdates`).
 pub(super) fn resized(spec: &mut Struct, asked: &Struct) {
     let count = |spec: &Struct, list: &str| spec.get(list).map_or(0, |list| list.items().len());
     if LISTS.iter().any(|list| count(asked, list) != count(spec, list)) {
@@ -35,7 +35,7 @@ pub(super) fn resized(spec: &mut Struct, asked: &Struct) {
     }
 }
 
-/// Upstream `ValidatePodResize`, without the validation of the new pod as such.
+/// Checks a resize against the stored pod (upstream `ValidatePodResize`, without the validation of the new pod as such).
 pub(super) fn validate(now: Pod<'_>, before: Pod<'_>, errors: &mut ErrorList) {
     let never = if before.metadata().annotations().get("kubernetes.io/config.mirror").is_some() {
         Some("static pods cannot be resized")
@@ -46,7 +46,7 @@ pub(super) fn validate(now: Pod<'_>, before: Pod<'_>, errors: &mut ErrorList) {
     };
     if let Some(why) = never {
         *errors = ErrorList::new();
-        errors.push(nowhere(why));
+        errors.push(error_without_path(why));
         return;
     }
     let at = Path::new("spec");
@@ -54,7 +54,7 @@ pub(super) fn validate(now: Pod<'_>, before: Pod<'_>, errors: &mut ErrorList) {
         let text = "Pod QOS Class may not change as a result of resizing";
         errors.push(FieldError::invalid(&at, now.status().qos_class(), text));
     }
-    // A kubelet that can resize reports what running containers have.
+    // A kubelet that supports resizing reports the resources of running containers.
     let mut running = before.status().container_statuses().iter().filter(|c| c.state().running().is_some());
     if running.next().is_some_and(|c| c.resources().is_none()) {
         errors.push(FieldError::forbidden(&at, "Pod running on node without support for resize"));
@@ -63,7 +63,7 @@ pub(super) fn validate(now: Pod<'_>, before: Pod<'_>, errors: &mut ErrorList) {
         |pod: Pod<'_>| pod.spec().resources().is_some_and(|r| !(r.requests().is_empty() && r.limits().is_empty()));
     if whole(now) || whole(before) {
         let text = "resize of pods with pod-level resources is forbidden when InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled";
-        errors.push(nowhere(text));
+        errors.push(error_without_path(text));
         return;
     }
     if in_order(now.spec(), before.spec(), &at, errors) {
@@ -71,12 +71,12 @@ pub(super) fn validate(now: Pod<'_>, before: Pod<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An error whose path is the `[]` that upstream prints for a path without a name.
-fn nowhere(why: &str) -> FieldError {
+/// Returns an error with the path `[]`, which upstream prints for a path without a name.
+fn error_without_path(why: &str) -> FieldError {
     FieldError { field: "[]".to_owned(), ..FieldError::forbidden(&Path::ROOT, why) }
 }
 
-/// Containers may not come, go, move or change their names.
+/// Checks that no container is added, removed, moved or renamed.
 fn in_order(now: PodSpec<'_>, before: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let count = errors.len();
     let lists = [(now.containers(), before.containers()), (now.init_containers(), before.init_containers())];
@@ -108,7 +108,7 @@ fn containers(now: Pod<'_>, before: Pod<'_>, path: &Path<'_>, errors: &mut Error
     }
     for (now, before) in new.containers().values().iter().zip(old.containers().values()) {
         if !same_but_compute(now, before) {
-            errors.push(FieldError::forbidden(path, ONLY));
+            errors.push(FieldError::forbidden(path, ONLY_COMPUTE_IS_MUTABLE));
         }
     }
     for (i, (now, before)) in new.init_containers().values().iter().zip(old.init_containers().values()).enumerate() {
@@ -123,7 +123,7 @@ fn containers(now: Pod<'_>, before: Pod<'_>, path: &Path<'_>, errors: &mut Error
     }
 }
 
-/// A resource that was requested or limited must stay so; its amount may change.
+/// Checks that no request or limit of a resource is removed; amounts may change.
 fn removed(now: ResourceRequirements<'_>, before: ResourceRequirements<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let lost = |now: Map<'_, &str>, before: Map<'_, &str>| before.iter().any(|(name, _)| now.get(name).is_none());
     if lost(now.requests(), before.requests()) {
@@ -134,7 +134,7 @@ fn removed(now: ResourceRequirements<'_>, before: ResourceRequirements<'_>, path
     }
 }
 
-/// Whether two containers differ in nothing but amounts of cpu and memory. As upstream, the new container's resource claims are removed before the
+/// Whether two containers differ in nothing but amounts of cpu and memory. As in upstream, the new container's resource claims are removed before the
 /// comparison, so a container with claims cannot be resized.
 fn same_but_compute(now: &Value, before: &Value) -> bool {
     let (Value::Struct(now), Value::Struct(before)) = (now, before) else { return false };

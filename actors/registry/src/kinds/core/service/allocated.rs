@@ -1,4 +1,4 @@
-//! Values that the server allocated to a Service: an update that leaves them out keeps them, so that a manifest can be applied again.
+//! Values that the server allocated to a Service: an update without them keeps them, so that a manifest can be applied again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ const ADDRESS: [&str; 2] = ["spec", "clusterIP"];
 const ADDRESSES: [&str; 2] = ["spec", "clusterIPs"];
 const HEALTH: [&str; 2] = ["spec", "healthCheckNodePort"];
 
-/// Upstream `patchAllocatedValues`.
+/// Copies allocated values from the stored Service where the update leaves them out (upstream `patchAllocatedValues`).
 pub(super) fn keep(new: &mut Obj, old: &Obj) {
     let both = |new: &Obj, test: fn(ServiceSpec<'_>) -> bool| {
         [new, old].into_iter().all(|obj| obj.view::<Service<'_>>().is_some_and(|service| test(service.spec())))
@@ -40,7 +40,7 @@ fn gets_node_ports(spec: ServiceSpec<'_>) -> bool {
     spec.type_() == "NodePort" || (is_balanced(spec) && spec.allocate_load_balancer_node_ports() != Some(false))
 }
 
-/// Ports that keep their names keep their node ports, unless the update gives the node port to another port.
+/// Keeps the node ports of ports that keep their names, unless the update gives the node port to another port.
 fn keep_ports(new: &mut Obj, old: &Obj) {
     let ports = |obj: &Obj| -> Vec<(String, i64)> {
         let service = obj.view::<Service<'_>>();

@@ -1,4 +1,4 @@
-//! What may be resized: each row was asked of upstream.
+//! Which changes `pods/resize` accepts; the expected results are upstream's answers.
 
 use oarlock_codec::{Mode, json};
 use oarlock_meta::ErrorList;
@@ -18,7 +18,7 @@ fn pod(spec: &str) -> Obj {
     pod
 }
 
-/// A pod with a container, a plain init container and a sidecar.
+/// Returns a pod with a container, a plain init container and a sidecar.
 fn spec(main: &str, init: &str, sidecar: &str) -> String {
     format!(
         r#"{{"containers":[{{"name":"c","image":"i",{main}}}],"initContainers":[{{"name":"i","image":"i",{init}}},

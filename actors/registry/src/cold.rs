@@ -1,11 +1,11 @@
-//! Which objects may rest outside of memory.
+//! The resources whose objects may be *cold*: their bodies may be evicted from memory and read again from the log.
 
 use oarlock_schema::resource;
 
 use crate::key;
 
-/// The resources of which there are many and whose bodies the server itself reads in places that can wait. Everything that a decision reads
-/// on the spot (policies, quotas, classes, nodes, accounts) is not among them.
+/// Resources with many objects, whose bodies the server reads only where it can await. Resources that a decision reads synchronously (policies,
+/// quotas, classes, nodes, accounts) are left out.
 const RESOURCES: &[(&str, &str)] = &[
     ("", "configmaps"),
     ("", "events"),
@@ -22,7 +22,7 @@ const RESOURCES: &[(&str, &str)] = &[
     ("discovery.k8s.io", "endpointslices"),
 ];
 
-/// Their key prefixes.
+/// Returns the key prefixes of the resources whose objects may be cold.
 #[must_use]
 pub fn prefixes() -> Vec<String> {
     let prefixes = RESOURCES.iter().filter_map(|(group, plural)| key::prefix(resource(group, "v1", plural)?));

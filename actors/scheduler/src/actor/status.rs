@@ -1,4 +1,4 @@
-//! What an operator sees of a scheduler.
+//! The status that a scheduler publishes for operators.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,90 +8,90 @@ use serde::Serialize;
 
 use crate::engine::Engine;
 
-/// The published status.
+/// The published status of one scheduler.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Seen {
-    /// Nodes known.
+pub(super) struct SchedulerStatus {
+    /// Number of known nodes.
     nodes: usize,
-    /// Pods that are ready to be tried.
+    /// Pods in the active queue.
     pub(super) active: usize,
-    /// Pods waiting out their back-off.
+    /// Pods in back-off.
     pub(super) backing_off: usize,
-    /// Pods waiting for an event.
+    /// Unschedulable pods, which wait for an event.
     pub(super) waiting: usize,
     /// Pods held by scheduling gates.
     pub(super) gated: usize,
-    /// Bindings under way.
+    /// Bindings in progress.
     binding: usize,
-    /// Proposals that are not settled: on their way to the arbiter, or to be made again.
+    /// Proposals without a final result: sent to the arbiter, or parked for another attempt.
     proposing: usize,
-    /// Shards whose pods are looked after here.
+    /// Shards whose pods this process queues.
     shards: Vec<usize>,
-    /// Whether this process decides.
+    /// Whether this process is the arbiter.
     pub(super) decides: bool,
     /// Bindings written.
     pub(super) bound: u64,
     /// Attempts that found no node.
     pub(super) unschedulable: u64,
-    /// Attempts that failed otherwise.
+    /// Attempts that failed for another reason.
     pub(super) failed: u64,
-    /// Proposals made to the arbiter of another process, and what became of them.
+    /// Proposals sent to the arbiter of another process, by result.
     pub(super) proposals: Proposing,
-    /// Proposals the arbiter here accepted, this process's own included.
+    /// Proposals that this process's arbiter accepted, its own included.
     accepted: u64,
-    /// Pods that fit nowhere and were looked at for preemption (upstream: `scheduler_preemption_attempts_total`).
+    /// Pods that fit on no node and for which preemption was tried (upstream: `scheduler_preemption_attempts_total`).
     pub(super) preemption_attempts: u64,
-    /// Preemptions the arbiter here allowed, this process's own included.
+    /// Preemptions that this process's arbiter allowed, its own included.
     pub(super) preemptions: u64,
-    /// Pods that it told to leave for them (upstream: `scheduler_preemption_victims`).
+    /// Victims of those preemptions (upstream: `scheduler_preemption_victims`).
     pub(super) preemption_victims: u64,
-    /// Proposals of both kinds the arbiter here refused, by constraint.
+    /// Bindings and preemptions that this process's arbiter refused, by constraint.
     refused: BTreeMap<&'static str, u64>,
-    /// Of all proposals that it looked at, the part that it refused.
+    /// Refused proposals divided by all proposals that this process's arbiter judged.
     conflict_rate: f64,
-    /// What it costs to find a node for a pod here, in microseconds on average; at the arbiter with its own check.
+    /// Mean time to find a node for a pod, in microseconds; at the arbiter the arbiter's check is included.
     micros_per_decision: f64,
-    /// What it costs the arbiter here to check what another proposes, in microseconds on average.
+    /// Mean time in which the arbiter checks another process's proposal, in microseconds.
     micros_per_judgement: f64,
     #[serde(skip)]
     pub(super) decided: Spent,
     #[serde(skip)]
     pub(super) judged: Spent,
-    /// The last refusal that cost an attempt.
+    /// The last refusal that failed a scheduling attempt.
     #[serde(skip_serializing_if = "String::is_empty")]
     last_refusal: String,
 }
 
-/// What something costs that is done again and again.
+/// Total time and number of runs of a repeated operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
     time: Duration,
     count: u32,
 }
 
-/// What became of proposals to another process.
+/// Numbers of proposals sent to another process, by result.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Proposing {
-    /// Sent.
+    /// Proposals sent.
     pub(super) sent: u64,
-    /// Bound.
+    /// Proposals whose pods were bound.
     pub(super) bound: u64,
-    /// Nominated, and their victims told to leave.
+    /// Proposals whose pods were nominated and whose victims were evicted.
     pub(super) nominated: u64,
-    /// Refused, by constraint.
+    /// Proposals refused, by constraint.
     pub(super) refused: BTreeMap<String, u64>,
-    /// Accepted, and then not bound.
+    /// Proposals accepted whose writes then failed.
     pub(super) failed: u64,
-    /// Not delivered, or to somebody who does not decide any more.
+    /// Proposals not delivered, or received by a process that was no longer the arbiter.
     pub(super) undelivered: u64,
-    /// Perhaps carried out, so looked for before they are made again.
+    /// Proposals that may have been carried out; the cache is checked before another attempt.
     pub(super) unknown: u64,
 }
 
 impl Spent {
-    /// Once more, since then.
+    /// Records one run that started at `began`.
     pub(super) fn since(&mut self, began: Instant) {
         self.time += began.elapsed();
         self.count = self.count.saturating_add(1);
@@ -102,8 +102,8 @@ impl Spent {
     }
 }
 
-impl Seen {
-    /// Takes the engine's figures over.
+impl SchedulerStatus {
+    /// Copies the current figures of the engine and the loop into the status.
     pub(super) fn look(&mut self, engine: &Engine, binding: usize, proposing: usize, shards: Vec<usize>) {
         let waiting = engine.queue.waiting();
         self.nodes = engine.cluster.nodes.count;

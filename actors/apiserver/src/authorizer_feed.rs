@@ -1,4 +1,4 @@
-//! Keeps the authorizers in step with the store: one follower per resource that they decide by.
+//! Feeds the authorizers with the stored objects that authorization depends on: one actor per resource.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use oarlock_store::{Entry, EventKind, Interest, ReadError};
 use crate::server::Server;
 use crate::start::error::StartError;
 
-/// The row of a follower.
-pub(crate) static POLICY: ActorKind =
+/// The actor that follows one resource.
+pub(crate) static AUTHORIZER_FEED: ActorKind =
     ActorKind { name: "apiserver.policy", phase: Phase::Pipeline, ..ActorKind::DEFAULT };
 
-/// (group, plural) of what authorization is decided by.
-const FOLLOWED: &[(&str, &str)] = &[
+/// Group and plural of the resources that authorization depends on.
+const FOLLOWED_RESOURCES: &[(&str, &str)] = &[
     ("rbac.authorization.k8s.io", "clusterroles"),
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
     ("rbac.authorization.k8s.io", "roles"),
@@ -31,47 +31,48 @@ const FOLLOWED: &[(&str, &str)] = &[
     ("resource.k8s.io", "resourceslices"),
 ];
 
-const BATCH: usize = 1024;
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
+const MAX_BATCH: usize = 1024;
+const BATCH_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Loads everything once, then follows.
+/// Loads all followed resources into the authorizers, then starts the actors that follow them.
 ///
 /// # Errors
-/// When a follower cannot be spawned.
+/// When a load fails or an actor cannot be spawned.
 pub(crate) async fn start(system: &System, server: &Server) -> Result<(), StartError> {
-    for row in FOLLOWED.iter().filter_map(|(group, plural)| resource(group, "v1", plural)) {
+    for row in FOLLOWED_RESOURCES.iter().filter_map(|(group, plural)| resource(group, "v1", plural)) {
         let server = server.clone();
         load(&server, row).await?;
-        system.spawn_loop(&POLICY, row.plural, move |ctx| follow(ctx, server.clone(), row)).await?;
+        system.spawn_loop(&AUTHORIZER_FEED, row.plural, move |ctx| follow(ctx, server.clone(), row)).await?;
     }
     Ok(())
 }
 
-/// Uids of what was seen, so that a reload knows what is gone.
-type Seen = HashMap<Key, CompactString>;
+/// Uids of the objects that the authorizers know, by which a reload finds the deleted ones.
+type KnownUids = HashMap<Key, CompactString>;
 
-async fn load(server: &Server, row: &Resource) -> Result<(Seen, Revision), ReadError> {
-    let Some(prefix) = oarlock_registry::key::prefix(row) else { return Ok((Seen::default(), Revision::ZERO)) };
+async fn load(server: &Server, row: &Resource) -> Result<(KnownUids, Revision), ReadError> {
+    let Some(prefix) = oarlock_registry::key::prefix(row) else { return Ok((KnownUids::default(), Revision::ZERO)) };
     let snapshot = server.view().list(prefix);
-    let mut seen = Seen::default();
+    let mut known = KnownUids::default();
     let entries: Vec<Arc<Entry>> = snapshot.iter().cloned().collect();
-    for some in entries.chunks(BATCH) {
-        // What was replaced meanwhile comes again as an event.
-        let ready = server.view().ready(some.to_vec()).await?;
-        let objects: Vec<Obj> = ready.iter().flatten().filter_map(|entry| note(&mut seen, row, entry)).collect();
+    for chunk in entries.chunks(MAX_BATCH) {
+        // An object that was replaced meanwhile arrives again as an event.
+        let ready = server.view().ready(chunk.to_vec()).await?;
+        let objects: Vec<Obj> = ready.iter().flatten().filter_map(|entry| note(&mut known, row, entry)).collect();
         server.authorizers().observe(&objects);
     }
-    Ok((seen, snapshot.revision()))
+    Ok((known, snapshot.revision()))
 }
 
-/// Notes an object that was created or changed and decodes it, if what authorization is decided by can have changed.
-fn note(seen: &mut Seen, row: &Resource, entry: &Arc<Entry>) -> Option<Obj> {
+/// Records and decodes a created or changed object; `None` when the change cannot affect authorization.
+fn note(known: &mut KnownUids, row: &Resource, entry: &Arc<Entry>) -> Option<Obj> {
     if row.plural == "pods" {
-        // A pod concerns its node only, and for good. What it refers to changes with these fields alone (upstream's `updatePod`).
+        // A pod matters to its node only, and the node never changes. The objects that a pod refers to change with these two fields alone (upstream's
+        // `updatePod`).
         if entry.fields.get("spec.nodeName").is_none_or(str::is_empty) {
             return None;
         }
-        let same = seen.get(&entry.key).is_some_and(|uid| *uid == entry.uid);
+        let same = known.get(&entry.key).is_some_and(|uid| *uid == entry.uid);
         let may_refer = |body: &Bytes| {
             ["\"ephemeralContainers\"", "\"resourceClaimStatuses\""]
                 .iter()
@@ -82,34 +83,34 @@ fn note(seen: &mut Seen, row: &Resource, entry: &Arc<Entry>) -> Option<Obj> {
         }
     }
     let obj = oarlock_registry::reader::decode(row, entry)?;
-    seen.insert(entry.key.clone(), entry.uid.clone());
+    known.insert(entry.key.clone(), entry.uid.clone());
     Some(obj)
 }
 
 async fn follow(ctx: LoopCtx, server: Server, row: &'static Resource) -> Result<(), Failure> {
     let Some(prefix) = oarlock_registry::key::prefix(row) else { return Ok(()) };
     let forget = |key: &Key| server.authorizers().forget(row, key.namespace(), key.name());
-    let (mut seen, mut after) = load(&server, row).await?;
+    let (mut known, mut after) = load(&server, row).await?;
     loop {
         let Ok(mut cursor) = server.view().watch(prefix, after, Interest::All, None) else {
             let (fresh, revision) = load(&server, row).await?;
-            seen.keys().filter(|key| !fresh.contains_key(*key)).for_each(forget);
-            (seen, after) = (fresh, revision);
+            known.keys().filter(|key| !fresh.contains_key(*key)).for_each(forget);
+            (known, after) = (fresh, revision);
             continue;
         };
         loop {
             ctx.heartbeat();
-            let Some(batch) = ctx.or_stop(cursor.next_batch(BATCH, clock::after(LOOK_EVERY))).await else {
+            let Some(batch) = ctx.or_stop(cursor.next_batch(MAX_BATCH, clock::after(BATCH_TIMEOUT))).await else {
                 return Ok(());
             };
             let Ok(batch) = batch else { break };
             after = batch.progress;
             for event in batch.events {
                 if event.kind == EventKind::Deleted {
-                    if seen.remove(&event.entry.key).is_some() {
+                    if known.remove(&event.entry.key).is_some() {
                         forget(&event.entry.key);
                     }
-                } else if let Some(obj) = note(&mut seen, row, &event.entry) {
+                } else if let Some(obj) = note(&mut known, row, &event.entry) {
                     server.authorizers().observe([&obj]);
                 }
             }
@@ -138,8 +139,8 @@ mod tests {
     #[test]
     fn a_pod_is_read_when_it_gets_its_node_and_when_it_may_refer_to_more() {
         let row = resource("", "v1", "pods").unwrap();
-        let mut seen = Seen::default();
-        let mut read = |uid: &str, spec: &str| note(&mut seen, row, &entry(row, &pod(uid, spec))).is_some();
+        let mut known = KnownUids::default();
+        let mut read = |uid: &str, spec: &str| note(&mut known, row, &entry(row, &pod(uid, spec))).is_some();
         let containers = r#""containers":[{"name":"c","image":"i"}]"#;
         let bound = format!(r#""nodeName":"n",{containers}"#);
         assert!(!read("1", containers), "unbound");

@@ -1,8 +1,9 @@
-//! Telling users: Events, and the `PodScheduled` condition of pods that wait.
+//! Reports results to users: Events, and the `PodScheduled` condition of waiting pods.
 //!
-//! A condition is written when it says something new, a few at a time; of several texts about one pod only the
-//! last is written. It is written under the claim under which the pod was looked at, so that who has lost the pod's
-//! shard says nothing about it. That a pod is held by scheduling gates is said by the apiserver when the pod is created.
+//! A condition is written only if it differs from the pod's current one, in bounded number at a time; of several
+//! texts about one pod only the last one is written. The write carries the claim under which the pod was scheduled, so
+//! that a process that has lost the pod's shard cannot write. The API server itself writes the condition of pods that are
+//! held by scheduling gates, when they are created.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,19 +25,19 @@ use super::condition::Condition;
 use super::duties::Duties;
 use super::namespace;
 
-/// Condition writes under way at once.
-const WRITES: usize = 32;
+/// Bound of concurrent condition writes.
+const MAX_WRITES: usize = 32;
 
-/// A pod whose condition was written, and how that went.
+/// The result of one condition write.
 pub(super) struct Written {
     pod: Arc<PodInfo>,
     result: Result<(), String>,
-    /// The claim that was refused.
+    /// The claim, if the API refused the write as stale.
     stale: Option<Fence>,
 }
 
-/// Speaks to users.
-pub(super) struct Teller {
+/// Writer of Events and `PodScheduled` conditions.
+pub(super) struct Reporter {
     client: Client,
     recorder: Recorder,
     pods: Arc<Cache<PodView>>,
@@ -45,7 +46,7 @@ pub(super) struct Teller {
     writes: FuturesUnordered<BoxFuture<'static, Written>>,
 }
 
-/// A pod, as Events name it.
+/// Returns the reference to a pod that Events carry.
 pub(super) fn about(pod: &PodInfo) -> ObjectRef {
     ObjectRef {
         api_version: "v1".into(),
@@ -58,36 +59,36 @@ pub(super) fn about(pod: &PodInfo) -> ObjectRef {
     }
 }
 
-impl Teller {
-    /// A teller that compares with what `pods` say already.
+impl Reporter {
+    /// Returns a writer that compares new conditions with those in the cache `pods`.
     pub(super) fn new(client: Client, recorder: Recorder, pods: Arc<Cache<PodView>>) -> Self {
         let (order, waiting, writes) = (VecDeque::new(), BTreeMap::new(), FuturesUnordered::new());
         Self { client, recorder, pods, order, waiting, writes }
     }
 
-    /// The pod has its node.
+    /// Reports that this process has bound a pod.
     pub(super) fn bound(&mut self, pod: &PodInfo, node: &str) {
         self.waiting.remove(&pod.uid);
         let text = format!("Successfully assigned {}/{} to {node}", namespace(pod), pod.name);
         self.recorder.normal(&about(pod), "Scheduled", text);
     }
 
-    /// The pod has its node, and another process says so.
+    /// Drops a pod's pending condition because another process has bound the pod and reports so.
     pub(super) fn settled(&mut self, pod: &PodInfo) {
         self.waiting.remove(&pod.uid);
     }
 
-    /// No node fits.
+    /// Reports that no node fits a pod. `denominated` also clears the pod's nomination.
     pub(super) fn unschedulable(&mut self, claim: &Claim, pod: &Arc<PodInfo>, message: String, denominated: bool) {
         self.failure(claim, pod, ("Unschedulable", message), denominated);
     }
 
-    /// The attempt failed for no fault of the pod's.
+    /// Reports that an attempt failed for a reason other than the pod's constraints.
     pub(super) fn failed(&mut self, claim: &Claim, pod: &Arc<PodInfo>, message: String) {
         self.failure(claim, pod, ("SchedulerError", message), false);
     }
 
-    /// The pod is being deleted.
+    /// Reports that a pod was skipped because it is being deleted.
     pub(super) fn skipped(&mut self, claim: &Claim, pod: &PodInfo) {
         self.waiting.remove(&pod.uid);
         if pod.terminating {
@@ -106,7 +107,7 @@ impl Teller {
         self.recorder.under(claim.fence.clone()).warning(&about(pod), "FailedScheduling", message::note(&message));
         let condition = Condition { pod: Arc::clone(pod), claim: claim.clone(), reason, message, denominated };
         match self.waiting.get_mut(&pod.uid) {
-            // What was to be written and is not is written with it.
+            // A pending request to clear the nomination must not be lost with the replaced condition.
             Some(waiting) => *waiting = Condition { denominated: denominated || waiting.denominated, ..condition },
             None => {
                 self.waiting.insert(Arc::clone(&pod.uid), condition);
@@ -115,12 +116,12 @@ impl Teller {
         }
     }
 
-    /// Starts the next writes, of those whose claims stand.
+    /// Starts the next condition writes, except those whose claims this process has lost.
     pub(super) fn send(&mut self, ctx: &LoopCtx, duties: &Duties) -> Result<(), Failure> {
         while let Some(Some(written)) = self.writes.next().now_or_never() {
             written.done(duties);
         }
-        while self.writes.len() < WRITES {
+        while self.writes.len() < MAX_WRITES {
             let Some(uid) = self.order.pop_front() else { break };
             let Some(condition) = self.waiting.remove(&uid) else { continue };
             if !duties.holds(&condition.claim) {
@@ -148,7 +149,7 @@ impl Teller {
         Ok(())
     }
 
-    /// Waits until a write has ended; for ever while none is under way. Cancel safe.
+    /// Waits until a write has ended; waits forever while no write is in progress. Cancel safe.
     pub(super) async fn progress(&mut self) -> Written {
         match self.writes.next().await {
             Some(written) => written,
@@ -158,10 +159,10 @@ impl Teller {
 }
 
 impl Written {
-    /// Takes notice of how it went.
+    /// Logs a failure, and reports a lost claim to `duties`.
     pub(super) fn done(self, duties: &Duties) {
         if let Err(error) = self.result {
-            // The next attempt says it again, or who has the shard now does.
+            // The next attempt, here or by the shard's new holder, writes the condition again.
             tracing::info!(pod = &*self.pod.name, error, "condition of a waiting pod not written");
         }
         if let Some(fence) = &self.stale {

@@ -1,5 +1,5 @@
-//! Events about pods, within a budget: upstream's kubelet writes at most 50 a second with bursts of 100, and so a thousand pods that start
-//! together do not cost three thousand Events.
+//! Sends Events about pods within a rate limit. Upstream's kubelet sends at most 50 a second with bursts of 100, so a thousand pods that start together do not
+//! cost three thousand Events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use parking_lot::Mutex;
 use crate::pod::model::PodEvent;
 use crate::template::PodView;
 
-/// Something that goes wrong: reason and message of a Warning.
-pub(crate) type Trouble = (&'static str, String);
+/// Reason and message of a Warning event.
+pub(crate) type WarningEvent = (&'static str, String);
 
-/// Upstream's `eventBurst`.
+/// Burst of the rate limit (upstream's `eventBurst`).
 pub(crate) const BURST: u32 = 100;
-/// The time in which one more may be written: upstream's `eventRecordQPS` of 50.
-pub(crate) const REFILL: Duration = Duration::from_millis(20);
+/// Time per Event at the rate limit (upstream's `eventRecordQPS` of 50).
+pub(crate) const TIME_PER_EVENT: Duration = Duration::from_millis(20);
 
-/// A token bucket, shared by the kubelets of a process.
+/// Token bucket for Events, shared by the kubelets of a process.
 #[derive(Debug)]
 pub(crate) struct Budget {
     state: Mutex<(u32, Instant)>,
@@ -34,9 +34,9 @@ impl Budget {
     fn take(&self) -> bool {
         let mut state = self.state.lock();
         let (tokens, since) = &mut *state;
-        while *tokens < BURST && since.elapsed() >= REFILL {
+        while *tokens < BURST && since.elapsed() >= TIME_PER_EVENT {
             *tokens += 1;
-            *since += REFILL;
+            *since += TIME_PER_EVENT;
         }
         if *tokens == BURST {
             *since = clock::now();
@@ -45,17 +45,17 @@ impl Budget {
     }
 }
 
-/// Tells users about the pods of one node.
+/// Sender of Events about one node and its pods.
 #[derive(Clone, Debug)]
-pub(crate) struct Teller {
+pub(crate) struct EventSender {
     pub(crate) recorder: Recorder,
     pub(crate) budget: Arc<Budget>,
 }
 
-impl Teller {
-    /// Tells of a node that is ready, or is not any more.
-    pub(crate) fn turned(&self, node: &Str, reason: &str) {
-        // Upstream's kubelet names its node by its name in place of the uid too, and kubectl looks for that.
+impl EventSender {
+    /// Sends an Event about a change of the node's readiness.
+    pub(crate) fn ready_changed(&self, node: &Str, reason: &str) {
+        // Upstream's kubelet sets the Event's uid to the node's name as well, and kubectl searches for that value.
         let about = ObjectRef {
             api_version: "v1".into(),
             kind: "Node".into(),

@@ -1,4 +1,4 @@
-//! What the API says of a pod's state: how a kubelet that restarted knows what it did before.
+//! A pod's status as recorded in the API, from which a restarted kubelet recovers its state.
 
 use oarlock_meta::Time;
 use oarlock_pods::conditions;
@@ -7,19 +7,19 @@ use oarlock_schema::views::core_v1::{ContainerStateTerminated, ContainerStatus, 
 
 use crate::pod::model::{CONDITIONS, Ended, Phase, SCHEDULED};
 
-/// A container's recorded state.
+/// State of a container as recorded in the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SeenState {
+pub(crate) enum RecordedState {
     Waiting,
     Running(i64),
     Ended(Ended),
 }
 
-/// A container's recorded status.
+/// Status of a container as recorded in the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SeenContainer {
+pub(crate) struct RecordedContainer {
     pub(crate) name: Str,
-    pub(crate) state: SeenState,
+    pub(crate) state: RecordedState,
     pub(crate) last: Option<Ended>,
     pub(crate) restarts: u32,
     pub(crate) id: Str,
@@ -27,22 +27,22 @@ pub(crate) struct SeenContainer {
     pub(crate) ready: bool,
 }
 
-/// A pod's recorded status, as far as a kubelet wrote it.
+/// Status of a pod as recorded in the API, with the fields a kubelet writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedStatus {
     pub(crate) phase: Phase,
     pub(crate) reason: Str,
     pub(crate) message: Str,
-    /// 0 when no kubelet has taken the pod up yet.
+    /// Unix second of `status.startTime`; 0 before a kubelet has accepted the pod.
     pub(crate) started: i64,
     pub(crate) ip: Str,
-    /// Whether each of [`CONDITIONS`] held, and since when; 0 when it was not there.
+    /// Whether each of [`CONDITIONS`] was true, and its transition time; 0 for a missing condition.
     pub(crate) conditions: [(bool, i64); CONDITIONS.len()],
-    pub(crate) containers: Vec<SeenContainer>,
+    pub(crate) containers: Vec<RecordedContainer>,
 }
 
-impl Seen {
-    /// The status, if a kubelet wrote to it (or the pod is over).
+impl RecordedStatus {
+    /// Reads the status, if a kubelet has written to it (or the pod has finished).
     pub(crate) fn read(pod: Pod<'_>) -> Option<Self> {
         let status = pod.status();
         let phase = Phase::parse(status.phase());
@@ -70,7 +70,7 @@ impl Seen {
     }
 }
 
-/// Since when the pod has its node, as a scheduler had it said; 0 when none did.
+/// Returns when the scheduler assigned the pod to its node; 0 without condition PodScheduled.
 pub(crate) fn scheduled(pod: Pod<'_>) -> i64 {
     let said = conditions::find(pod.status(), SCHEDULED);
     said.filter(|said| said.status() == "True").map_or(0, |said| time(said.last_transition_time()))
@@ -80,21 +80,21 @@ fn time(text: &str) -> i64 {
     Time::parse(text).map_or(0, Time::unix)
 }
 
-/// The part behind `sim://`.
+/// Returns a container id without its scheme (`sim://`).
 fn bare(id: &str) -> Str {
     id.split_once("://").map_or(id, |(_, id)| id).into()
 }
 
-fn container(status: ContainerStatus<'_>) -> SeenContainer {
+fn container(status: ContainerStatus<'_>) -> RecordedContainer {
     let state = status.state();
     let state = if let Some(running) = state.running() {
-        SeenState::Running(time(running.started_at()))
+        RecordedState::Running(time(running.started_at()))
     } else if let Some(over) = state.terminated() {
-        SeenState::Ended(ended(over))
+        RecordedState::Ended(ended(over))
     } else {
-        SeenState::Waiting
+        RecordedState::Waiting
     };
-    SeenContainer {
+    RecordedContainer {
         name: status.name().into(),
         state,
         last: status.last_state().terminated().map(ended),

@@ -1,4 +1,4 @@
-//! How a Job stands: its pods, and what they come to.
+//! A snapshot of a Job and its pods, with the counts that decisions need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,38 +11,38 @@ use super::indexes::Indexes;
 use super::policy::{Handling, fails_index, handling, index, valid_index};
 use crate::project::{Job, Phase, PodView, TRACKING, active};
 
-/// A pod of the cache.
+/// A cached pod.
 pub(super) type Pod = Arc<Item<PodView>>;
 
-/// See the module text.
-pub(super) struct Look<'a> {
+/// A Job with its pods at one moment, sorted and counted.
+pub(super) struct Snapshot<'a> {
     /// The Job.
     pub(super) job: &'a Item<Job>,
-    /// Its pods; of indexed Jobs in the order of indexes.
+    /// The Job's pods; of indexed Jobs in the order of indexes.
     pub(super) pods: Vec<&'a Pod>,
-    /// Those that carry the finalizer, as far as is known.
+    /// The uids of pods with the tracking finalizer, except finalizers known to be removed.
     pub(super) tracked: BTreeSet<&'a Uid>,
-    /// Those that neither ended nor were asked to go.
+    /// The active pods: neither ended nor being deleted.
     pub(super) active: Vec<&'a Pod>,
-    /// How many are on their way out.
+    /// The number of terminating pods.
     pub(super) terminating: i64,
-    /// Successes, with those that are not in the status yet; in indexed Jobs indexes.
+    /// The succeeded pods (in indexed Jobs indexes), including those that are not in the status yet.
     pub(super) succeeded: i64,
-    /// Failures that count, with those that are not in the status yet.
+    /// The counted failures, including those that are not in the status yet.
     pub(super) failed: i64,
-    /// Indexes that the status says are done.
+    /// The succeeded indexes in the status.
     pub(super) done_before: Indexes,
-    /// Indexes that are done.
+    /// All succeeded indexes.
     pub(super) done: Indexes,
-    /// Indexes that failed for good; where the Job limits failures by index.
+    /// The indexes that have failed for good, if the Job limits failures per index.
     pub(super) failed_indexes: Option<Indexes>,
-    /// The last failed pod of each index that will be tried again: it stays until its successor carries on its count of failures.
+    /// The last failed pod of each index that will be retried. The pod is kept until its replacement has taken over the count of failures.
     pub(super) last_failed: BTreeMap<i64, &'a Pod>,
-    /// Failures since the last success.
+    /// The failures since the last success.
     pub(super) backoff: Record,
 }
 
-/// It failed; so did who is on the way out, unless pods are replaced only when they have ended (upstream `isPodFailed`).
+/// Whether a pod has failed. A terminating pod counts as failed unless pods are replaced only when they have ended (upstream `isPodFailed`).
 pub(super) fn failed(job: &Job, pod: &Item<PodView>) -> bool {
     let going = pod.meta.deleting() && pod.value.phase != Phase::Succeeded;
     pod.value.phase == Phase::Failed || (going && !job.replaces_ended_only)
@@ -52,14 +52,14 @@ fn succeeded(pod: &Item<PodView>) -> bool {
     pod.value.phase == Phase::Succeeded
 }
 
-/// It is on its way out and has not ended.
+/// Whether a pod is being deleted and has not ended.
 pub(super) fn terminating(pod: &Item<PodView>) -> bool {
     pod.meta.deleting() && !pod.value.terminal()
 }
 
-impl<'a> Look<'a> {
-    /// Looks at a Job and the pods that it controls. The finalizers of `released` are gone, whatever the cache shows. `record` is what is known
-    /// of failures that have been counted.
+impl<'a> Snapshot<'a> {
+    /// Takes a snapshot of a Job and the pods that it controls. The finalizers of the pods `released` count as removed even if the cache shows them. `record`
+    /// holds the known failures that have been counted.
     pub(super) fn at(
         job: &'a Item<Job>,
         pods: &'a [Pod],
@@ -73,7 +73,7 @@ impl<'a> Look<'a> {
         }
         let carries = |pod: &&&Pod| pod.meta.finalizers.iter().any(|one| one == TRACKING);
         let tracked = pods.iter().filter(carries).map(|pod| &pod.meta.uid).filter(|uid| !released.contains(*uid));
-        let mut look = Self {
+        let mut snapshot = Self {
             job,
             tracked: tracked.collect(),
             active: pods.iter().copied().filter(|pod| active(pod)).collect(),
@@ -87,12 +87,12 @@ impl<'a> Look<'a> {
             last_failed: BTreeMap::new(),
             backoff: Record::default(),
         };
-        look.count(record, now);
-        look.index();
-        look
+        snapshot.count(record, now);
+        snapshot.index();
+        snapshot
     }
 
-    /// Whether a pod has still to be counted, and can be.
+    /// Whether a pod must still be counted, and can be.
     fn uncounted(&self, pod: &Pod) -> bool {
         let valid = !self.job.value.indexed() || valid_index(&self.job.value, pod).is_some();
         valid && self.tracked.contains(&pod.meta.uid)
@@ -138,7 +138,7 @@ impl<'a> Look<'a> {
         self.failed_indexes = failed_indexes;
     }
 
-    /// Indexes that have an active pod.
+    /// Returns the indexes that have an active pod.
     pub(super) fn running(&self) -> Indexes {
         self.active.iter().filter_map(|pod| index(pod)).collect()
     }
@@ -160,18 +160,18 @@ impl<'a> Look<'a> {
         last
     }
 
-    /// Active pods that are ready.
+    /// The number of active pods that are ready.
     pub(super) fn ready(&self) -> i64 {
         number(self.active.iter().filter(|pod| pod.value.ready).count())
     }
 }
 
-/// All earlier failures of a pod's index.
+/// The number of all earlier failures of a pod's index.
 pub(super) fn failures(pod: &Item<PodView>) -> i64 {
     pod.value.job.as_ref().map_or(0, |details| details.failures.saturating_add(details.ignored))
 }
 
-/// A count as the API holds it.
+/// Converts a count to the API's number type.
 pub(super) fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

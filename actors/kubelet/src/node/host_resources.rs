@@ -1,4 +1,4 @@
-//! What pods stand on when the node is a machine: volumes, cgroups, logs; and the configurations made of them.
+//! Host resources of pods on a real machine (volumes, cgroups, logs), and the runtime's configurations that depend on them.
 
 use std::io::ErrorKind;
 use std::net::IpAddr;
@@ -18,28 +18,28 @@ use crate::cri::{Image, v1};
 use crate::dns::{self, Dns};
 use crate::downward::{self, Surroundings};
 use crate::environment::{self, ServiceView};
+use crate::event_sender::WarningEvent;
 use crate::manifests::SOURCE;
 use crate::references::References;
-use crate::tell::Trouble;
 use crate::volumes::{Failed, HostsFile, Mount, Mounted, Propagation, Volumes};
 use crate::{credentials, hosts, machine};
 
-/// One machine's.
+/// Host resources of the pods of one machine.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct HostResources {
     machine: Machine,
     cgroups: Cgroups,
     references: References,
     volumes: Volumes,
     services: Arc<Cache<ServiceView>>,
     around: Surroundings,
-    /// Bytes.
+    /// Memory of the machine in bytes.
     memory: i64,
     pages: Vec<u64>,
 }
 
-impl Ground {
-    /// `None` for a simulated node. `services` are those of the cluster, kept current by the caller.
+impl HostResources {
+    /// Creates the manager of a machine's host resources; `None` for a simulated node. `services` holds the cluster's Services, kept current by the caller.
     pub(super) fn new(client: &Client, config: &NodeConfig, services: Arc<Cache<ServiceView>>) -> Option<Self> {
         let machine = config.machine.clone()?;
         let memory = config.capacity.get("memory").and_then(|text| Quantity::parse(text).ok());
@@ -60,25 +60,25 @@ impl Ground {
         })
     }
 
-    /// A pod is new here: what it refers to is read anew.
+    /// Registers a new pod: cached objects that it refers to are read again.
     pub(super) fn registered(&self, object: &Obj) {
         self.references.registered(downward::pod(object));
     }
 
-    /// The node as a pod with these addresses is told of it.
+    /// Returns the facts for the downward API of a pod with these addresses.
     fn around(&self, pod: Pod<'_>, ips: &[IpAddr]) -> Surroundings {
         let own = if pod.spec().host_network() { &self.around.host_ips } else { ips };
         Surroundings { pod_ips: own.to_vec(), ..self.around.clone() }
     }
 
-    /// The volumes and the cgroup of a pod that is about to get its sandbox.
-    pub(super) async fn prepare(&self, object: &Arc<Obj>) -> Result<(), Vec<Trouble>> {
+    /// Makes the volumes and the cgroup of a pod, before its sandbox.
+    pub(super) async fn prepare(&self, object: &Arc<Obj>) -> Result<(), Vec<WarningEvent>> {
         let pod = downward::pod(object);
         let made = self.cgroups.make(&self.cgroups.parent(pod), &pod_limits(pod));
         let failed = |why| vec![("FailedCreatePodContainer", format!("unable to ensure pod container exists: {why}"))];
         made.map_err(failed)?;
         let failed = |failed: Failed| {
-            let mut all: Vec<Trouble> = failed.messages.iter().map(|text| ("FailedMount", text.clone())).collect();
+            let mut all: Vec<WarningEvent> = failed.messages.iter().map(|text| ("FailedMount", text.clone())).collect();
             all.push(("FailedMount", failed.summary()));
             all
         };
@@ -90,7 +90,7 @@ impl Ground {
         self.volumes.set_up(object, &around, &self.references).await
     }
 
-    /// Brings the volumes of a pod that runs up to date: the message with which it is evicted, if one of them holds too much.
+    /// Updates the volumes of a running pod. Returns the message of its eviction when a volume exceeds its limit.
     pub(super) async fn keep_up(&self, object: &Arc<Obj>, ips: &[IpAddr]) -> Option<String> {
         let name = downward::pod(object).metadata().name();
         let around = self.around(downward::pod(object), ips);
@@ -108,12 +108,12 @@ impl Ground {
         }
     }
 
-    /// What the runtime is told of a pod, and what is to be told about it.
+    /// Returns the runtime's configuration of a pod's sandbox, and Warning events about it.
     pub(super) async fn sandbox(
         &self,
         object: &Obj,
         attempt: u32,
-    ) -> Result<(v1::PodSandboxConfig, Vec<Trouble>), String> {
+    ) -> Result<(v1::PodSandboxConfig, Vec<WarningEvent>), String> {
         let pod = downward::pod(object);
         let dns = Dns {
             servers: self.machine.cluster_dns.clone(),
@@ -124,10 +124,10 @@ impl Ground {
         configs::sandbox(pod, attempt, &dns, &self.machine.pod_logs_dir, self.cgroups.parent(pod))
     }
 
-    /// What the runtime is told of a container that is about to be made.
+    /// Returns the runtime's configuration of a container to create.
     ///
     /// # Errors
-    /// The message of `CreateContainerConfigError`.
+    /// When the container cannot be configured: the message of `CreateContainerConfigError`.
     pub(super) async fn container(
         &self,
         object: &Arc<Obj>,
@@ -143,7 +143,7 @@ impl Ground {
         let mounted = self.set_up(object, ips).await.map_err(|failed| failed.messages.join(", "))?;
         let mut found = self.references.find(namespace, environment::needs(spec)).await;
         self.volumes.read(object, spec, &mounted, &mut found).await;
-        // Static pods do not wait for an API, whatever it may tell later.
+        // Static pods start without waiting for an API server, even if one would add variables later.
         let waits = pod.metadata().annotations().get(SOURCE) != Some("file");
         let services = self.service_variables(namespace, pod.spec().enable_service_links() != Some(false), waits)?;
         let variables = environment::variables(pod, spec, &around, &found, &services)?;
@@ -162,7 +162,7 @@ impl Ground {
         configs::container(pod, spec, made)
     }
 
-    /// What can be tried at an image's registry.
+    /// Returns the registry credentials to try for an image.
     pub(super) async fn credentials(&self, object: &Obj, image: &str) -> Vec<v1::AuthConfig> {
         let pod = downward::pod(object);
         let found = self.references.find(pod.metadata().namespace(), credentials::needs(pod)).await;
@@ -178,12 +178,12 @@ impl Ground {
         Ok(environment::service_variables(all, namespace, links))
     }
 
-    /// Takes down the volumes of a pod whose containers have ended.
+    /// Removes the volumes of a pod whose containers have ended.
     pub(super) async fn tear_down(&self, uid: &str) -> Result<(), String> {
         self.volumes.tear_down(uid).await
     }
 
-    /// Removes what the runtime does not: volumes, cgroup, directories, logs. Nothing of the pod may run. Again is fine.
+    /// Removes volumes, cgroup, directories and logs of a pod, which the runtime does not remove. No container of the pod may run. Idempotent.
     pub(super) async fn clear(&self, uid: &str, logs: Option<&str>) -> Result<(), String> {
         self.references.gone(uid);
         self.volumes.tear_down(uid).await?;
@@ -194,18 +194,18 @@ impl Ground {
         }
     }
 
-    /// The directory of a pod's logs.
+    /// Returns the name of a pod's log directory.
     pub(super) fn log_directory(object: &Obj) -> String {
         log_directory(downward::pod(object))
     }
 
-    /// The log of a container's start.
+    /// Returns the path of the log of one start of a container.
     pub(super) fn log_file(&self, object: &Obj, container: &str, attempt: u32) -> PathBuf {
         let dir = self.machine.pod_logs_dir.join(Self::log_directory(object));
         dir.join(container).join(format!("{attempt}.log"))
     }
 
-    /// Uids of the pods that left something behind, with the directory of their logs where there is one.
+    /// Returns the uids of pods with leftovers on the host, with their log directories where there are any.
     pub(super) async fn leftovers(&self) -> Result<Vec<(String, Option<String>)>, String> {
         let mut found: Vec<(String, Option<String>)> = Vec::new();
         found.extend(self.volumes.on_disk().await?.into_iter().map(|uid| (uid.to_string(), None)));
@@ -241,7 +241,7 @@ async fn remove_dir(dir: &Path) -> Result<(), String> {
     }
 }
 
-/// Names in a directory; none when it is not there.
+/// Returns the names in a directory; an empty list when the directory does not exist.
 async fn names(dir: &PathBuf) -> Result<Vec<String>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
     let mut entries = match tokio::fs::read_dir(dir).await {

@@ -1,4 +1,4 @@
-//! A message about pods. Pods of a burst are alike: one of them is sent as a sample, of the others what differs.
+//! Encoding of pod changes for the bus. Pods of one burst are alike: one pod is sent whole as a sample, for the others only their differences.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
@@ -11,20 +11,20 @@ use oarlock_meta::Revision;
 
 use crate::intern::Interner;
 use crate::map::Map;
-use crate::project::{Apart, PodView, alike, like};
+use crate::project::{PodIdentity, PodView, alike, like};
 
-/// What is sent of a sample.
-static READ: LazyLock<Wanted> = LazyLock::new(|| PodView::FIELDS.wanted());
+/// The fields of a sample pod that are sent.
+static SAMPLE_FIELDS: LazyLock<Wanted> = LazyLock::new(|| PodView::FIELDS.wanted());
 
-/// Changes in one message at most, but that what was read at once stays together.
-const FULL: usize = 1024;
-/// Bytes of samples in one message at most, but for the last: a message may have a megabyte.
-const LARGE: usize = 256 * 1024;
+/// Number of changes from which a message is full. Changes of one read stay together, so a message may exceed this number.
+const MAX_CHANGES: usize = 1024;
+/// Bytes of samples from which a message is full; the last sample may exceed the bound. The bus allows one megabyte per message.
+const MAX_SAMPLE_BYTES: usize = 256 * 1024;
 
-/// Samples that are remembered: as many shapes as the pods of one time may have.
-const SAMPLES: usize = 16;
+/// Bound of remembered samples: about the number of different pod templates in use at one time.
+const MAX_SAMPLES: usize = 16;
 
-/// Pods that were sent as samples, or came as such, and their bytes; the latest last.
+/// Pods that were sent or received as samples, with their encoded bytes; the most recent one is last.
 #[derive(Default)]
 pub(super) struct Samples(VecDeque<(Arc<Item<PodView>>, Bytes)>);
 
@@ -34,45 +34,45 @@ impl Samples {
     }
 
     fn keep(&mut self, item: Arc<Item<PodView>>, bytes: Bytes) {
-        if self.0.len() == SAMPLES {
+        if self.0.len() == MAX_SAMPLES {
             self.0.pop_front();
         }
         self.0.push_back((item, bytes));
     }
 }
 
-/// A message that is being written.
-pub(super) struct Letter {
+/// Builder of one message about consecutive pod changes.
+pub(super) struct StretchBuilder {
     message: wire::Stretch,
-    /// Those of the message, in its order.
+    /// The pods of `message.samples`, in the same order.
     samples: Vec<Arc<Item<PodView>>>,
     size: usize,
-    /// Where the message has a pod: it is told once, and only what became of it.
+    /// Index of each pod's change in the message. Each pod occurs once, with its latest state.
     places: Map<Key, usize>,
 }
 
-impl Letter {
+impl StretchBuilder {
     fn new(epoch: u64, series: u64, from: u64) -> Self {
         let message = wire::Stretch { epoch, series, from, to: from, ..wire::Stretch::default() };
         Self { message, samples: Vec::new(), size: 0, places: Map::default() }
     }
 
-    /// The first thing to be told, under this epoch.
+    /// Starts a message under `epoch` with the changes of one read.
     pub(super) fn of(epoch: Revision, read: Read<PodView>, known: &mut Samples) -> Self {
-        let mut letter = Self::new(epoch.get(), read.stretch.series, read.stretch.from.get());
-        letter.take(read, known);
-        letter
+        let mut builder = Self::new(epoch.get(), read.stretch.series, read.stretch.from.get());
+        builder.take(read, known);
+        builder
     }
 
-    /// That nothing has happened since.
+    /// Returns the empty message that follows this one and reports that no change has happened since.
     pub(super) fn after(&self) -> Self {
         Self::new(self.message.epoch, self.message.series, self.message.to)
     }
 
-    /// What was read next.
+    /// Appends the changes of the next read.
     ///
     /// # Errors
-    /// Gives it back when it does not follow on what is here.
+    /// Returns the read unchanged when its start revision does not follow the message's end.
     pub(super) fn add(&mut self, read: Read<PodView>, known: &mut Samples) -> Result<(), Box<Read<PodView>>> {
         if (read.stretch.series, read.stretch.from.get()) != (self.message.series, self.message.to) {
             return Err(Box::new(read));
@@ -81,13 +81,13 @@ impl Letter {
         Ok(())
     }
 
-    /// How many changes it tells.
+    /// Returns the number of changes in the message.
     pub(super) fn len(&self) -> u32 {
         u32::try_from(self.message.changes.len()).unwrap_or(u32::MAX)
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.message.changes.len() >= FULL || self.size >= LARGE
+        self.message.changes.len() >= MAX_CHANGES || self.size >= MAX_SAMPLE_BYTES
     }
 
     pub(super) fn message(&self) -> &wire::Stretch {
@@ -127,13 +127,13 @@ impl Letter {
         }
     }
 
-    /// The number of a sample that a pod is like.
+    /// Returns the number, from 1, of a sample that the pod is like; adds the pod as a sample if no sample fits.
     fn sample(&mut self, item: Arc<Item<PodView>>, object: &Object, known: &mut Samples) -> u32 {
         let here = self.samples.iter().rposition(|sample| alike(sample, &item));
         let at = here.unwrap_or_else(|| {
             let (item, bytes) = known.find(|sample, _| alike(sample, &item)).cloned().unwrap_or_else(|| {
-                // What it was projected from can be read; it goes whole if it cannot be cut down.
-                let bytes = object.obj_wanted(&READ).map_or_else(|_| object.bytes.clone(), |obj| encode(&obj));
+                // The object was projected before, so decoding succeeds; otherwise the object is sent whole.
+                let bytes = object.obj_wanted(&SAMPLE_FIELDS).map_or_else(|_| object.bytes.clone(), |obj| encode(&obj));
                 known.keep(Arc::clone(&item), bytes.clone());
                 (item, bytes)
             });
@@ -146,10 +146,10 @@ impl Letter {
     }
 }
 
-/// What a message says: the epoch of its sender, and what happened.
+/// Decodes a message into the epoch of its sender and the changes.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// Returns why the message cannot be decoded.
 pub(super) fn open(
     message: wire::Stretch,
     pods: &Cache<PodView>,
@@ -175,7 +175,7 @@ pub(super) fn open(
         let sample = samples.get(at as usize).ok_or_else(|| format!("no sample {at} for {}", change.name))?;
         let key = Key { namespace: sample.meta.key.namespace.clone(), name: change.name.into() };
         let node = (!change.node.is_empty()).then(|| names.intern(&change.node));
-        Ok(Delta::Set(Arc::new(like(sample, Apart { key, uid: change.uid, revision, node }))))
+        Ok(Delta::Set(Arc::new(like(sample, PodIdentity { key, uid: change.uid, revision, node }))))
     };
     let deltas = message.changes.into_iter().map(delta).collect::<Result<_, String>>()?;
     let (from, to) = (Revision(message.from), Revision(message.to));
@@ -194,7 +194,7 @@ mod tests {
         Object::new(PodView::RESOURCE.find().unwrap().ty, serde_json::to_vec(pod).unwrap().into(), revision)
     }
 
-    /// A pod, in which this is at that place.
+    /// A pod with the given JSON pointers set to the given values.
     fn pod(number: u64, change: &[(&str, Value)]) -> Object {
         let mut pod = json!({
             "metadata": {"name": format!("p{number}"), "namespace": "default", "uid": format!("u{number}"), "resourceVersion": number.to_string(),
@@ -221,8 +221,8 @@ mod tests {
 
     fn same(a: &Item<PodView>, b: &Item<PodView>) {
         assert_eq!(
-            (&a.meta, &a.value.info, a.value.ended, &a.value.told),
-            (&b.meta, &b.value.info, b.value.ended, &b.value.told)
+            (&a.meta, &a.value.info, a.value.ended, &a.value.scheduled_condition),
+            (&b.meta, &b.value.info, b.value.ended, &b.value.scheduled_condition)
         );
     }
 
@@ -253,11 +253,11 @@ mod tests {
         let mut objects = vec![pod(1, &[]), pod(2, &[]), pod(3, &[("/spec/nodeName", json!("n3"))])];
         objects.extend(different.iter().zip(4..).map(|(change, number)| pod(number, change)));
         let items: Vec<_> = objects.iter().map(|object| pods.item(object).unwrap()).collect();
-        let letter = Letter::of(Revision(9), read(&pods, (0, 50), objects), &mut Samples::default());
-        // The second is like the first, and that on n1 like that on n3.
-        assert_eq!(letter.message().samples.len(), items.len() - 2);
-        assert!(!letter.message().samples.iter().any(|sample| String::from_utf8_lossy(sample).contains("hidden")));
-        let (epoch, stretch) = open(letter.message().clone(), &pods, &mut Samples::default()).unwrap();
+        let builder = StretchBuilder::of(Revision(9), read(&pods, (0, 50), objects), &mut Samples::default());
+        // The second pod is like the first, and the pod on n1 like the pod on n3.
+        assert_eq!(builder.message().samples.len(), items.len() - 2);
+        assert!(!builder.message().samples.iter().any(|sample| String::from_utf8_lossy(sample).contains("hidden")));
+        let (epoch, stretch) = open(builder.message().clone(), &pods, &mut Samples::default()).unwrap();
         assert_eq!((epoch, stretch.series, stretch.from, stretch.to), (Revision(9), 5, Revision(0), Revision(50)));
         assert_eq!(stretch.deltas.len(), items.len());
         for (delta, item) in stretch.deltas.iter().zip(&items) {
@@ -270,19 +270,20 @@ mod tests {
     fn only_what_follows_is_added() {
         let pods = Cache::<PodView>::default();
         let mut known = Samples::default();
-        let mut letter = Letter::of(Revision(9), read(&pods, (10, 12), vec![pod(11, &[]), pod(12, &[])]), &mut known);
+        let mut builder =
+            StretchBuilder::of(Revision(9), read(&pods, (10, 12), vec![pod(11, &[]), pod(12, &[])]), &mut known);
         let deleted = vec![Delta::Gone(Key::new("default", "p11"), Revision(13)), Delta::Mark(Revision(14))];
         let gone = Stretch { series: 5, from: Revision(12), to: Revision(14), deltas: deleted };
-        letter.add(Read { stretch: gone, objects: Vec::new() }, &mut known).unwrap();
-        assert!(letter.add(read(&pods, (15, 16), vec![pod(16, &[])]), &mut known).is_err(), "something is missing");
+        builder.add(Read { stretch: gone, objects: Vec::new() }, &mut known).unwrap();
+        assert!(builder.add(read(&pods, (15, 16), vec![pod(16, &[])]), &mut known).is_err(), "something is missing");
         let mut other = read(&pods, (14, 15), vec![pod(15, &[])]);
         other.stretch.series = 6;
-        assert!(letter.add(other, &mut known).is_err(), "another state was taken");
-        let (_, stretch) = open(letter.message().clone(), &pods, &mut Samples::default()).unwrap();
-        // Of the pod that came and went it is told that it is gone.
+        assert!(builder.add(other, &mut known).is_err(), "another state was taken");
+        let (_, stretch) = open(builder.message().clone(), &pods, &mut Samples::default()).unwrap();
+        // A pod that was created and deleted within the message is sent as deleted.
         assert_eq!((stretch.from, stretch.to, stretch.deltas.len()), (Revision(10), Revision(14), 2));
         assert!(matches!(&stretch.deltas[0], Delta::Gone(key, Revision(13)) if *key == Key::new("default", "p11")));
-        let hello = letter.after();
+        let hello = builder.after();
         let (_, stretch) = open(hello.message().clone(), &pods, &mut Samples::default()).unwrap();
         assert_eq!((stretch.from, stretch.to, stretch.deltas.len()), (Revision(14), Revision(14), 0));
     }
