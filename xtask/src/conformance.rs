@@ -47,10 +47,10 @@ pub(crate) enum Maker {
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Whose kubelets make the two nodes. containerd, kube-proxy and CoreDNS are upstream's with either.
+    /// The kubelets of the two nodes. containerd, kube-proxy and CoreDNS are upstream's with either.
     #[arg(long, value_enum, default_value_t = Maker::Upstream)]
     nodes: Maker,
-    /// Whose API server, controllers and scheduler they belong to.
+    /// The API server, controllers and scheduler.
     #[arg(long, value_enum, default_value_t = Maker::Ours)]
     control_plane: Maker,
     /// Only specs in whose names this regular expression is found.

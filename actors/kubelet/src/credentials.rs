@@ -92,17 +92,17 @@ fn matches(key: &str, image: &str) -> bool {
     let ((key_host, key_path), (host, path)) = (split(key), split(image));
     let (key_parts, parts): (Vec<&str>, Vec<&str>) = (key_host.split('.').collect(), host.split('.').collect());
     key_parts.len() == parts.len()
-        && key_parts.iter().zip(parts).all(|(key, part)| like(key, part))
+        && key_parts.iter().zip(parts).all(|(key, part)| matches_pattern(key, part))
         && path.starts_with(&key_path)
 }
 
 /// Whether a text matches a pattern in which `*` stands for any characters.
-fn like(pattern: &str, text: &str) -> bool {
+fn matches_pattern(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((head, rest)) => text.strip_prefix(head).is_some_and(|text| {
             let mut ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-            ends.any(|at| text.get(at..).is_some_and(|text| like(rest, text)))
+            ends.any(|at| text.get(at..).is_some_and(|text| matches_pattern(rest, text)))
         }),
     }
 }

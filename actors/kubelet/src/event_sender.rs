@@ -66,13 +66,14 @@ impl EventSender {
         self.recorder.normal(&about, reason, format!("Node {node} status is now: {reason}"));
     }
 
-    pub(crate) fn tell(&self, item: &Item<PodView>, tell: PodEvent) {
+    /// Sends an Event about a pod, unless the rate limit is exceeded.
+    pub(crate) fn send(&self, item: &Item<PodView>, event: PodEvent) {
         if !self.budget.take() {
             return;
         }
         let template = &item.value.template;
         let inits = template.init.len();
-        let field_path = tell.container.and_then(|at| {
+        let field_path = event.container.and_then(|at| {
             let spec = crate::pod::specs(template).nth(at)?;
             let list = if at < inits { "initContainers" } else { "containers" };
             Some(format!("spec.{list}{{{}}}", spec.name))
@@ -86,7 +87,7 @@ impl EventSender {
             resource_version: item.meta.revision.to_string().into(),
             field_path: field_path.unwrap_or_default().into(),
         };
-        let kind = if tell.warning { EventType::Warning } else { EventType::Normal };
-        self.recorder.event(&about, kind, &tell.reason, tell.message);
+        let kind = if event.warning { EventType::Warning } else { EventType::Normal };
+        self.recorder.event(&about, kind, &event.reason, event.message);
     }
 }

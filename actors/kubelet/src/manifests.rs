@@ -67,7 +67,7 @@ pub(crate) async fn run(ctx: LoopCtx, path: PathBuf, files: Arc<watch::Sender<Fi
 }
 
 /// Waits for manifests that this caller has not read yet; without limit where no manifests are followed. Cancel safe.
-pub(crate) async fn news(files: &mut Option<watch::Receiver<Files>>) -> Files {
+pub(crate) async fn changed(files: &mut Option<watch::Receiver<Files>>) -> Files {
     let Some(files) = files else { return std::future::pending().await };
     if files.changed().await.is_err() {
         // The actor that follows the manifests has ended, and the process is about to.

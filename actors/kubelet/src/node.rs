@@ -201,7 +201,7 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
                     // Changes of the Node are handled before those of pods, which may be a consequence.
                     _ = moves.next() => {
                         if let Some(own) = own.named("", &parts.config.name) {
-                            node.moved(&own, Node::now());
+                            node.node_changed(&own, Node::now());
                         }
                     }
                     notice = changes.next() => node.notice(notice),
@@ -209,7 +209,7 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
                         complete = Box::pin(std::future::pending());
                         node.resync(Node::now());
                     }
-                    files = manifests::news(&mut files) => node.manifests(files.as_deref()),
+                    files = manifests::changed(&mut files) => node.manifests(files.as_deref()),
                     Some(command) = commands.recv() => node.command(command),
                     _ = &mut reflector => return true,
                     _ = &mut own_reflector => return true,
@@ -336,10 +336,10 @@ impl Node {
                     if let Some(old) = &change.old
                         && change.new.as_ref().is_none_or(|new| new.meta.uid != old.meta.uid)
                     {
-                        self.lost(old, now);
+                        self.pod_removed(old, now);
                     }
                     if let Some(new) = change.new {
-                        self.seen(new, now);
+                        self.pod_changed(new, now);
                     }
                 }
             }

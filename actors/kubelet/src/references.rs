@@ -182,7 +182,7 @@ impl References {
     }
 
     /// Drops the cached tokens of a removed pod.
-    pub(crate) fn gone(&self, uid: &str) {
+    pub(crate) fn forget_pod(&self, uid: &str) {
         self.tokens.forget(uid);
     }
 

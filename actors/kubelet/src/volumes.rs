@@ -201,7 +201,7 @@ impl Volumes {
         }
         let mounted = mounted.clone();
         // Not serialized with other work of the pod, since measuring many files takes long.
-        tokio::task::spawn_blocking(move || usage::over(&limits, &mounted)).await.ok().flatten()
+        tokio::task::spawn_blocking(move || usage::eviction_message(&limits, &mounted)).await.ok().flatten()
     }
 
     /// Unmounts and removes all volumes and directories of a pod. Idempotent; the pod's containers must have ended.

@@ -53,7 +53,7 @@ enum Victim {
 
 /// What clients have seen.
 #[derive(Default)]
-struct Seen {
+struct Observed {
     /// When writes were acknowledged.
     written: Mutex<Vec<Instant>>,
     calls: AtomicUsize,
@@ -79,7 +79,7 @@ fn read(counter: &AtomicUsize) -> f64 {
 pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow::Result<Vec<Figure>> {
     let servers = Replicated::start(bench, subject, spec.servers).await?;
     let clients = |count: usize| (0..count).map(|_| servers.client()).collect::<anyhow::Result<Vec<_>>>();
-    let (maps, seen, (enough, over)) = (maps()?, Seen::default(), watch::channel(false));
+    let (maps, seen, (enough, over)) = (maps()?, Observed::default(), watch::channel(false));
     let begin = servers.client()?.list(maps, "default", ListOptions::default()).await?.revision;
     let every = Duration::from_secs(1) * spec.writers / spec.writes;
     let writers = clients(spec.writers as usize)?.into_iter().enumerate();
@@ -138,7 +138,7 @@ async fn write(
     maps: &'static Resource,
     number: usize,
     every: Duration,
-    seen: &Seen,
+    seen: &Observed,
     mut over: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let (client, mut open) = (&client, FuturesUnordered::new());
@@ -160,7 +160,7 @@ async fn write(
 }
 
 /// A write of unknown outcome is left alone.
-async fn create(client: &Client, maps: &'static Resource, object: Obj, seen: &Seen) {
+async fn create(client: &Client, maps: &'static Resource, object: Obj, seen: &Observed) {
     add(&seen.calls);
     match client.create(maps, object).await {
         Ok(_) => seen.written.lock().push(now()),
@@ -175,7 +175,12 @@ async fn create(client: &Client, maps: &'static Resource, object: Obj, seen: &Se
 }
 
 /// Lists the first objects again and again, once there are some.
-async fn look(client: Client, maps: &'static Resource, seen: &Seen, over: watch::Receiver<bool>) -> anyhow::Result<()> {
+async fn look(
+    client: Client,
+    maps: &'static Resource,
+    seen: &Observed,
+    over: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
     while !*over.borrow() {
         if seen.written.lock().is_empty() {
             tokio::time::sleep(RETRY_INTERVAL).await;
@@ -195,7 +200,7 @@ async fn follow(
     client: Client,
     maps: &'static Resource,
     begin: Revision,
-    seen: &Seen,
+    seen: &Observed,
     mut over: watch::Receiver<bool>,
 ) -> anyhow::Result<Vec<Instant>> {
     let (mut position, mut told) = (begin, Vec::new());

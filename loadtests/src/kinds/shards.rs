@@ -57,7 +57,7 @@ struct End {
 /// The state that a scheduler shows in `/debug/actors` (`docs/operations/crew.md`).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct SchedulerState {
     decides: bool,
     accepted: u64,
     refused: BTreeMap<String, u64>,
@@ -73,7 +73,7 @@ struct Verdicts {
 }
 
 impl Verdicts {
-    fn of(told: &Told) -> Self {
+    fn of(told: &SchedulerState) -> Self {
         Self { accepted: told.accepted, refused: told.refused.values().sum() }
     }
 
@@ -162,8 +162,8 @@ impl Side {
         Ok(Self { crew, connections, bound, before: Verdicts::default() })
     }
 
-    async fn told(&self) -> anyhow::Result<(Vec<Told>, Verdicts)> {
-        let told: Vec<Told> = self.crew.told("scheduler.shard").await?;
+    async fn told(&self) -> anyhow::Result<(Vec<SchedulerState>, Verdicts)> {
+        let told: Vec<SchedulerState> = self.crew.told("scheduler.shard").await?;
         let arbiter = told.iter().find(|told| told.decides).context("nobody decides")?;
         let verdicts = Verdicts::of(arbiter);
         Ok((told, verdicts))

@@ -24,7 +24,7 @@ use serde::Deserialize;
 
 use super::create;
 use crate::report::{Better, Figure};
-use crate::subject::{Bench, Parts, Subject as Whose};
+use crate::subject::{Bench, Parts, Subject as Measured};
 
 /// The limit until the server has made the objects that every cluster has.
 const READY: Duration = Duration::from_secs(30);
@@ -47,8 +47,8 @@ struct Stage {
 }
 
 /// Measures. Only ours has these stages.
-pub(crate) async fn run(bench: &Bench, subject: Whose, spec: &Spec) -> anyhow::Result<Vec<Figure>> {
-    if subject != Whose::Oarlock {
+pub(crate) async fn run(bench: &Bench, subject: Measured, spec: &Spec) -> anyhow::Result<Vec<Figure>> {
+    if subject != Measured::Oarlock {
         return Ok(Vec::new());
     }
     let rounds = spec.rounds;
@@ -201,7 +201,7 @@ async fn account(client: &Client) -> anyhow::Result<()> {
 
 /// The same over HTTPS: µs of the server's process.
 async fn from_outside(bench: &Bench, rounds: usize) -> anyhow::Result<f64> {
-    let cluster = bench.start(Whose::Oarlock, Parts::Api).await?;
+    let cluster = bench.start(Measured::Oarlock, Parts::Api).await?;
     create::account(&cluster).await?;
     let connections = create::open(&cluster, CONNECTIONS, None).await?;
     let before = cluster.usage()?;

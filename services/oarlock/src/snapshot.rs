@@ -82,15 +82,15 @@ pub(crate) async fn run(verb: Verb) -> anyhow::Result<u8> {
         Verb::Save { file, kubeconfig: Some(kubeconfig), .. } => {
             let partial = file::Partial::create(&file)?;
             let partial = online::save(&kubeconfig, partial).await.context(kubeconfig.display().to_string())?;
-            report::tell(&partial.keep()?);
+            report::print(&partial.keep()?);
         }
         Verb::Save { file, kubeconfig: None, store } => {
             let place = store.place()?;
             let export = read(&place.open().await?).await.context(place.to_string())?;
             let partial = file::write(file::Partial::create(&file)?, export).await?;
-            report::tell(&partial.keep()?);
+            report::print(&partial.keep()?);
         }
-        Verb::Status { file } => report::tell(&report::Report::of(&file)?),
+        Verb::Status { file } => report::print(&report::Report::of(&file)?),
         Verb::Restore { file, store, how } => {
             // The whole snapshot is checked before anything is changed.
             let report = report::Report::of(&file)?;

@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
     let ready = started.elapsed();
     oarlock_service_apiserver::join(&system, &api, &args.nats).await?;
     let crew = crew::start(&system, &api, &fleet, &args).await?;
-    tell(&args, &api, ready, &crew);
+    print_summary(&args, &api, ready, &crew);
     match shutdown::run(&system, signals, args.shutdown.graces()).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
         end => {
@@ -71,7 +71,7 @@ fn store(args: &Up) -> assemble::Store {
 
 /// Prints the server's address, the kubeconfig and the parts for the user.
 #[expect(clippy::print_stdout, reason = "the answer to the person at the terminal")]
-fn tell(args: &Up, api: &assemble::Api, ready: Duration, crew: &[String]) {
+fn print_summary(args: &Up, api: &assemble::Api, ready: Duration, crew: &[String]) {
     println!("oarlock {} · Kubernetes {}", env!("CARGO_PKG_VERSION"), oarlock_apiserver::config::git_version());
     println!("  api server          https://{} (ready in {} ms)", api.address, ready.as_millis());
     println!("  state               {}", store(args));

@@ -226,7 +226,7 @@ pub struct Open {
 /// The type of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum EventType {
     /// The object was created, or began to match the selector.
     Added,
     /// The object changed and matches the selector.
@@ -249,11 +249,11 @@ pub struct Event {
     /// The time at which the client received the event.
     pub at: u64,
     /// The event's type.
-    pub told: Told,
+    pub told: EventType,
     /// The object's key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// The event's revision; none for [`Told::Gone`].
+    /// The event's revision; none for [`EventType::Gone`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
     /// Hash of the object.

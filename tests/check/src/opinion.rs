@@ -13,7 +13,7 @@ const BUDGET: usize = 200_000;
 
 /// Checks each key that only the recorded clients wrote with the general checker.
 pub(crate) fn check(history: &History, log: &Log<'_>, written: &Written, report: &mut Report) {
-    let mut keys: BTreeMap<&str, Vec<(Timed<Seen>, Place)>> = BTreeMap::new();
+    let mut keys: BTreeMap<&str, Vec<(Timed<Observation>, Place)>> = BTreeMap::new();
     let own = |key: &str| history.truth.own.iter().any(|prefix| key.starts_with(prefix.as_str()));
     for (index, call) in history.calls.iter().enumerate().filter(|(_, call)| own(&call.is.key)) {
         let made = written.made(index).and_then(|at| log.get(at)).map(|record| record.is.revision);
@@ -39,7 +39,7 @@ pub(crate) fn check(history: &History, log: &Log<'_>, written: &Written, report:
 
 /// What a call says about its key, whose state is the revision at which it was written.
 #[derive(Clone, Copy)]
-enum Seen {
+enum Observation {
     Written { from: From, to: Option<u64> },
     Read(Option<u64>),
     Present,
@@ -55,7 +55,7 @@ enum From {
 }
 
 /// None: a call that says nothing.
-fn seen(call: &Call, made: Option<u64>) -> Option<Seen> {
+fn seen(call: &Call, made: Option<u64>) -> Option<Observation> {
     let from = match (call.op, call.expect) {
         (Op::Create, _) => From::Nothing,
         (_, Some(expected)) => From::Exactly(expected),
@@ -63,29 +63,29 @@ fn seen(call: &Call, made: Option<u64>) -> Option<Seen> {
     };
     match (call.outcome, call.op, call.reason) {
         (_, Op::List, _) | (Outcome::Rejected, _, None | Some(Reason::Other | Reason::Expired)) => None,
-        (Outcome::Rejected, _, Some(Reason::Exists)) => Some(Seen::Present),
-        (Outcome::Rejected, _, Some(Reason::Conflict)) => call.expect.map(Seen::Another),
-        (Outcome::Rejected, _, Some(Reason::Absent)) if call.asked == Asked::Recent => Some(Seen::Read(None)),
-        (Outcome::Ok, Op::Get, _) if call.asked == Asked::Recent => Some(Seen::Read(call.revision)),
+        (Outcome::Rejected, _, Some(Reason::Exists)) => Some(Observation::Present),
+        (Outcome::Rejected, _, Some(Reason::Conflict)) => call.expect.map(Observation::Another),
+        (Outcome::Rejected, _, Some(Reason::Absent)) if call.asked == Asked::Recent => Some(Observation::Read(None)),
+        (Outcome::Ok, Op::Get, _) if call.asked == Asked::Recent => Some(Observation::Read(call.revision)),
         (_, Op::Get, _) | (Outcome::Rejected, ..) => None,
-        (Outcome::Ok, Op::Delete, _) => Some(Seen::Written { from, to: None }),
-        (Outcome::Ok, ..) => Some(Seen::Written { from, to: call.revision }),
+        (Outcome::Ok, Op::Delete, _) => Some(Observation::Written { from, to: None }),
+        (Outcome::Ok, ..) => Some(Observation::Written { from, to: call.revision }),
         // What is not in the log changed nothing that anybody could see.
-        (Outcome::Unknown, Op::Delete, _) => made.map(|_| Seen::Written { from, to: None }),
-        (Outcome::Unknown, ..) => made.map(|revision| Seen::Written { from, to: Some(revision) }),
+        (Outcome::Unknown, Op::Delete, _) => made.map(|_| Observation::Written { from, to: None }),
+        (Outcome::Unknown, ..) => made.map(|revision| Observation::Written { from, to: Some(revision) }),
     }
 }
 
 /// None: it cannot be; else what there is then.
-fn apply(state: &Option<u64>, seen: &Seen) -> Option<Option<u64>> {
+fn apply(state: &Option<u64>, seen: &Observation) -> Option<Option<u64>> {
     let right = match *seen {
-        Seen::Read(there) => *state == there,
-        Seen::Present => state.is_some(),
-        Seen::Another(expected) => *state != Some(expected),
-        Seen::Written { from: From::Nothing, .. } => state.is_none(),
-        Seen::Written { from: From::Something, .. } => state.is_some(),
-        Seen::Written { from: From::Exactly(revision), .. } => *state == Some(revision),
+        Observation::Read(there) => *state == there,
+        Observation::Present => state.is_some(),
+        Observation::Another(expected) => *state != Some(expected),
+        Observation::Written { from: From::Nothing, .. } => state.is_none(),
+        Observation::Written { from: From::Something, .. } => state.is_some(),
+        Observation::Written { from: From::Exactly(revision), .. } => *state == Some(revision),
     };
-    let next = if let Seen::Written { to, .. } = *seen { to } else { *state };
+    let next = if let Observation::Written { to, .. } = *seen { to } else { *state };
     right.then_some(next)
 }

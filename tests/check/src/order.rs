@@ -21,7 +21,7 @@ enum Moment {
     Begin(usize),
     End(usize),
     /// A watch delivered a revision.
-    Told(u64, Place),
+    EventType(u64, Place),
 }
 
 struct Sweep<'a, 'r> {
@@ -44,7 +44,7 @@ pub(crate) fn check(history: &History, log: &Log<'_>, written: &Written, report:
     }
     let steps = history.watches.iter().flat_map(|watch| &watch.steps);
     moments.extend(steps.filter_map(|step| match &step.is {
-        Step::Event(event) => Some((event.at, Moment::Told(event.revision?, step.place))),
+        Step::Event(event) => Some((event.at, Moment::EventType(event.revision?, step.place))),
         Step::Resume(_) | Step::End(_) => None,
     }));
     moments.sort_unstable();
@@ -54,7 +54,7 @@ pub(crate) fn check(history: &History, log: &Log<'_>, written: &Written, report:
         match moment {
             Moment::Begin(index) => sweep.begins(index, written.made(index)),
             Moment::End(index) => sweep.ends(index, written.made(index)),
-            Moment::Told(revision, place) => sweep.shows(revision, place),
+            Moment::EventType(revision, place) => sweep.shows(revision, place),
         }
     }
 }

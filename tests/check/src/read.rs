@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use crate::history::{At, Call, History, Line, Op, Open, Outcome, Page, Place, Reason, Source, Step, Told, Watch};
+use crate::history::{At, Call, EventType, History, Line, Op, Open, Outcome, Page, Place, Reason, Source, Step, Watch};
 
 /// The reason why a history cannot be judged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -121,9 +121,11 @@ impl Reading {
             Line::Event(event) => {
                 let (name, at) = (event.watch.clone(), event.at);
                 let told = match (event.told, event.revision, &event.body) {
-                    (Told::Gone, None, None) => None,
-                    (Told::Bookmark, Some(revision), None) => Some(revision),
-                    (Told::Added | Told::Modified | Told::Deleted, Some(revision), Some(_)) => Some(revision),
+                    (EventType::Gone, None, None) => None,
+                    (EventType::Bookmark, Some(revision), None) => Some(revision),
+                    (EventType::Added | EventType::Modified | EventType::Deleted, Some(revision), Some(_)) => {
+                        Some(revision)
+                    }
                     _ => return Err("an event without its revision or body, or with too much".to_owned()),
                 };
                 self.step(&name, at, told, At { is: Step::Event(event), place })?;

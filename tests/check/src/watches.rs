@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use crate::history::{At, Event, History, Labels, Place, Record, Step, Told, Watch, selects};
+use crate::history::{At, Event, EventType, History, Labels, Place, Record, Step, Watch, selects};
 use crate::log::Log;
 use crate::report::{Report, Rule};
 
 /// What a watch must tell of one record.
 struct Due<'a> {
     revision: u64,
-    told: Told,
+    told: EventType,
     key: &'a str,
     body: Option<&'a str>,
     place: Place,
@@ -46,9 +46,9 @@ fn due<'a>(log: &Log<'a>, before: &[Option<usize>], prefix: &str, selector: &Lab
         let was = before.get(index).copied().flatten().and_then(|at| log.get(at)).filter(seen);
         let (told, body) = match (was, Some(record).filter(seen)) {
             (None, None) => return None,
-            (None, Some(now)) => (Told::Added, now),
-            (Some(_), Some(now)) => (Told::Modified, now),
-            (Some(last), None) => (Told::Deleted, last),
+            (None, Some(now)) => (EventType::Added, now),
+            (Some(_), Some(now)) => (EventType::Modified, now),
+            (Some(last), None) => (EventType::Deleted, last),
         };
         let Record { revision, key, .. } = &record.is;
         Some(Due { revision: *revision, told, key, body: body.is.body.as_deref(), place: record.place })
@@ -83,7 +83,7 @@ impl Judge<'_, '_> {
     fn event(&mut self, event: &Event, place: Place) {
         self.report.count(Rule::W6);
         let Some(revision) = event.revision else { return self.gone(event, place) };
-        if event.told == Told::Bookmark {
+        if event.told == EventType::Bookmark {
             if revision < self.position {
                 let what = format!("a bookmark of {revision} after {}", self.position);
                 self.report.broke(Rule::W6, what, [Some(place), Some(self.watch.open.place)]);

@@ -1,7 +1,7 @@
 //! Tests every rule with histories that violate it, each beside one that nearly does.
 
 use oarlock_check::Rule::{F1, Log, Second, W1, W2, W3, W4, W5, W6, W7};
-use oarlock_check::history::{Asked, Call, Claim, Line, Op, Reason, Record, Told};
+use oarlock_check::history::{Asked, Call, Claim, EventType, Line, Op, Reason, Record};
 
 use crate::build::*;
 
@@ -111,7 +111,7 @@ fn what_returned_earlier_has_the_lower_revision() {
     breaks(&lines(&log, [get(3, "m/b", (1, 3)), create(3, "m/b", (3, 4))]), []);
     let items = [("m/a", 2), ("m/b", 3)];
     breaks(&lines(&log, [list(3, &items, (1, 2)), create(3, "m/b", (3, 4))]), [W3]);
-    let watched = [log.clone(), vec![open(2, 1), told(Told::Added, "m/b", 3, 3, 2)]].concat();
+    let watched = [log.clone(), vec![open(2, 1), told(EventType::Added, "m/b", 3, 3, 2)]].concat();
     breaks(&lines(&watched, [create(3, "m/b", (2, 4))]), []);
     breaks(&lines(&watched, [create(3, "m/b", (3, 4))]), [W3]);
     // Of two that may have made the same deletion, one could.
@@ -248,11 +248,11 @@ fn changes() -> Vec<Line> {
 #[test]
 fn a_watch_tells_the_log() {
     let events = [
-        told(Told::Modified, "m/a", 2, 2, 11),
-        told(Told::Added, "m/b", 3, 3, 12),
-        told(Told::Modified, "m/a", 4, 4, 13),
-        told(Told::Modified, "m/a", 5, 5, 14),
-        told(Told::Deleted, "m/a", 6, 5, 15),
+        told(EventType::Modified, "m/a", 2, 2, 11),
+        told(EventType::Added, "m/b", 3, 3, 12),
+        told(EventType::Modified, "m/a", 4, 4, 13),
+        told(EventType::Modified, "m/a", 5, 5, 14),
+        told(EventType::Deleted, "m/a", 6, 5, 15),
     ];
     let watch = |steps: &[&[Line]]| [&changes(), &[open(1, 10)][..], &steps.concat()].concat();
     breaks(&watch(&[&events, &[end(6, 20)]]), []);
@@ -265,38 +265,38 @@ fn a_watch_tells_the_log() {
     breaks(&watch(&[&events[..3], &[bookmark(4, 14)], &events[3..]]), []);
     breaks(&watch(&[&events[..3], &[bookmark(3, 14)]]), [W6]);
     // Twice, and out of order.
-    breaks(&watch(&[&events[..2], &[told(Told::Added, "m/b", 3, 3, 12)], &events[2..]]), [W6]);
-    let swapped = [told(Told::Added, "m/b", 3, 3, 11), told(Told::Modified, "m/a", 2, 2, 12)];
+    breaks(&watch(&[&events[..2], &[told(EventType::Added, "m/b", 3, 3, 12)], &events[2..]]), [W6]);
+    let swapped = [told(EventType::Added, "m/b", 3, 3, 11), told(EventType::Modified, "m/a", 2, 2, 12)];
     breaks(&watch(&[&swapped, &events[2..]]), [W6]);
     // Of another kind, with other bytes, of another key, of nothing.
-    breaks(&watch(&[&[told(Told::Added, "m/a", 2, 2, 11)]]), [W6]);
-    breaks(&watch(&[&[told(Told::Modified, "m/a", 2, 1, 11)]]), [W6]);
-    breaks(&watch(&[&[told(Told::Modified, "m/b", 2, 2, 11)]]), [W6]);
-    breaks(&watch(&[&events, &[told(Told::Added, "m/a", 7, 7, 20)]]), [W6]);
-    breaks(&watch(&[&events[..4], &[told(Told::Deleted, "m/a", 6, 6, 15)]]), [W6]);
+    breaks(&watch(&[&[told(EventType::Added, "m/a", 2, 2, 11)]]), [W6]);
+    breaks(&watch(&[&[told(EventType::Modified, "m/a", 2, 1, 11)]]), [W6]);
+    breaks(&watch(&[&[told(EventType::Modified, "m/b", 2, 2, 11)]]), [W6]);
+    breaks(&watch(&[&events, &[told(EventType::Added, "m/a", 7, 7, 20)]]), [W6]);
+    breaks(&watch(&[&events[..4], &[told(EventType::Deleted, "m/a", 6, 6, 15)]]), [W6]);
 }
 
 #[test]
 fn a_selector_is_obeyed() {
     let gold = open_for(&[("tier", "gold")], 1, 10);
     let events = [
-        told(Told::Added, "m/a", 2, 2, 11),
-        told(Told::Modified, "m/a", 4, 4, 12),
-        told(Told::Deleted, "m/a", 5, 4, 13),
+        told(EventType::Added, "m/a", 2, 2, 11),
+        told(EventType::Modified, "m/a", 4, 4, 12),
+        told(EventType::Deleted, "m/a", 5, 4, 13),
     ];
     let watch = |steps: &[&[Line]]| [&changes(), &[gold.clone()][..], &steps.concat()].concat();
     breaks(&watch(&[&events, &[end(6, 20)]]), []);
-    breaks(&watch(&[&events[..2], &[told(Told::Modified, "m/a", 5, 5, 13)]]), [W6]);
-    breaks(&watch(&[&events[..2], &[told(Told::Deleted, "m/a", 5, 5, 13)]]), [W6]);
-    breaks(&watch(&[&events[..1], &[told(Told::Added, "m/b", 3, 3, 12)], &events[1..]]), [W6]);
-    breaks(&watch(&[&events, &[told(Told::Deleted, "m/a", 6, 5, 14)]]), [W6]);
+    breaks(&watch(&[&events[..2], &[told(EventType::Modified, "m/a", 5, 5, 13)]]), [W6]);
+    breaks(&watch(&[&events[..2], &[told(EventType::Deleted, "m/a", 5, 5, 13)]]), [W6]);
+    breaks(&watch(&[&events[..1], &[told(EventType::Added, "m/b", 3, 3, 12)], &events[1..]]), [W6]);
+    breaks(&watch(&[&events, &[told(EventType::Deleted, "m/a", 6, 5, 14)]]), [W6]);
     breaks(&watch(&[&events[..2], &[end(6, 20)]]), [W6]);
 }
 
 #[test]
 fn a_resumed_watch_goes_on_where_it_was() {
     let log = [truth(3), put(1, "m/a", None), put(2, "m/b", None), put(3, "m/c", None)];
-    let tell = |key, revision, at| told(Told::Added, key, revision, revision, at);
+    let tell = |key, revision, at| told(EventType::Added, key, revision, revision, at);
     let watch = |steps: &[Line]| [&log, &[open(0, 10), tell("m/a", 1, 11), open(1, 12)][..], steps].concat();
     breaks(&watch(&[tell("m/b", 2, 13), tell("m/c", 3, 14), end(3, 15)]), []);
     breaks(&watch(&[tell("m/c", 3, 14)]), [W6]);

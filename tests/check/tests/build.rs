@@ -1,7 +1,7 @@
 //! Builds small histories by hand. The record of revision R has the body `bR` and the tag `tR`.
 
 use oarlock_check::history::{
-    Asked, Call, End, Event, Floor, History, Labels, Line, Op, Open, Outcome, Page, Reason, Record, Told, Truth,
+    Asked, Call, End, Event, EventType, Floor, History, Labels, Line, Op, Open, Outcome, Page, Reason, Record, Truth,
 };
 use oarlock_check::{Rule, check};
 
@@ -105,17 +105,23 @@ pub(crate) fn open_for(selector: &[(&str, &str)], from: u64, at: u64) -> Line {
 }
 
 /// An event about a revision with the body of `of`.
-pub(crate) fn told(told: Told, key: &str, revision: u64, of: u64, at: u64) -> Line {
+pub(crate) fn told(told: EventType, key: &str, revision: u64, of: u64, at: u64) -> Line {
     let (watch, key) = ("w".to_owned(), key.to_owned());
     Line::Event(Event { watch, at, told, key, revision: Some(revision), body: body(of) })
 }
 
 pub(crate) fn bookmark(revision: u64, at: u64) -> Line {
-    Line::Event(Event { watch: "w".to_owned(), at, told: Told::Bookmark, revision: Some(revision), ..Event::default() })
+    Line::Event(Event {
+        watch: "w".to_owned(),
+        at,
+        told: EventType::Bookmark,
+        revision: Some(revision),
+        ..Event::default()
+    })
 }
 
 pub(crate) fn expired(at: u64) -> Line {
-    Line::Event(Event { watch: "w".to_owned(), at, told: Told::Gone, ..Event::default() })
+    Line::Event(Event { watch: "w".to_owned(), at, told: EventType::Gone, ..Event::default() })
 }
 
 pub(crate) fn end(through: u64, at: u64) -> Line {

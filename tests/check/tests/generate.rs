@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use oarlock_check::history::{
-    Asked, Call, End, Event, Floor, Labels, Line, Op, Open, Outcome, Page, Reason, Record, Told, Truth,
+    Asked, Call, End, Event, EventType, Floor, Labels, Line, Op, Open, Outcome, Page, Reason, Record, Truth,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -305,9 +305,9 @@ impl World {
             let was = last.next().filter(|last| selects(last));
             let (told, shown) = match (was, Some(record).filter(|record| selects(record))) {
                 (None, None) => continue,
-                (None, Some(now)) => (Told::Added, now),
-                (Some(_), Some(now)) => (Told::Modified, now),
-                (Some(last), None) => (Told::Deleted, last),
+                (None, Some(now)) => (EventType::Added, now),
+                (Some(_), Some(now)) => (EventType::Modified, now),
+                (Some(last), None) => (EventType::Deleted, last),
             };
             let (revision, body) = (record.revision, shown.body.clone());
             let (name, key) = (watch.clone(), record.key.clone());
@@ -316,14 +316,14 @@ impl World {
             match self.rng.random_range(0..12) {
                 0 => lines.push(open(position, at, "b")),
                 1 => {
-                    let told = Told::Bookmark;
+                    let told = EventType::Bookmark;
                     let revision = Some(position);
                     lines.push(Line::Event(Event { watch: name, at, told, revision, ..Event::default() }));
                 }
                 2 if number == 0 && self.log.len() - index > 3 => {
                     // The log was compacted under it.
                     lines.push(Line::Floor(Floor { revision: position + 1, at }));
-                    lines.push(Line::Event(Event { watch: name, at, told: Told::Gone, ..Event::default() }));
+                    lines.push(Line::Event(Event { watch: name, at, told: EventType::Gone, ..Event::default() }));
                     return;
                 }
                 _ => {}

@@ -2,7 +2,7 @@
 #![expect(clippy::ptr_arg, reason = "one signature for all kinds of damage; some add and take lines")]
 
 use oarlock_check::Rule::{self, Log, Second, W1, W2, W3, W4, W5, W6, W7};
-use oarlock_check::history::{Asked, Call, Event, Line, Op, Outcome, Page, Reason, Record, Told};
+use oarlock_check::history::{Asked, Call, Event, EventType, Line, Op, Outcome, Page, Reason, Record};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 
@@ -67,7 +67,7 @@ fn records(lines: &[Line]) -> impl Iterator<Item = &Record> {
 fn drop_event(lines: &mut Vec<Line>, rng: &mut StdRng) -> bool {
     // One after which its watch says something more, so that nothing but the event is missing.
     let next = |at: usize, line: &Line| {
-        object(line).is_some() && matches!(&lines.get(at + 1), Some(Line::Event(e)) if e.told != Told::Gone)
+        object(line).is_some() && matches!(&lines.get(at + 1), Some(Line::Event(e)) if e.told != EventType::Gone)
     };
     let Some(at) = draw(lines, rng, next) else { return false };
     lines.remove(at);
@@ -113,7 +113,7 @@ fn expire(lines: &mut Vec<Line>, rng: &mut StdRng) -> bool {
     };
     let mut rest = lines.split_off(at);
     rest.retain(|line| !later(line));
-    lines.push(Line::Event(Event { told: Told::Gone, key: String::new(), revision: None, body: None, ..event }));
+    lines.push(Line::Event(Event { told: EventType::Gone, key: String::new(), revision: None, body: None, ..event }));
     lines.extend(rest);
     true
 }

@@ -41,7 +41,7 @@ struct Shared {
 }
 
 impl Balancer {
-    /// Stands before these servers, which stay at their addresses.
+    /// Starts a balancer before these servers, whose addresses do not change.
     pub(crate) fn before(servers: &[&Cluster]) -> Self {
         let first = servers[0];
         let admin = Kubeconfig::read(&first.kubeconfig()).unwrap().resolve(None).unwrap();

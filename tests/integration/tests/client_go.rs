@@ -30,7 +30,7 @@ fn build(package: &str) -> Option<TempDir> {
     Some(place)
 }
 
-/// Runs it against the cluster; it must say "ok".
+/// Runs the program against the cluster; its output must be "ok".
 fn run(program: &TempDir, cluster: &Cluster) {
     let mut command = Command::new(program.path().join("client"));
     let ran = command.env("KUBECONFIG", cluster.kubeconfig()).output().unwrap();

@@ -54,7 +54,7 @@ pub(crate) fn wanted(services: &[Value], nodes: &str) -> BTreeMap<String, String
     each.collect()
 }
 
-/// X1: what the cloud still has to do until it is as it is wanted. What was done wrong stays wrong.
+/// X1: the effects that the cloud still lacks. A wrong effect stays a violation.
 #[track_caller]
 pub(crate) fn left(cloud: &FakeCloud, wanted: &BTreeMap<String, String>) -> Vec<String> {
     let (wrong, effects) = cloud.with(|cloud| (judge(&cloud.effects, wanted), cloud.effects.clone()));
@@ -63,7 +63,7 @@ pub(crate) fn left(cloud: &FakeCloud, wanted: &BTreeMap<String, String>) -> Vec<
     wrong
 }
 
-/// Who holds the unit, and since which epoch.
+/// The holder of the unit, and the epoch of its claim.
 fn holder(cluster: &Cluster) -> (String, u64) {
     let unit = get(cluster, "assignment cloud");
     let text = |value: &Value| value.as_str().unwrap().to_owned();

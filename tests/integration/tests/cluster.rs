@@ -33,7 +33,7 @@ impl Cluster {
         Self::with(KubeletOptions::default()).await
     }
 
-    /// A cluster whose API server reaches kubelets this way.
+    /// A cluster whose API server reaches kubelets with these settings.
     pub(crate) async fn with(kubelets: KubeletOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
@@ -158,7 +158,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until `test` gives an answer that takes many steps; until then it says how far they have come, which may not stand still.
+    /// Waits until `test` returns an answer. Until then `test` returns its progress, which must not stop.
     pub(crate) async fn gradually<T, F>(&self, what: &str, mut test: impl FnMut() -> F) -> T
     where
         F: Future<Output = Result<T, Value>>,

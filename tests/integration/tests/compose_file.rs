@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_norway::{Mapping, Value};
 
-/// The only part that is root: it runs real containers.
+/// The only service that runs as root, because its containers are real.
 const ROOT: &str = "containerd-node";
 /// Makes all keys, and ends.
 const KEYS: &str = "keys";
@@ -53,7 +53,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap()
 }
 
-/// A mapping with everything that is merged into it; what it says itself counts.
+/// A mapping with all merged mappings; its own keys take precedence.
 fn flat(mapping: &Mapping) -> Mapping {
     let mut mapping = mapping.clone();
     while let Some(merged) = mapping.remove("<<") {
@@ -78,7 +78,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     items.map(|item| item.as_str().unwrap().to_owned()).collect()
 }
 
-/// Of each volume that a service mounts: what, where, and how.
+/// For each volume that a service mounts: name, path and options.
 fn mounts(service: &Mapping) -> Vec<(String, String, String)> {
     let parse = |text: String| {
         let mut fields = text.splitn(3, ':').map(str::to_owned);
@@ -173,7 +173,7 @@ fn what_cannot_be_written_to_gets_its_configuration_from_a_file() {
     }
 }
 
-/// A new volume belongs to whom the image's folder belongs over which it is mounted first.
+/// A new volume gets the owner of the image's folder over which the volume is mounted first.
 #[test]
 fn every_volume_belongs_to_nobody_who_is_root() {
     let (services, _) = services();
@@ -201,7 +201,7 @@ fn every_volume_belongs_to_nobody_who_is_root() {
     }
 }
 
-/// `up --wait` fails for whoever ends, unless others wait for that end.
+/// `up --wait` fails for every service that ends, unless others wait for that end.
 #[test]
 fn who_is_waited_for_stays() {
     let (services, _) = services();

@@ -94,7 +94,7 @@ spec:
         resources: {requests: {cpu: 10m, memory: 8Mi}, limits: {memory: 64Mi}}
 "#;
 
-/// What the kubelet says that the machine, its pods and their containers use, and how it is configured.
+/// The kubelet's resource statistics of the machine, its pods and their containers, and its configuration.
 fn figures(kubectl: &Kubectl, node: &str) {
     let summary = kubectl.ok(&format!("get --raw /api/v1/nodes/{node}/proxy/stats/summary"));
     let summary: Value = serde_json::from_str(&summary).unwrap();

@@ -328,7 +328,7 @@ async fn a_deleted_namespace_is_emptied_and_goes() {
         .await;
 }
 
-/// A node that says it is ready, as its kubelet would.
+/// A node that reports itself ready, as its kubelet would.
 async fn node(cluster: &Cluster, name: &str) {
     let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
     cluster.create("nodes", object).await;

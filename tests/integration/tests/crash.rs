@@ -18,7 +18,7 @@ const PATH: &str = "/api/v1/namespaces/default/configmaps";
 struct Ledger {
     /// Objects by number: what was acknowledged last, with its revision.
     acknowledged: Vec<(String, u64, u64)>,
-    /// Objects whose creation was never answered.
+    /// Objects whose create was never answered.
     unanswered: Vec<String>,
     /// The update that was never answered: its object and content.
     hanging: Option<(String, u64)>,
@@ -29,7 +29,7 @@ fn revision(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// Creates objects and updates each once, until the server is gone; says how many, if no writer has more.
+/// Creates objects and updates each once, until the server is killed. `most` becomes the largest number of objects that any writer has made.
 fn write(http: &Http, writer: usize, round: usize, most: &AtomicU64, ledger: &mut Ledger) {
     for number in 0.. {
         most.fetch_max(number, Ordering::SeqCst);

@@ -85,7 +85,7 @@ pub(crate) fn shared_of(read: impl Fn() -> Units, all: usize, managers: usize, o
     })
 }
 
-/// The process that holds a unit: members say in their logs what they take.
+/// The process that holds a unit, by the logs, in which members report their units.
 fn holder<'a>(units: &Units, unit: &str, processes: &'a mut [Process]) -> &'a mut Process {
     let (name, _) = &units[unit];
     let found = processes.iter_mut().find(|process| process.said().contains(&format!("member=\"{name}\"")));

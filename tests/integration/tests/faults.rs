@@ -61,7 +61,7 @@ impl Scene {
         Self { name: name.to_owned(), chaos: Chaos::new(), recorder, history, options, bites, silences }
     }
 
-    /// A way from the clients to a server, under a name for it.
+    /// A link from the clients to a server, with a name.
     fn link(&self, replica: &str, server: &Cluster) -> (Link, Replica) {
         let link = self.chaos.link("clients", replica, address(server));
         let http = server.http(Who::Admin).at(link.address());
@@ -72,7 +72,7 @@ impl Scene {
         Workload::start(Arc::clone(&self.recorder), replicas, self.options.clone())
     }
 
-    /// Does something to somebody, and waits until every mark of it has grown.
+    /// Makes a fault, and waits until every mark of it has grown.
     #[track_caller]
     fn bites<const N: usize>(&self, fault: &'static str, act: impl FnOnce(), marks: impl Fn() -> [u64; N]) {
         let before = marks();
@@ -97,7 +97,7 @@ impl Scene {
         self.silences.borrow_mut().push(Silence { replica, asked: to, from, to: self.recorder.now() });
     }
 
-    /// Ends the clients and then, with `end`, what stands in the way of the truth; reads the log, and judges.
+    /// Stops the clients, calls `end`, reads the log, and judges.
     #[track_caller]
     fn judge(&self, workload: Workload, end: impl FnOnce(), truth: &dyn Truth) -> Report {
         let ended = self.recorder.now();
@@ -132,7 +132,7 @@ fn account(server: &Cluster) {
     assert!(matches!(made.code, 201 | 409), "{made}");
 }
 
-/// Starts a server that was killed, where its clients find it.
+/// Restarts a killed server at its clients' address.
 fn revive(server: &mut Cluster, link: &Link) {
     server.start();
     // Had it lost this too, the checker would still have something to judge.
@@ -150,7 +150,7 @@ fn ways(chaos: &Chaos, server: &str, etcd: &Etcd, members: &[usize]) -> Vec<Link
     members.iter().map(|member| chaos.link(server, &format!("etcd-{member}"), target(*member))).collect()
 }
 
-/// Leaves an API server no way but that to one member, until it calls and hears that one; it stays there afterwards.
+/// Leaves an API server only its link to one member, until it uses that link; the server stays at the member afterwards.
 fn only(server: &Cluster, ways: &[Link], member: usize) {
     others(ways, member).for_each(Link::cut);
     // What is newest it knows by asking the member, and by having heard of all that was before.

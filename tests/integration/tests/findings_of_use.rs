@@ -3,7 +3,7 @@
 
 use oarlock_testkit::{Cluster, Kubectl};
 
-/// How kubectl itself waits; it bounds a hang.
+/// The deadline of kubectl's own waits, which bounds a hang.
 const WAIT: &str = "--timeout=90s";
 
 fn up() -> (Cluster, Kubectl) {

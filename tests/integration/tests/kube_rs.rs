@@ -45,7 +45,7 @@ cases! {
     writers::of_two_hundred_writers_of_one_object_none_is_lost
 }
 
-/// Two servers over one etcd, and what stands before them.
+/// Two servers over one etcd, and the balancer before them.
 struct Pair {
     balancer: Balancer,
     one: Cluster,

@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// While it is cut, every connection over it breaks and no new one comes about. It ends when dropped.
+/// A link. While the link is cut, every connection over it breaks and no new one is accepted. The link ends when dropped.
 pub(crate) struct Link {
     /// What a client connects to in the server's place.
     pub(crate) address: SocketAddr,

@@ -45,7 +45,7 @@ impl Ground {
         command
     }
 
-    /// With these credentials to the bus.
+    /// Flags for the bus with these credentials.
     pub(crate) fn join(&self, command: &mut Command, credentials: &str) {
         command.args(["--nats-servers", &self.nats.url(), "--nats-credentials", &self.path(credentials)]);
         command.args(["--nats-ca", &self.path("nats/ca.crt")]);

@@ -26,7 +26,7 @@ const FOLDER: [&str; 2] = ["folder.redb.gz", "folder.json.gz"];
 const BACKUP: [&str; 2] = ["etcd.db.gz", "etcd.json.gz"];
 /// Names the folder that a state is written to.
 const TARGET: &str = "OARLOCK_STATE";
-/// Every how many of the objects one is changed, or deleted, after it was made.
+/// One of this many objects is changed, or deleted, after it was made.
 const CHANGED: usize = 2;
 const DELETED: usize = 7;
 

@@ -40,7 +40,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     output.status.success().then_some(()).ok_or_else(said)
 }
 
-/// Runs a script against a cluster of its own; it must end with "ok".
+/// Runs a script against a cluster of its own; its output must end with "ok".
 fn script(words: &[&str]) {
     let Some(python) = python() else { return };
     let cluster = Cluster::up(&["--ephemeral"]);

@@ -16,7 +16,7 @@ const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"
 
 /// A part at a port of its own.
 struct Part {
-    /// It ends with this value.
+    /// The process, which ends with this value.
     _process: Process,
     port: u16,
 }
@@ -52,7 +52,7 @@ fn value(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 
-/// Waits until the text says so much of it at least.
+/// Waits until the text holds at least this value.
 fn until(http: &Http, name: &str, least: f64) -> String {
     eventually(name, || {
         let text = http.get("/metrics").text();

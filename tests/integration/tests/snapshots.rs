@@ -20,7 +20,7 @@ use oarlock_testkit::{Cluster, Ran};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::kube_rs::reflector::{Told, follow, holds, served};
+use crate::kube_rs::reflector::{Deliveries, follow, holds, served};
 use crate::kube_rs::{client, map, maps};
 
 const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"];
@@ -53,7 +53,7 @@ fn said<'a>(ran: &'a Ran, name: &str) -> &'a str {
 /// A kube-rs informer of the ConfigMaps of `default`.
 struct Informer {
     store: reflector::Store<ConfigMap>,
-    told: Arc<Told>,
+    told: Arc<Deliveries>,
     _tasks: JoinSet<()>,
 }
 
@@ -61,7 +61,7 @@ impl Informer {
     async fn start(cluster: &Cluster) -> Self {
         let (store, writer) = reflector::store();
         let watched = watcher(maps(&client(cluster, None).await), watcher::Config::default()).default_backoff();
-        let told = Arc::new(Told::default());
+        let told = Arc::new(Deliveries::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(follow(reflector(writer, watched), Arc::clone(&told)));
         Self { store, told, _tasks: tasks }

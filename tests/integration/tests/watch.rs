@@ -84,7 +84,7 @@ fn settle(http: &Http) {
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Flags of a server that remembers as little as it can be told to.
+/// Flags of a server that keeps as little history as possible.
 pub(crate) const TINY_WINDOW: &[&str] =
     &["--ephemeral", "--disable", "scheduler,controller-manager,kubelet", "--watch-window-bytes", "1048576"];
 

@@ -100,7 +100,7 @@ impl Follower {
                 () = clock::sleep_until(wake) => continue,
             };
             match envelope {
-                Ok(envelope) => self.heard(&envelope),
+                Ok(envelope) => self.handle(&envelope),
                 Err(why) => {
                     tracing::debug!(why, "no more events of the container runtime; connecting again");
                     self.link = Link::Down;
@@ -114,7 +114,7 @@ impl Follower {
         self.requests.iter().find(|(_, look)| look.at <= now).map(|(id, look)| (id.clone(), *look))
     }
 
-    fn heard(&mut self, envelope: &Envelope) {
+    fn handle(&mut self, envelope: &Envelope) {
         let Some(event) = &envelope.event else { return };
         let Ok(exit) = TaskExit::decode(event.value.clone()) else { return };
         if exit.id == exit.container_id {

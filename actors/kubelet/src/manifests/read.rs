@@ -73,7 +73,7 @@ fn identify(pod: &mut Obj, path: &Path, node: &str, now: MicroTime) {
     };
     let name = format!("{}-{}", pod.name(), node.to_lowercase());
     let namespace = if pod.namespace().is_empty() { "default" } else { pod.namespace() }.to_owned();
-    let toleration = lasting(pod);
+    let toleration = missing_toleration(pod);
     let mut view = PodMut::new(pod);
     let mut metadata = view.metadata_mut();
     metadata.set_uid(uid.as_str()).set_name(name).set_namespace(namespace);
@@ -99,7 +99,7 @@ fn hash(pod: &Obj, path: &Path, node: &str) -> String {
 }
 
 /// Returns the toleration that keeps static pods on a failing node, unless the pod has it.
-fn lasting(pod: &Obj) -> Option<Value> {
+fn missing_toleration(pod: &Obj) -> Option<Value> {
     let mut toleration = Struct::zero(type_named("core/v1.Toleration")?);
     TolerationMut::new(&mut toleration).set_operator("Exists").set_effect("NoExecute");
     let there = pod.view::<Pod<'_>>().is_some_and(|pod| {

@@ -54,7 +54,7 @@ impl Node {
     }
 
     /// Handles a change of the Node from its watch.
-    pub(super) fn moved(&mut self, node: &Item<NodeView>, now: Now) {
+    pub(super) fn node_changed(&mut self, node: &Item<NodeView>, now: Now) {
         let Some(known) = &mut self.known else { return };
         let old = node.meta.uid.as_str() != known.uid || node.meta.revision <= known.revision;
         if old || seeded_bug!("node_as_old_as_its_beat") {
@@ -152,8 +152,8 @@ impl Node {
         self.refresh_at = self.parts.config.machine.as_ref().map(|machine| now.at + spread(machine.sync_frequency));
         for (uid, why) in evicted {
             let Some(entry) = self.pods.get_mut(&uid) else { continue };
-            let tell = entry.pod.evict(why);
-            self.parts.event_sender.tell(&entry.pod.item, tell);
+            let event = entry.pod.evict(why);
+            self.parts.event_sender.send(&entry.pod.item, event);
             self.touch(uid, now);
         }
     }

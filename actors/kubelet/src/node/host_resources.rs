@@ -185,7 +185,7 @@ impl HostResources {
 
     /// Removes volumes, cgroup, directories and logs of a pod, which the runtime does not remove. No container of the pod may run. Idempotent.
     pub(super) async fn clear(&self, uid: &str, logs: Option<&str>) -> Result<(), String> {
-        self.references.gone(uid);
+        self.references.forget_pod(uid);
         self.volumes.tear_down(uid).await?;
         self.cgroups.remove(uid).map_err(|error| error.to_string())?;
         match logs {

@@ -32,13 +32,13 @@ impl Node {
         }
         self.mirrors_are(&items);
         for item in items {
-            self.seen(item, now);
+            self.pod_changed(item, now);
         }
         self.sources_ready(now);
     }
 
     /// Handles a pod's new state from the API.
-    pub(super) fn seen(&mut self, item: Arc<Item<PodView>>, now: Now) {
+    pub(super) fn pod_changed(&mut self, item: Arc<Item<PodView>>, now: Now) {
         if let Some(hash) = item.value.template.annotation(MIRROR).map(Str::from) {
             return self.mirror_seen(&item, hash, now);
         }
@@ -96,7 +96,7 @@ impl Node {
     }
 
     /// Handles the removal of a pod from the API.
-    pub(super) fn lost(&mut self, item: &Item<PodView>, now: Now) {
+    pub(super) fn pod_removed(&mut self, item: &Item<PodView>, now: Now) {
         if item.value.template.annotation(MIRROR).is_some() {
             self.mirror_lost(item, now);
         } else {
@@ -120,8 +120,8 @@ impl Node {
         let Some(entry) = self.pods.get_mut(&uid) else { return };
         let mut events = Vec::new();
         let next = entry.pod.advance(now, &mut events);
-        for tell in events {
-            self.parts.event_sender.tell(&entry.pod.item, tell);
+        for event in events {
+            self.parts.event_sender.send(&entry.pod.item, event);
         }
         if next.interrupt
             && let Some(abort) = entry.abort.take()
@@ -188,8 +188,8 @@ impl Node {
                 return false;
             }
             Err(why) => {
-                let tell = entry.pod.reject(&why);
-                self.parts.event_sender.tell(&entry.pod.item, tell);
+                let event = entry.pod.reject(&why);
+                self.parts.event_sender.send(&entry.pod.item, event);
             }
         }
         entry.failures = 0;
@@ -222,8 +222,8 @@ impl Node {
                 }
             }
         }
-        for tell in events {
-            self.parts.event_sender.tell(&entry.pod.item, tell);
+        for event in events {
+            self.parts.event_sender.send(&entry.pod.item, event);
         }
         self.touch(uid, now);
     }
@@ -244,8 +244,8 @@ impl Node {
             }
             RuntimeEvent::Sandbox { .. } => entry.pod.sandbox_lost().into_iter().collect(),
         };
-        for tell in events {
-            self.parts.event_sender.tell(&entry.pod.item, tell);
+        for event in events {
+            self.parts.event_sender.send(&entry.pod.item, event);
         }
         self.touch(uid, now);
     }

@@ -100,7 +100,7 @@ fn spawn(
     };
     let (event_sender, item) = (tools.event_sender.clone(), pod.item.clone());
     let tell = move |reason: &'static str, message: String| {
-        event_sender.tell(&item, PodEvent { container: Some(index), warning: true, reason: reason.into(), message });
+        event_sender.send(&item, PodEvent { container: Some(index), warning: true, reason: reason.into(), message });
     };
     let tell: Arc<dyn Fn(&'static str, String) + Send + Sync> = Arc::new(tell);
     for probe in probes::of_container(spec) {

@@ -115,8 +115,8 @@ impl Subject {
         &*self.tools.runtime
     }
 
-    fn tell(&self, container: Option<usize>, warning: bool, reason: &str, message: String) {
-        self.tools.event_sender.tell(&self.item, PodEvent { container, warning, reason: reason.into(), message });
+    fn send_event(&self, container: Option<usize>, warning: bool, reason: &str, message: String) {
+        self.tools.event_sender.send(&self.item, PodEvent { container, warning, reason: reason.into(), message });
     }
 
     /// Adds to the configuration the part for runtimes of real machines; returns Warning events.
@@ -164,7 +164,7 @@ impl Subject {
             host_resources.prepare(whole).await?;
         }
         for (reason, message) in self.complete().await.map_err(|why| failed(&why))? {
-            self.tell(None, true, reason, message);
+            self.send_event(None, true, reason, message);
         }
         let id = self.runtime().run_pod_sandbox(&self.config).await.map_err(|error| failed(&error))?;
         let status = self.runtime().pod_sandbox_status(&id).await.map_err(|error| failed(&error))?;

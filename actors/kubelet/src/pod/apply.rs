@@ -233,7 +233,7 @@ impl Pod {
                 container.id = id.clone();
                 let at = now.wall;
                 let reason = "StartError".into();
-                self.over(
+                self.container_ended(
                     index,
                     Ended { code: 128, reason, message: message.into(), started: at, finished: at, id },
                     now,
@@ -258,7 +258,7 @@ impl Pod {
                 Vec::new()
             }
             cri::ContainerState::Exited if container.ended().is_some() => Vec::new(),
-            cri::ContainerState::Exited => self.over(index, ended(status), now),
+            cri::ContainerState::Exited => self.container_ended(index, ended(status), now),
         }
     }
 
@@ -308,7 +308,7 @@ impl Pod {
     }
 
     /// Records a container's end. If the container is to be restarted, its back-off begins now.
-    fn over(&mut self, index: usize, end: Ended, now: Now) -> Vec<PodEvent> {
+    fn container_ended(&mut self, index: usize, end: Ended, now: Now) -> Vec<PodEvent> {
         let again = self.stage == Stage::Active && self.restarts(index, end.code);
         let meta = &self.item.meta;
         let pod = format!("{}_{}({})", meta.name(), meta.namespace(), meta.uid.0);

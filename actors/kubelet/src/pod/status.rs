@@ -87,12 +87,12 @@ impl Pod {
             self.sandboxes > 0 || self.verdict.is_none() || self.conditions.first().is_some_and(|(on, _)| *on);
         if admitted {
             set("hostIP", host.ip.into());
-            set("hostIPs", instead(std::iter::once(json!({"ip": host.ip}))));
+            set("hostIPs", replacing(std::iter::once(json!({"ip": host.ip}))));
             if !self.ip.is_empty() {
                 set("podIP", self.ip.as_str().into());
                 let second = self.second_ip.as_deref().map(oarlock_schema::Str::as_str);
                 let all = [Some(self.ip.as_str()), second].into_iter().flatten();
-                set("podIPs", instead(all.map(|ip| json!({"ip": ip}))));
+                set("podIPs", replacing(all.map(|ip| json!({"ip": ip}))));
             }
             let all = self.container_statuses(host);
             let inits = self.template().init.len();
@@ -204,7 +204,7 @@ impl Pod {
 }
 
 /// Marks a list as a replacement of the stored one. A strategic merge patch would merge the addresses, but a pod cannot have two of one family.
-fn instead(items: impl Iterator<Item = Value>) -> Value {
+fn replacing(items: impl Iterator<Item = Value>) -> Value {
     std::iter::once(json!({"$patch": "replace"})).chain(items).collect()
 }
 

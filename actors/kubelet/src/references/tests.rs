@@ -180,7 +180,7 @@ fn a_token_that_cannot_be_renewed_serves_until_it_ends_and_goes_with_its_pod() {
         assert_eq!(token().await.unwrap_err(), "token \"robot\"/\"shop\" expired and refresh failed: away");
         *issuer.down.lock() = false;
         assert_eq!(token().await.as_deref(), Ok("token-2"));
-        references.gone("u1");
+        references.forget_pod("u1");
         assert_eq!(token().await.as_deref(), Ok("token-3"));
     });
 }

@@ -23,7 +23,7 @@ pub(super) fn limits(pod: Pod<'_>) -> Vec<(String, String)> {
 }
 
 /// Returns the message of the pod's eviction (reason `Evicted`), if a volume exceeds its limit.
-pub(super) fn over(limits: &[(String, String)], mounted: &Mounted) -> Option<String> {
+pub(super) fn eviction_message(limits: &[(String, String)], mounted: &Mounted) -> Option<String> {
     limits.iter().find_map(|(name, limit)| {
         let bytes = u64::try_from(Quantity::parse(limit).ok()?.value()).ok()?;
         let used = used(&mounted.get(name.as_str())?.path);
@@ -69,9 +69,9 @@ mod tests {
         let volume = Volume { path: dir.path().to_owned(), read_only: false, stale: None, inner_name: "data".into() };
         let mounted: Mounted = [("data".into(), volume)].into_iter().collect();
         let limit = |text: &str| vec![("data".to_owned(), text.to_owned())];
-        assert_eq!(over(&limit("400Ki"), &mounted), None);
+        assert_eq!(eviction_message(&limit("400Ki"), &mounted), None);
         let why = "Usage of EmptyDir volume \"data\" exceeds the limit \"200Ki\". ";
-        assert_eq!(over(&limit("200Ki"), &mounted).as_deref(), Some(why));
-        assert_eq!(over(&[("none".to_owned(), "1".to_owned())], &mounted), None);
+        assert_eq!(eviction_message(&limit("200Ki"), &mounted).as_deref(), Some(why));
+        assert_eq!(eviction_message(&[("none".to_owned(), "1".to_owned())], &mounted), None);
     }
 }

@@ -38,7 +38,7 @@ impl Report {
 }
 
 /// Prints a summary of a snapshot.
-pub(super) fn tell(report: &Report) {
+pub(super) fn print(report: &Report) {
     let Report { header, summary, bytes, resources } = report;
     let cluster = if header.cluster.is_empty() { "-" } else { &header.cluster };
     let mut text = format!(

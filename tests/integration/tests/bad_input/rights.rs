@@ -33,7 +33,7 @@ impl Scene {
         Self { _cluster: cluster, admin, eve }
     }
 
-    /// Gives eve rules, in a namespace or everywhere, and waits until `probe` says that they are known.
+    /// Gives the user eve these rules, in a namespace or in all, and waits until `probe` shows that they are in force.
     fn grant(&self, namespace: Option<&str>, rules: &Value, probe: &str) {
         let (scope, kind) = namespace.map_or((String::new(), "ClusterRole"), |n| (format!("/namespaces/{n}"), "Role"));
         let (roles, bindings) =

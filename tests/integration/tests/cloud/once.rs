@@ -9,7 +9,7 @@ use oarlock_testkit::{Cluster, Process, Signal};
 use super::provider::FakeCloud;
 use super::{get, holder, left, make_node, manager, wanted};
 
-/// A Lease stands for 15 s and is renewed every 4 s: who is gone has at least so much of it left.
+/// A Lease is valid for 15 s and renewed every 4 s, so at least this much is left of a lost process's Lease.
 const LEFT: Duration = Duration::from_secs(10);
 
 struct Scene {
@@ -24,7 +24,7 @@ impl Scene {
         self.members.push(manager(&self.cluster, &self.cloud, &["--nats-servers", &self.nats.url()]));
     }
 
-    /// The place of who holds the unit among the members: each says in its log what it is called.
+    /// The index of the unit's holder among the members, whose logs hold their identities.
     fn holder(&self) -> usize {
         let (name, _) = holder(&self.cluster);
         let said = format!("member=\"{name}\"");
@@ -40,7 +40,7 @@ impl Scene {
         })
     }
 
-    /// Waits until somebody else holds the unit than at `epoch`.
+    /// Waits until the unit has a newer epoch than `epoch`.
     fn moved(&self, epoch: u64) -> u64 {
         eventually("the unit has moved", || {
             let (_, now) = holder(&self.cluster);
@@ -48,7 +48,7 @@ impl Scene {
         })
     }
 
-    /// Waits until the cloud is as the Services want it.
+    /// Waits until the cloud has what the Services want.
     fn settled(&self, what: &str) {
         eventually(what, || {
             let services = get(&self.cluster, "services");

@@ -30,11 +30,11 @@ pub(crate) struct FakeCloud {
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Between a look and what is done about it.
+    /// The time between reading the state and acting.
     pub(crate) pace: Duration,
     /// What calls are refused with.
     pub(crate) refuses: Option<String>,
-    /// Machines that are shut down, and those that are gone; all others run.
+    /// Machines that are shut down, and machines that no longer exist; all others run.
     pub(crate) shut_down: BTreeSet<String>,
     pub(crate) gone: BTreeSet<String>,
     /// The Service and the content of each load balancer.
@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub(crate) effects: Vec<Effect>,
     /// Calls that have looked, and have not done anything yet: method, name of the Service, epoch.
     pub(crate) open: Vec<(&'static str, String, u64)>,
-    /// The epochs of calls, in the order in which they came.
+    /// The epochs of calls, in the order of arrival.
     pub(crate) epochs: Vec<u64>,
 }
 
@@ -95,7 +95,7 @@ async fn route(request: Request<Incoming>, state: Shared, handle: Handle) -> Res
     }
 }
 
-/// What the caller leaves for it (`grpc-timeout`).
+/// The time that the caller allows (`grpc-timeout`).
 fn time(request: &Request<Incoming>) -> Duration {
     let said = request.headers()["grpc-timeout"].to_str().unwrap();
     let (number, unit) = said.split_at(said.len() - 1);
@@ -131,7 +131,7 @@ struct Call {
 }
 
 impl Call {
-    /// Begins: notes who calls, and refuses if calls are refused.
+    /// Begins a call: records the caller, and refuses if calls are refused.
     fn begin(&self, claim: Option<&Claim>) -> Result<u64, Status> {
         let claim = claim.expect("every call says on whose behalf");
         assert_eq!(claim.unit, "cloud");
@@ -158,7 +158,7 @@ impl Call {
         state.effects.push(Effect { what, balancer, service: service.to_owned(), content: content.to_owned(), epoch });
     }
 
-    /// Takes its time and then does `act`, if there is time left, whoever waits for it.
+    /// Waits, and then does `act` if there is time left, whether the caller still waits or not.
     async fn later<A: Send + 'static>(
         &self,
         (method, key, epoch): (&'static str, &LoadBalancerKey, u64),

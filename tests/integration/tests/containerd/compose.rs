@@ -14,7 +14,7 @@ use crate::faults::compose::Compose;
 
 const NODE: &str = "containerd-node";
 
-/// Gives the node its images, which it would pull otherwise.
+/// Loads the images into the node, which would pull them otherwise.
 fn import(container: &str) {
     let folder = tempfile::tempdir().unwrap();
     let archive = images::archive(folder.path(), &on_path("busybox").unwrap());

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::images;
 
-/// What has to be on the machine; `tests/install-containerd` puts it there.
+/// The programs that the machine must have; `tests/install-containerd` installs them.
 const PROGRAMS: [&str; 7] = ["containerd", "ctr", "runc", "ip", "nsenter", "busybox", "tar"];
 const PLUGINS: &str = "/usr/lib/cni";
 
@@ -115,7 +115,7 @@ state = "{dir}/state"
         std::fs::write(self.dir.path().join("resolv.conf"), "nameserver 192.0.2.53\n").unwrap();
     }
 
-    /// Starts containerd, again after [`Machine::kill_containerd`], and waits until it answers.
+    /// Starts containerd, also after [`Machine::kill_containerd`], and waits until it answers.
     pub(crate) fn run_containerd(&mut self) {
         let log = File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let mut command = Command::new("nsenter");
@@ -127,7 +127,7 @@ state = "{dir}/state"
         eventually("containerd answers", || try_run("ctr", &["-a", &socket, "version"]));
     }
 
-    /// Ends containerd as the kernel would; what it started runs on.
+    /// Ends containerd with SIGKILL; containers keep running.
     pub(crate) fn kill_containerd(&mut self) {
         let mut child = self.child.take().unwrap();
         child.kill().unwrap();
@@ -140,7 +140,7 @@ state = "{dir}/state"
         self.ctr(&["images", "import", archive.to_str().unwrap()]);
     }
 
-    /// Stands for a service proxy: from pods, `ip:443` is the host's port `port`.
+    /// Replaces a service proxy: from pods, `ip:443` is the host's port `port`.
     pub(crate) fn serve(&self, ip: &str, port: &str) {
         let net = format!("--net=/run/netns/{}", name(self.number));
         let rules = format!(
@@ -218,7 +218,7 @@ state = "{dir}/state"
         }
     }
 
-    /// Where everything of it lies.
+    /// The folder with all files of the machine.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -246,7 +246,7 @@ state = "{dir}/state"
         format!("10.250.{}", self.number)
     }
 
-    /// Runs `ctr` among Kubernetes' containers; what it says.
+    /// Runs `ctr` in Kubernetes' namespace, and returns the output.
     pub(crate) fn ctr(&self, args: &[&str]) -> String {
         run("ctr", &[&["-a", &self.socket(), "-n", "k8s.io"], args].concat())
     }
@@ -298,7 +298,7 @@ state = "{dir}/state"
     }
 }
 
-/// A kubelet's process; it ends when this is dropped, its pods run on.
+/// A kubelet's process, which ends when dropped; its pods keep running.
 pub(crate) struct Kubelet(Child);
 
 impl Drop for Kubelet {
@@ -310,12 +310,12 @@ impl Drop for Kubelet {
 }
 
 impl Machine {
-    /// The host's end of the way to it.
+    /// The host's end of the link to the machine.
     fn way(&self) -> String {
         format!("oak{}", self.number)
     }
 
-    /// Takes away all that containerd runs, and ends it; nothing where it was never set up.
+    /// Removes all that containerd runs, and ends containerd; does nothing without a machine.
     fn clear(&mut self) {
         if !self.dir.path().join("config.toml").exists() {
             return;

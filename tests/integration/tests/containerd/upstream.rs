@@ -9,7 +9,7 @@ use oarlock_testkit::{Cluster, Process, read};
 
 use super::machine::{Machine, run};
 
-/// Kernel settings that a kubelet insists on. It is shown them, and the machine keeps its own.
+/// Kernel settings that a kubelet insists on. The kubelet sees these values, and the machine keeps its own.
 const SETTINGS: [(&str, &str); 3] =
     [("vm/overcommit_memory", "1"), ("kernel/panic", "10"), ("kernel/panic_on_oops", "1")];
 

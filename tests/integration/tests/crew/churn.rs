@@ -23,11 +23,11 @@ const COUNT: &str = "OARLOCK_CHURN";
 const SILENCE: &str = "members that are silent";
 /// So many otherwise: the share of each process is even enough to be judged, and the test takes half a minute.
 const FEW: u64 = 300;
-/// Users that do it at once.
+/// Concurrent users.
 const USERS: u64 = 8;
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
-/// A look at a key, as a process tells (`oarlock_informer::reconcile=debug`).
+/// A reconciled key, from a process's log (`oarlock_informer::reconcile=debug`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Look {
     controller: String,
@@ -45,7 +45,7 @@ fn looks(said: &str) -> Vec<Look> {
     lines.map(|line| look(line).unwrap_or_else(|| panic!("looked at under no claim: {line}"))).collect()
 }
 
-/// What is wrong with who has looked at what: of each claim there is one owner, and of each key of a controller one unit.
+/// The violations: each claim must have one owner, and each key of a controller one unit.
 fn intruders(of: &[Vec<Look>]) -> Vec<String> {
     let mut owners: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     let mut units: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
@@ -72,7 +72,7 @@ fn one_claim_has_one_owner_and_one_key_one_unit() {
     assert_eq!(looks(said), [look("a/b", "u@1")]);
 }
 
-/// So many Deployments are made, scaled and deleted, by several users at once, until nothing of them is left.
+/// Several users at once make, scale and delete this many Deployments, until none is left.
 fn churn(cluster: &Cluster, name: &str, count: u64) {
     let (http, next) = (cluster.http(Who::Admin), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -97,7 +97,7 @@ fn churn(cluster: &Cluster, name: &str, count: u64) {
     }
 }
 
-/// A Deployment is made without pods, gets one, and goes.
+/// Makes a Deployment without pods, scales it to one, and deletes it.
 fn lifetime(http: &Http, name: &str) {
     let labels = json!({"app": name});
     let spec = json!({"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10"}]});
@@ -116,7 +116,7 @@ fn lifetime(http: &Http, name: &str) {
     assert_eq!(gone.code, 200, "{gone}");
 }
 
-/// All of it, with controller managers that have these flags.
+/// Runs the whole test, with controller managers that have these flags.
 fn shared_churn(flags: &[&str]) {
     let count = std::env::var(COUNT).map_or(FEW, |count| count.parse().unwrap());
     let mut cluster = Cluster::up(&[&API_ONLY[..], &["--log", claims::LOG]].concat());
@@ -159,7 +159,7 @@ fn shared_churn(flags: &[&str]) {
     fenced(&cluster);
 }
 
-/// F1, by what the API server tells and its log has.
+/// F1, from the API server's log lines and the store's log.
 fn fenced(cluster: &Cluster) {
     let folder = tempfile::tempdir().unwrap();
     let recorder = Recorder::new(&folder.path().join("history.jsonl"));

@@ -11,7 +11,7 @@ use super::{API_ONLY, holder, nodes, part, ready, shared_by, units};
 /// Renewals of a Lease, one every 4 s, in which it would have run out.
 const RENEWALS: usize = 5;
 
-/// A bus, if it can be had here.
+/// A bus, if it can be built here.
 fn bus() -> Option<Nats> {
     Nats::start("").map_err(|why| oarlock_testkit::skipped!("{why}: nobody was heard on a bus")).ok()
 }
@@ -20,7 +20,7 @@ fn hearing(cluster: &Cluster, nats: &Nats, name: &str) -> Process {
     part(cluster, name, &["--nats-servers", &nats.url()])
 }
 
-/// Waits until each process has begun to hear others, for the `time`th time.
+/// Waits until each process has received messages of others, for the `time`th time.
 fn all_hear(processes: &[Process], time: usize) {
     for process in processes {
         eventually("it hears the others", || {

@@ -20,7 +20,7 @@ const SETS: usize = 16;
 const ASSIGNMENTS: &str = "/apis/oarlock.dev/v1/assignments";
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
-/// A manager whose way leads over a link to a server, and another one that is at the same server or at another.
+/// A controller manager whose connection to a server is a link, and another one at the same server or at another.
 struct Stage<'a> {
     server: &'a Cluster,
     /// Whom everybody else asks.
@@ -32,7 +32,7 @@ struct Stage<'a> {
     _chaos: Chaos,
 }
 
-/// A ReplicaSet whose pod is on its way, and the unit under whose claim.
+/// A ReplicaSet whose pod's create is on its way, and the unit of its claim.
 struct Held {
     set: String,
     unit: String,
@@ -119,7 +119,7 @@ impl<'a> Stage<'a> {
         pods["items"].as_array().unwrap().len()
     }
 
-    /// Whoever has the unit now makes the pod.
+    /// The new holder of the unit makes the pod.
     fn made(&self, held: &Held) {
         eventually("the other makes the pod", || match self.pods(held) {
             1 => Ok(()),
@@ -142,7 +142,7 @@ impl<'a> Stage<'a> {
         );
     }
 
-    /// The owner is told, and there is no second pod.
+    /// The owner's create is refused, and there is no second pod.
     fn told(&self, held: &Held) {
         let (key, claim) = (format!("default/{}", held.set), format!("{}@{}", held.unit, held.epoch));
         said(
@@ -167,7 +167,7 @@ fn said(what: &str, log: impl Fn() -> String, is_it: impl Fn(&str) -> bool) {
     });
 }
 
-/// Whether a process is this member: it says so when it takes a unit.
+/// Whether a process is this member, by the log, in which a member reports the units that it takes.
 fn is(process: &Process, member: &str) -> bool {
     process.said().contains(&format!("member=\"{member}\""))
 }

@@ -27,7 +27,7 @@ const LEAVE: usize = 6;
 /// How many pods are to find a node in the end, and nodes for them, each in its zone.
 const LAST: usize = 10;
 const NEW: usize = 12;
-/// For how many revisions others' work may be unknown to who decides: what some hundred milliseconds of this load write.
+/// How many revisions of other clients the arbiter may not know yet: what some hundred milliseconds of this load write.
 const LAG: u64 = 300;
 
 /// Holders by unit.
@@ -38,13 +38,13 @@ fn holders(http: &Http) -> BTreeMap<String, String> {
     each.map(|unit| (text(&unit["metadata"]["name"]), text(&unit["spec"]["holderIdentity"]))).collect()
 }
 
-/// Which of them holds the arbiter's unit: members say in their logs as whom they have joined the bus.
+/// The holder of the arbiter's unit, by the logs, in which members report their identity on the bus.
 fn arbiter(http: &Http, schedulers: &[Process]) -> Option<usize> {
     let name = format!("member=scheduler/{} ", holders(http).get("arbiter")?);
     schedulers.iter().position(|process| process.said().contains(&name))
 }
 
-/// Kills whoever decides, and starts another in its place.
+/// Kills the process with the arbiter, and starts another in its place.
 fn kill_again_and_again(http: &Http, schedulers: &mut Vec<Process>, start: impl Fn() -> Process) {
     for _ in 0..KILLS {
         let victim = eventually("somebody decides", || arbiter(http, schedulers).ok_or("nobody"));

@@ -31,7 +31,7 @@ pub(super) struct Teller {
 struct Wire {
     etcd: SocketAddr,
     silent: watch::Sender<bool>,
-    /// Transactions that etcd has refused, as they were asked.
+    /// Transactions that etcd has refused, as requested.
     refused: Arc<Mutex<Vec<Bytes>>>,
 }
 
@@ -70,7 +70,7 @@ impl Teller {
 }
 
 impl Wire {
-    /// One connection, until one of its ends breaks it.
+    /// Serves one connection until one of its ends breaks it.
     async fn serve(self, stream: TcpStream) {
         let Ok(far) = TcpStream::connect(self.etcd).await else { return };
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(far)).await;
@@ -112,7 +112,7 @@ impl Wire {
         }
     }
 
-    /// What a watch brings, when it may.
+    /// Forwards the events of watches when they are allowed to pass.
     fn told(&self, told: Incoming) -> Body {
         let state = (told, self.silent.subscribe());
         let frames = futures::stream::unfold(state, |(mut told, mut silent)| async {

@@ -2,7 +2,7 @@
 
 use oarlock_check::history::Claim;
 
-/// Lets an API server say it.
+/// The log filter with which an API server logs its writes under claims.
 pub(crate) const LOG: &str = "info,oarlock_apiserver::fence=debug";
 
 /// The value of a field in a line of a log.
@@ -11,7 +11,7 @@ pub(crate) fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     Some(value.split(' ').next().unwrap_or(value).trim_matches('"'))
 }
 
-/// Every write under a claim that a log tells of.
+/// Every write under a claim in a log.
 pub(crate) fn claims(log: &str) -> Vec<Claim> {
     let lines = log.lines().filter(|line| line.contains("oarlock_apiserver::fence: written under a claim"));
     let claim = |line: &str| {

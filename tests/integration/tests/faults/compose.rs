@@ -101,7 +101,7 @@ impl Compose {
         self.out.path().join("kubeconfig")
     }
 
-    /// As a user does it.
+    /// Runs kubectl as a user does.
     fn scale(&self, schedulers: usize) {
         let scale = format!("scheduler={schedulers}");
         self.compose(&["up", "-d", "--no-build", "--scale", &scale]).unwrap();
@@ -134,7 +134,7 @@ impl Drop for Compose {
     }
 }
 
-/// Whether so many schedulers look for nodes, as `kubectl get assignments` has it.
+/// Whether this many schedulers hold shards, by `kubectl get assignments`.
 fn shared(assignments: &str, schedulers: usize) -> bool {
     let rows = assignments.lines().map(|line| line.split_whitespace());
     let holders = rows.filter_map(|mut cells| cells.next()?.starts_with("shards-").then(|| cells.next())?);

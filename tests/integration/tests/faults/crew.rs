@@ -43,14 +43,14 @@ const ALL: [usize; 3] = [0, 1, 2];
 /// From the healing of a fault until all is well the number of things that are wrong falls again within this, and again. It is no bound for the whole, which
 /// takes a slow machine longer; nothing here waits for so long (a Lease stands for 15 s).
 const HEALED: Duration = Duration::from_secs(30);
-/// For how many revisions others' work may be unknown to who decides: what some hundred milliseconds write.
+/// How many revisions of other clients the arbiter may not know yet: what some hundred milliseconds write.
 const LAG: u64 = 300;
 
-/// Who works on units, by role.
+/// The processes that hold units, by role.
 const MANAGERS: usize = 0;
 const SCHEDULERS: usize = 1;
 const CLOUDS: usize = 2;
-/// Between the cloud's look and what it does about it: long enough to strike whoever called.
+/// The time between the cloud's read and its effect: long enough for a fault of the caller.
 const PACE: Duration = Duration::from_secs(2);
 
 /// Everything that runs.
@@ -62,9 +62,9 @@ struct Fleet {
     etcd: RefCell<Etcd>,
     truth: EtcdHistory,
     servers: [Cluster; 2],
-    /// Of each server, how recorded clients reach it, and how everybody else does.
+    /// For each server, the link of the recorded clients, and that of all others.
     links: [[Link; 2]; 2],
-    /// Of the first server, how it reaches etcd.
+    /// The first server's link to etcd.
     ways: Vec<Link>,
     buses: Vec<Nats>,
     crew: [[Part; 2]; 3],
@@ -75,7 +75,7 @@ struct Fleet {
     nodes: Part,
     /// A node that takes naps, but not while this is locked.
     napping: Arc<Mutex<Part>>,
-    /// Each fault, and how long it took to be made good.
+    /// Each fault, and the time until it was made good.
     healed: Vec<(&'static str, f64)>,
     network: Chaos,
 }
@@ -138,7 +138,7 @@ fn buses() -> Result<Vec<Nats>, String> {
 }
 
 impl Fleet {
-    /// Everything up and at work; or why it cannot be had here.
+    /// Starts everything and waits until it works; the reason if it cannot run here.
     fn start(name: &str, units: usize) -> Result<Self, String> {
         let network = Chaos::new();
         let etcd = Etcd::linked(ALL.len(), &network)?;
@@ -213,7 +213,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Waits until all units are where they belong.
+    /// Waits until every unit has its regular holder.
     fn balanced(&self) {
         crate::crew::shared(|| self.api.units(), 2, 2);
     }
@@ -234,7 +234,7 @@ impl Fleet {
         }
     }
 
-    /// C1: with nobody disturbing anything any more, everything is as it is wanted.
+    /// C1: without further faults, every workload reaches its spec.
     #[track_caller]
     fn made_good(&mut self, fault: &'static str) {
         // In this order: who naps waits for users.

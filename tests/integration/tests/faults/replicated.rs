@@ -13,7 +13,7 @@ use super::truth::EtcdHistory;
 use super::{API_ONLY, Scene, lost, only, revive, servers, sum, ways};
 
 const ALL: [usize; 3] = [0, 1, 2];
-/// As long as a process is stopped: longer than any lease, wait or retry of a client.
+/// How long a process is stopped: longer than any lease, wait or retry of a client.
 const SLEEP: Duration = Duration::from_secs(20);
 
 /// The revision of a member.

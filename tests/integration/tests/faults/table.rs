@@ -7,7 +7,7 @@ use oarlock_check::history::{Asked, Call, Op, Outcome};
 use oarlock_check::{History, Report, Rule};
 use serde_json::{Map, Value, json};
 
-/// Names the file to which runs append what they have seen.
+/// The variable that names the file to which runs append their results.
 const FILE: &str = "OARLOCK_FAULTS";
 
 /// A fault that was done. It counts until the next one is, so that what follows its healing is seen too.

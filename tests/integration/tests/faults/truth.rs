@@ -24,13 +24,13 @@ use serde_json::{Value, json};
 /// Where keys begin, in upstream's layout.
 const ROOT: &str = "/registry/";
 
-/// A way to the log that goes past the server.
+/// A source of the log other than the server.
 pub(crate) trait Truth {
-    /// Writes down every record of the log, and what they cover; `own` are the prefixes to which only recorded clients wrote.
+    /// Records every record of the log, and what they cover; `own` are the prefixes to which only recorded clients wrote.
     fn record(&self, recorder: &Recorder, own: &[String]);
 }
 
-/// The directory of an embedded store whose process has ended. It is read from a copy, and stays as it is.
+/// The directory of an embedded store whose process has ended. A copy is read, so the directory does not change.
 pub(crate) struct EmbeddedStore(pub PathBuf);
 
 impl EmbeddedStore {
@@ -67,7 +67,7 @@ impl Truth for EmbeddedStore {
 pub(crate) struct Change {
     pub key: String,
     pub revision: u64,
-    /// The revision that it replaced.
+    /// The replaced revision.
     pub prev: Option<u64>,
     /// None: a delete.
     pub value: Option<Vec<u8>>,
@@ -101,7 +101,7 @@ pub(crate) struct EtcdHistory {
 struct Kept {
     changes: Vec<Change>,
     through: u64,
-    /// Of each key that is there, the revision at which it was last written.
+    /// For each present key, the revision of its last write.
     there: BTreeMap<String, u64>,
 }
 

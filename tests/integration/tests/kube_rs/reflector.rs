@@ -23,12 +23,15 @@ const OBJECTS: usize = 30;
 
 /// What the reflector's stream said so far.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct Deliveries {
     pub(crate) states: AtomicU32,
     pub(crate) expired: AtomicU32,
 }
 
-pub(crate) async fn follow(stream: impl Stream<Item = watcher::Result<watcher::Event<ConfigMap>>>, told: Arc<Told>) {
+pub(crate) async fn follow(
+    stream: impl Stream<Item = watcher::Result<watcher::Event<ConfigMap>>>,
+    told: Arc<Deliveries>,
+) {
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
         match event {
@@ -69,7 +72,7 @@ async fn through_a_410(config: watcher::Config) {
     }
     let (store, writer) = reflector::store();
     let watched = watcher(super::maps(&client(&cluster, Some(&link)).await), config).default_backoff();
-    let told = Arc::new(Told::default());
+    let told = Arc::new(Deliveries::default());
     let mut tasks = JoinSet::new();
     tasks.spawn(follow(reflector(writer, watched), Arc::clone(&told)));
     holds(&store, &served(&maps).await);

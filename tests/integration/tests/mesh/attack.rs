@@ -38,10 +38,10 @@ spec: {policyName: no-bad-secrets, validationActions: [Deny]}
 /// What a Secret holds, in base64.
 const CONTENT: &str = "dG9wLXNlY3JldC1jb250ZW50";
 
-/// Somebody who answers every question with "nobody objects", and remembers it.
+/// An attacker that answers every question with "nobody objects", and records the questions.
 struct Liar {
     heard: Arc<Mutex<Vec<String>>>,
-    /// Whether its servers know that it answers questions.
+    /// Whether the servers know that the attacker subscribes to questions.
     listens: Arc<AtomicBool>,
     _bus: Bus,
     _runtime: Runtime,
@@ -76,7 +76,7 @@ impl Liar {
         Self { heard, listens, _bus: bus, _runtime: runtime }
     }
 
-    /// Waits until the servers that it has joined would ask it.
+    /// Waits until the joined servers would send questions to the attacker.
     fn listens(self) -> Self {
         eventually("the liar listens", || if self.listens.load(Ordering::SeqCst) { Ok(()) } else { Err("not yet") });
         self
@@ -87,7 +87,7 @@ impl Liar {
     }
 }
 
-/// A cluster whose policies are in force.
+/// A cluster with policies in force.
 struct Judged {
     http: Http,
     tried: usize,

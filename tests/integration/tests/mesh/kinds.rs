@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Ground;
 use super::policies::POLICY;
 
-/// Of a role and a kind of message, how many it has sent and heard at least, and what for.
+/// For a role and a kind of message, the least number of sent and received messages, and their purpose.
 const TRAVELS: [(&str, &str, u64, u64, &str); 16] = [
     ("api-server", "presence", 1, 1, "it lives, and hears who does"),
     ("scheduler", "presence", 1, 1, "it lives, and hears who does"),
@@ -27,7 +27,7 @@ const TRAVELS: [(&str, &str, u64, u64, &str); 16] = [
     ("controllers", "member", 1, 0, "placement: whether a member that is late is there"),
 ];
 
-/// What all members of a role have sent and heard of a kind.
+/// The messages of a kind that all members of a role have sent and received.
 fn carried(table: &str, role: &str, kind: &str) -> (u64, u64) {
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let of_kind = rows.filter(|cells| cells.first() == Some(&role) && cells.get(2) == Some(&kind));

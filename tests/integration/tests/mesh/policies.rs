@@ -31,7 +31,7 @@ const WRITERS: usize = 4;
 /// Writes under each disturbance.
 const WRITES: usize = 100;
 
-/// Writers that try good names and bad ones in turn, for as long as they are let.
+/// Writers that try allowed and forbidden names in turn, until they are stopped.
 struct Load {
     http: Http,
     done: AtomicUsize,
@@ -59,7 +59,7 @@ fn two_judges(ground: &Ground) -> [Process; 2] {
     [(); 2].map(|()| Process::start(ground.command(&["admission"], "nats/admission.seed"), "admission"))
 }
 
-/// How many questions the processes that judge were asked, as they tell.
+/// How many questions the policy processes got, by their own counts.
 fn heard(ground: &Ground) -> u64 {
     let text = String::from_utf8(ground.inspect("nats/inspector.seed").stdout).unwrap();
     let of_role = text.lines().filter(|line| line.starts_with("admission"));

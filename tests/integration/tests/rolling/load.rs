@@ -68,7 +68,7 @@ struct Counts {
     opened: AtomicU64,
     /// Calls that were answered.
     calls: AtomicU64,
-    /// Events that watchers were told.
+    /// Events that watchers received.
     told: AtomicU64,
     enough: AtomicBool,
     /// The revision up to which watchers must tell; 0: not known yet.
@@ -395,7 +395,7 @@ fn raw(servers: Vec<Http>, number: u64, counts: &Counts) {
     }
 }
 
-/// Watches from a revision on, through ends and breaks, until the last; what it was told.
+/// Watches from a revision on, through ends and breaks, until the last event, and returns the events.
 async fn watch(client: Client, begin: u64, counts: Arc<Counts>) -> Vec<(String, u64)> {
     let (mut position, mut told) = (begin, Vec::new());
     let over = |position: u64| {

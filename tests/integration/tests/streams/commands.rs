@@ -6,7 +6,7 @@ use oarlock_testkit::{Kubectl, kubectl as program};
 
 use super::Streams;
 
-/// kubectl's two ways: WebSocket, which the API server translates, and SPDY, which it passes on.
+/// The protocols of kubectl: WebSocket, which the API server translates, and SPDY, which the server forwards.
 fn both_ways(kubectl: &Kubectl) -> [Kubectl; 2] {
     [kubectl.clone(), kubectl.with_env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")]
 }

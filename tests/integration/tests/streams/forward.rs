@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use super::Streams;
 
-/// Repeats whatever it is sent until the sender is done.
+/// Echoes received bytes until the sender is done.
 async fn echo(streams: &Streams) -> u16 {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = socket.local_addr().unwrap().port();

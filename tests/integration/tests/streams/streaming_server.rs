@@ -23,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 
-/// What somebody will ask for.
+/// The requests that the server answers.
 #[derive(Clone, Debug)]
 pub(super) enum Job {
     /// A command. With a terminal it is one of this file's own, see [`terminal`].

@@ -6,7 +6,7 @@
 use oarlock_testkit::Kubectl;
 use serde_json::{Value, json};
 
-/// A Job, how it begins, and what its status says in the end.
+/// A Job, its first state, and its final status.
 struct Case {
     name: &'static str,
     /// `spec` but for the template.

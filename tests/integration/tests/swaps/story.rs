@@ -2,7 +2,7 @@
 
 use oarlock_testkit::Kubectl;
 
-/// A Deployment of three runs, scales, rolls, rolls back, is reached through a Service and goes away.
+/// A Deployment of three runs, scales, rolls, rolls back, is reached through a Service and is deleted.
 pub(crate) fn tell(kubectl: &Kubectl) {
     kubectl.ok("create deployment web --image=registry.k8s.io/pause:3.10 --replicas=3");
     rolled_out(kubectl);

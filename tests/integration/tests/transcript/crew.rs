@@ -2,7 +2,7 @@
 
 use oarlock_testkit::{Cluster, Kubectl};
 
-/// How kubectl itself waits; it bounds a hang.
+/// The deadline of kubectl's own waits, which bounds a hang.
 pub(super) const WAIT: &str = "--timeout=90s";
 
 /// `kubectl wait` fails for what is not there yet, and `up` does not wait for its nodes to register.

@@ -31,11 +31,11 @@ pub(super) struct Door {
     pub(super) server: Arc<Replica>,
     pub(super) wire: Arc<Wire>,
     pub(super) net: Gate,
-    /// Of the process: what is dead hears nothing and is not heard.
+    /// The life of the process: a dead one neither receives nor sends.
     pub(super) life: CancellationToken,
     /// What members have written under no claim, and had to.
     pub(super) missing: Arc<Mutex<Vec<String>>>,
-    /// It is a member's: what goes through it is for a unit.
+    /// Whether the door is a member's, whose writes are for units.
     pub(super) member: bool,
     pub(super) marks: Arc<Marks>,
 }
@@ -85,7 +85,7 @@ impl Transport for Door {
             }
             let told = loop {
                 match door.server.call(request.clone()).await {
-                    Answer::Told(told) => break Some(told),
+                    Answer::Replied(told) => break Some(told),
                     Answer::Refused => clock::sleep(RETRY_INTERVAL).await,
                     Answer::Lost => break None,
                 }

@@ -12,7 +12,7 @@ use super::users::{NAMESPACE, THINK_TIME, kind, object, surely};
 
 const COMPLETIONS: u64 = 4;
 
-/// A user who makes Jobs and deletes some of them; the completions of those that are left, by name.
+/// A user who makes Jobs and deletes some of them. Returns the completions of the Jobs that are left, by name.
 pub(super) async fn user(client: Client, mut rng: Rng, calls: u64) -> BTreeMap<String, u64> {
     let jobs = kind("batch", "jobs");
     let mut wanted: BTreeMap<String, u64> = BTreeMap::new();
@@ -72,7 +72,7 @@ impl Ends {
     }
 }
 
-/// What is not as it should be with Jobs: each is complete, as many pods have ended in each way as it counts, and none is kept.
+/// The violations of Jobs: each is complete, its counts equal its pods' ends, and no pod is kept.
 pub(super) async fn judge(client: &Client, wanted: &BTreeMap<String, u64>, pods: &[Value]) -> Vec<String> {
     let list = match client.list(kind("batch", "jobs"), NAMESPACE, ListOptions::default()).await {
         Ok(list) => list,

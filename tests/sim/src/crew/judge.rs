@@ -15,7 +15,7 @@ use super::users::kind;
 use crate::replicas::history::Recorder;
 use crate::replicas::truth::Truth;
 
-/// F1: what members write for a unit they write under their claim, and that lies between its epoch and the unit's next.
+/// F1: members write for a unit under their claim, and the write lies between the claim's epoch and the unit's next.
 pub(super) fn fenced(missing: &Mutex<Vec<String>>, told: Vec<Claim>, truth: &Truth, recorder: &Recorder) {
     truth.close(Vec::new());
     let missing = missing.lock();
@@ -27,7 +27,7 @@ pub(super) fn fenced(missing: &Mutex<Vec<String>>, told: Vec<Claim>, truth: &Tru
     assert!(report.violations.is_empty(), "{}", report.show(&history, 3));
 }
 
-/// C1: what is not as it should be; empty when all is.
+/// C1: the violations; empty when there is none.
 pub(super) async fn workloads(
     client: &Client,
     wanted: &BTreeMap<String, u64>,
@@ -70,7 +70,7 @@ pub(super) async fn workloads(
 pub(super) struct Nodes(BTreeMap<String, String>);
 
 impl Nodes {
-    /// A pod as it was written.
+    /// A written pod.
     pub(super) fn see(&mut self, pod: &Obj, revision: Revision) {
         let node = pod.at(&["spec", "nodeName"]).and_then(|node| node.as_str()).unwrap_or_default().to_owned();
         if node.is_empty() {

@@ -17,7 +17,7 @@ use crate::replicas::wire::{Marks, Wire};
 
 /// How soon what is dead is taken down.
 const BURIAL: Duration = Duration::from_millis(100);
-/// How often actors are looked at whether they get on.
+/// How often the progress of actors is checked.
 const TICK: Duration = Duration::from_secs(2);
 /// Nodes have no kubelets here that say how they are, and nobody looks at Services.
 const DISABLED: [&str; 5] = [
@@ -44,7 +44,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Starts one whose messages go through `door`.
+    /// Starts a member whose messages go through `door`.
     pub(super) async fn start(role: Role, host: String, door: Door, exchange: Option<&Exchange>) -> Self {
         let options = oarlock_runtime::Options { host: host.as_str().into(), tick: TICK, watchdog: None };
         let system = System::start(options).await.unwrap();
@@ -92,12 +92,12 @@ impl Member {
         Self { identity, door, system }
     }
 
-    /// Whose voice it has on the bus.
+    /// The member's identity on the bus.
     pub(super) fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What it is called where units are assigned.
+    /// The member's name in Assignments.
     pub(super) fn name(&self) -> &str {
         self.identity.name()
     }
@@ -107,7 +107,7 @@ impl Member {
         &self.door.wire
     }
 
-    /// Kills it: nothing of it is heard any more, but what it has sent arrives.
+    /// Kills the member: it sends nothing more, but its sent messages arrive.
     pub(super) fn kill(self: Arc<Self>, net: &Gate, marks: &Marks) {
         self.sound();
         marks.note("killed", 1);
@@ -118,13 +118,13 @@ impl Member {
         .unwrap();
     }
 
-    /// Ends it in order.
+    /// Ends the member in order.
     pub(super) async fn end(&self) {
         self.sound();
         shutdown(&self.system, Graces::default()).await;
     }
 
-    /// Nothing that is done to a process makes it fail.
+    /// No fault of a process makes its actors fail.
     pub(super) fn sound(&self) {
         assert_eq!(self.system.fatal(), None);
     }

@@ -19,20 +19,20 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 const TARGET: &str = "oarlock_apiserver::fence";
 const WRITTEN: &str = "written under a claim";
 
-/// Hears what is said on this thread, a seed's own, as long as it lives.
-pub(super) struct Told {
+/// Collects the log lines of this thread, a seed's own, as long as the value lives.
+pub(super) struct ClaimLog {
     claims: Claims,
     _listens: DefaultGuard,
 }
 
-impl Told {
+impl ClaimLog {
     pub(super) fn listen() -> Self {
         let claims = Claims::default();
         let own = claims.clone().with_filter(Targets::new().with_target(TARGET, LevelFilter::DEBUG));
         Self { claims, _listens: tracing_subscriber::registry().with(own).set_default() }
     }
 
-    /// Every write that was told of.
+    /// Every write in the log lines.
     pub(super) fn claims(self) -> Vec<Claim> {
         std::mem::take(&mut *self.claims.0.lock())
     }

@@ -35,9 +35,9 @@ struct Blind {
 #[derive(Default)]
 struct Shared {
     blind: AtomicBool,
-    /// How often a Deployment was read, and told so.
+    /// How often a Deployment was found absent by a read.
     asked: AtomicUsize,
-    /// Deletions of Deployments that were not told.
+    /// Deletions of Deployments without an event.
     missed: AtomicUsize,
 }
 

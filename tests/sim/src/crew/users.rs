@@ -29,7 +29,7 @@ pub(super) fn object(kind: &'static Resource, json: Value) -> Obj {
     decode(kind.ty, json.to_string().as_bytes()).unwrap()
 }
 
-/// Users and kubelets are patient: they say it until it is done.
+/// Repeats a request until it is done.
 pub(super) async fn surely<T>(what: impl AsyncFn() -> Result<T, oarlock_meta::Status>) -> T {
     loop {
         match what().await {
@@ -64,7 +64,7 @@ pub(super) async fn prepare(client: &Client) {
     }
 }
 
-/// Pods that are to go, go: without kubelets nobody else would let them. Pods of Jobs end.
+/// Deletes terminating pods, as kubelets would. Pods of Jobs end.
 pub(super) async fn kubelets(client: Client, enough: Arc<AtomicBool>) {
     let (pods, mut ends) = (kind("", "pods"), Ends::default());
     while !enough.load(Ordering::Relaxed) {

@@ -18,21 +18,21 @@ use super::door::Door;
 use super::jobs;
 use super::judge::{self, Nodes};
 use super::member::{Member, Role};
-use super::told::Told;
+use super::told::ClaimLog;
 use super::users::{self, kind};
 use crate::replicas::history::Recorder;
 use crate::replicas::replica::Replica;
 use crate::replicas::truth::Truth;
 use crate::replicas::wire::{EVERYTHING, Kind, Marks, Way, Wire};
 
-/// Within this after the last fault everything must be in order.
+/// The limit after the last fault until everything is in order.
 pub(super) const HEALED: Duration = Duration::from_secs(30);
 const USERS: u64 = 2;
 const CALLS: u64 = 30;
 const JOBS: u64 = 8;
 pub(super) const FAITHFUL: Faults =
     Faults { lose_answer: 0, drop: 0, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
-/// Whoever is there at the start.
+/// The members at the start.
 const CREW: [Role; 4] = [Role::Controllers, Role::Controllers, Role::Scheduler, Role::Scheduler];
 /// Longer than a Lease, so that units move.
 const LONG: Duration = Duration::from_secs(25);
@@ -58,7 +58,7 @@ struct World {
     marks: Arc<Marks>,
     missing: Arc<Mutex<Vec<String>>>,
     members: Mutex<Vec<(Role, Arc<Member>)>>,
-    /// Where they hear one another; some worlds have none.
+    /// The bus of the members; some worlds have none.
     exchange: Option<Exchange>,
     hosts: AtomicU64,
     /// How often units were assigned.
@@ -68,7 +68,7 @@ struct World {
 
 /// Runs a seed in its universe.
 pub(super) async fn run(_: u64) -> Shown {
-    let (mut rng, told) = (rng::with(Rng::fork), Told::listen());
+    let (mut rng, told) = (rng::with(Rng::fork), ClaimLog::listen());
     let (net, people) = (Gate::new("net"), Gate::new("people"));
     let marks = Arc::new(Marks::default());
     let recorder = Arc::new(Recorder::new());
@@ -135,7 +135,7 @@ impl World {
         self.members.lock().push((role, Arc::new(member)));
     }
 
-    /// One fault after the other, each at a member drawn anew; all are over when it returns.
+    /// Makes one fault after the other, each at a randomly chosen member; all are over when the function returns.
     async fn disturb(&self, mut rng: Rng) {
         for _ in 0..2 + rng.below(3) {
             clock::sleep(rng.jitter(Duration::from_secs(4), 90)).await;
@@ -206,7 +206,7 @@ impl World {
         self.hush(member, false);
     }
 
-    /// Takes the bus away: nobody is suspected then.
+    /// Makes the bus unreachable; no member is suspected then.
     async fn silence(&self, a_while: Duration) {
         let Some(exchange) = &self.exchange else { return };
         self.unmoved("no bus", a_while, || exchange.stop()).await;

@@ -226,8 +226,8 @@ impl Client {
     fn judge(&self, plural: &str, line: &mut Seen, answer: Answer) -> Option<String> {
         line.outcome = Outcome::Unknown;
         let reply = match answer {
-            Answer::Told(Ok(reply)) => reply,
-            Answer::Told(Err(status)) => {
+            Answer::Replied(Ok(reply)) => reply,
+            Answer::Replied(Err(status)) => {
                 if status.code < 500 {
                     (line.outcome, line.reason) = (Outcome::Rejected, Some(reason(&status)));
                     if line.reason == Some(Reason::Other) {

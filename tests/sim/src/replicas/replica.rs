@@ -43,7 +43,7 @@ pub(crate) struct Replica {
 
 /// What a call came to.
 pub(crate) enum Answer {
-    Told(Result<Reply, Status>),
+    Replied(Result<Reply, Status>),
     /// Nobody took it: it was certainly not begun.
     Refused,
     /// None came.
@@ -131,7 +131,7 @@ impl Replica {
                 Ok(_inside) => tokio::select! {
                     biased;
                     () = process.life.cancelled() => Answer::Lost,
-                    told = process.api.call(request) => Answer::Told(told),
+                    told = process.api.call(request) => Answer::Replied(told),
                 },
             };
             if matches!(answer, Answer::Refused) {

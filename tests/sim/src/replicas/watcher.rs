@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use oarlock_check::history::{End, Event as Heard, Labels, Line, Open, Told};
+use oarlock_check::history::{End, Event as Heard, EventType, Labels, Line, Open};
 use oarlock_client::{Event, ListOptions, Object};
 use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, Rng, clock};
@@ -152,17 +152,17 @@ impl Watcher {
             Heard { told, key, revision: Some(object.revision.get()), body: Some(hash), ..Heard::default() }
         };
         let heard = match event {
-            Event::Added(object) => heard(Told::Added, object),
-            Event::Modified(object) => heard(Told::Modified, object),
-            Event::Deleted(object) => heard(Told::Deleted, object),
+            Event::Added(object) => heard(EventType::Added, object),
+            Event::Modified(object) => heard(EventType::Modified, object),
+            Event::Deleted(object) => heard(EventType::Deleted, object),
             Event::Bookmark { revision, .. } => {
-                Heard { told: Told::Bookmark, revision: Some(revision.get()), ..Heard::default() }
+                Heard { told: EventType::Bookmark, revision: Some(revision.get()), ..Heard::default() }
             }
-            Event::Error(status) if status.code == 410 => Heard { told: Told::Gone, ..Heard::default() },
+            Event::Error(status) if status.code == 410 => Heard { told: EventType::Gone, ..Heard::default() },
             Event::Error(_) => return None,
         };
         let revision = heard.revision;
-        if heard.told == Told::Gone {
+        if heard.told == EventType::Gone {
             self.world.marks.note("watch told 410", 1);
         }
         self.world.recorder.write(Line::Event(Heard { watch: self.id(), at: self.world.recorder.now(), ..heard }));

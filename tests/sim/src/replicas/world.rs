@@ -133,9 +133,9 @@ impl World {
         };
         loop {
             match self.replicas[0].call(request.clone()).await {
-                Answer::Told(Ok(_)) => return,
-                Answer::Told(Err(status)) if status.is_already_exists() => return,
-                Answer::Told(Err(status)) if status.code < 500 => panic!("{status}"),
+                Answer::Replied(Ok(_)) => return,
+                Answer::Replied(Err(status)) if status.is_already_exists() => return,
+                Answer::Replied(Err(status)) if status.code < 500 => panic!("{status}"),
                 _ => {}
             }
         }

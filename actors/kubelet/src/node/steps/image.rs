@@ -15,34 +15,34 @@ impl Start {
         let written = &spec.image;
         let image = &image_name::complete(written).map_err(|why| {
             let text = format!("Failed to apply default image tag \"{written}\": {why}");
-            self.tell(true, "InspectFailed", text.clone());
-            self.tell(true, "Failed", "Error: InvalidImageName".to_owned());
+            self.send_event(true, "InspectFailed", text.clone());
+            self.send_event(true, "Failed", "Error: InvalidImageName".to_owned());
             StartError::Image("InvalidImageName", text)
         })?;
         let config = &self.subject.config;
         let runtime = self.subject.runtime();
         let present = runtime.image_status(image, &spec.name, config).await.map_err(|error| {
             let text = format!("Failed to inspect image \"{written}\": {error}");
-            self.tell(true, "InspectFailed", text.clone());
-            self.tell(true, "Failed", "Error: ImageInspectError".to_owned());
+            self.send_event(true, "InspectFailed", text.clone());
+            self.send_event(true, "Failed", "Error: ImageInspectError".to_owned());
             StartError::Image("ImageInspectError", text)
         })?;
         match (present, spec.pull) {
             (Some(present), PullPolicy::IfNotPresent | PullPolicy::Never) => {
                 let text =
                     format!("Container image \"{written}\" already present on machine and can be accessed by the pod");
-                self.tell(false, "Pulled", text);
+                self.send_event(false, "Pulled", text);
                 return Ok(present);
             }
             (None, PullPolicy::Never) => {
                 let text = format!("Container image \"{written}\" is not present with pull policy of Never");
-                self.tell(true, "ErrImageNeverPull", text.clone());
-                self.tell(true, "Failed", "Error: ErrImageNeverPull".to_owned());
+                self.send_event(true, "ErrImageNeverPull", text.clone());
+                self.send_event(true, "Failed", "Error: ErrImageNeverPull".to_owned());
                 return Err(StartError::Image("ErrImageNeverPull", text));
             }
             _ => {}
         }
-        self.tell(false, "Pulling", format!("Pulling image \"{written}\""));
+        self.send_event(false, "Pulling", format!("Pulling image \"{written}\""));
         let began = clock::now();
         match self.pull(spec, image).await {
             Ok(pulled) => {
@@ -52,12 +52,12 @@ impl Start {
                     "Successfully pulled image \"{written}\" in {took} ({took} including waiting). Image size: {} bytes.",
                     pulled.size
                 );
-                self.tell(false, "Pulled", text);
+                self.send_event(false, "Pulled", text);
                 Ok(pulled)
             }
             Err(error) => {
-                self.tell(true, "Failed", format!("Failed to pull image \"{written}\": {error}"));
-                self.tell(true, "Failed", "Error: ErrImagePull".to_owned());
+                self.send_event(true, "Failed", format!("Failed to pull image \"{written}\": {error}"));
+                self.send_event(true, "Failed", "Error: ErrImagePull".to_owned());
                 Err(StartError::Image("ErrImagePull", error.to_string()))
             }
         }

@@ -42,8 +42,8 @@ impl Start {
         }
     }
 
-    pub(super) fn tell(&self, warning: bool, reason: &str, message: String) {
-        self.subject.tell(Some(self.index), warning, reason, message);
+    pub(super) fn send_event(&self, warning: bool, reason: &str, message: String) {
+        self.subject.send_event(Some(self.index), warning, reason, message);
     }
 
     pub(super) async fn run(mut self) -> StartReport {
@@ -65,12 +65,12 @@ impl Start {
     }
 
     fn not_configured(&self, why: String) -> StartError {
-        self.tell(true, "Failed", format!("Error: {why}"));
+        self.send_event(true, "Failed", format!("Error: {why}"));
         StartError::Config(why)
     }
 
     async fn start(&self, spec: Arc<ContainerSpec>, image: &Image) -> Result<ContainerStatus, StartError> {
-        let failed = |error: &cri::Error| self.tell(true, "Failed", format!("Error: {error}"));
+        let failed = |error: &cri::Error| self.send_event(true, "Failed", format!("Error: {error}"));
         let create_error = |error: cri::Error| {
             failed(&error);
             StartError::Create(error.to_string())
@@ -97,13 +97,13 @@ impl Start {
             full,
         };
         let id = runtime.create_container(&self.sandbox, &config, &self.subject.config).await.map_err(create_error)?;
-        self.tell(false, "Created", "Container created".to_owned());
+        self.send_event(false, "Created", "Container created".to_owned());
         let start_error = |error: cri::Error| {
             failed(&error);
             StartError::Start(id.clone(), error.to_string())
         };
         runtime.start_container(&id).await.map_err(start_error)?;
-        self.tell(false, "Started", "Container started".to_owned());
+        self.send_event(false, "Started", "Container started".to_owned());
         self.post_start(&spec, &id).await;
         runtime.container_status(&id).await.map_err(start_error)
     }
@@ -116,12 +116,12 @@ impl Start {
         let target = self.subject.target(id, &spec.name, self.ips.first().copied());
         let runtime = self.subject.runtime();
         match hooks::run(&hook, &target, hooks::POST_START_LIMIT, runtime).await {
-            Ok(told) => told.into_iter().for_each(|(reason, text)| self.tell(true, reason, text)),
+            Ok(warning) => warning.into_iter().for_each(|(reason, text)| self.send_event(true, reason, text)),
             Err(why) => {
                 tracing::debug!(pod = %self.subject.item.key(), why, "postStart hook failed");
                 let (reason, text) = hooks::FAILED_POST_START;
-                self.tell(true, reason, text.to_owned());
-                self.tell(false, "Killing", reason.to_owned());
+                self.send_event(true, reason, text.to_owned());
+                self.send_event(false, "Killing", reason.to_owned());
                 if let Err(error) = runtime.stop_container(id, FAILED_HOOK_GRACE).await {
                     tracing::warn!(pod = %self.subject.item.key(), %error, "container not stopped");
                 }

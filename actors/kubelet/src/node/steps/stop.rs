@@ -80,7 +80,7 @@ impl Stop {
 
     /// Runs the preStop hook, then stops the container within the rest of `grace`.
     async fn end(&self, index: usize, id: &str, message: String, grace: Duration) -> cri::Result<()> {
-        self.subject.tell(Some(index), false, "Killing", message);
+        self.subject.send_event(Some(index), false, "Killing", message);
         let began = clock::now();
         if let Some(whole) = &self.subject.item.value.whole
             && let Some(spec) = downward::find(downward::pod(whole), self.name(index))
@@ -88,13 +88,13 @@ impl Stop {
         {
             let target = self.subject.target(id, self.name(index), self.ip);
             match hooks::run(&hook, &target, grace, self.subject.runtime()).await {
-                Ok(told) => {
-                    told.into_iter().for_each(|(reason, text)| self.subject.tell(Some(index), true, reason, text))
-                }
+                Ok(warning) => warning
+                    .into_iter()
+                    .for_each(|(reason, text)| self.subject.send_event(Some(index), true, reason, text)),
                 Err(why) => {
                     tracing::debug!(pod = %self.subject.item.key(), why, "preStop hook failed");
                     let (reason, text) = hooks::FAILED_PRE_STOP;
-                    self.subject.tell(Some(index), true, reason, text.to_owned());
+                    self.subject.send_event(Some(index), true, reason, text.to_owned());
                 }
             }
         }

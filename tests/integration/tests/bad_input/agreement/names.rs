@@ -65,7 +65,7 @@ fn deployment(http: &Http) {
     assert_eq!(made.code, 201, "{made}");
 }
 
-/// Who owns the Deployment's replicas, as `manager operation version subresource`.
+/// The owners of the field `replicas` of the Deployment, as `manager operation version subresource`.
 fn owners(http: &Http) -> Vec<String> {
     let deployment = http.get(&format!("{DEPLOYMENTS}/a")).json();
     let entries = deployment["metadata"]["managedFields"].as_array().unwrap();

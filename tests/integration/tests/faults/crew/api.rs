@@ -12,7 +12,7 @@ use crate::crew::{Units, assigned};
 /// After this much silence of a server another is asked.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Ways to all servers; each call goes to the first that has an answer.
+/// Links to all servers; each call uses the first server that answers.
 #[derive(Clone)]
 pub(super) struct Api(Vec<Http>);
 
@@ -59,7 +59,7 @@ impl Api {
     /// Tries to create what a policy forbids, at the first server and at the last.
     ///
     /// # Panics
-    /// When it is not refused.
+    /// When the write is not refused.
     #[track_caller]
     pub(super) fn refused(&self, path: &str, name: &str) {
         let object = json!({"metadata": {"name": name}});
@@ -93,12 +93,12 @@ impl Api {
         assigned(&self.get("/apis/oarlock.dev/v1/assignments"))
     }
 
-    /// The epoch of a unit: it grows when the unit moves.
+    /// The epoch of a unit, which grows when the unit moves.
     pub(super) fn epoch(&self, unit: &str) -> u64 {
         self.units()[unit].1
     }
 
-    /// Nodes that nobody hears of, and those that pods are kept away from for it.
+    /// Nodes that are not heard from, and nodes that are tainted because of that.
     pub(super) fn lost_nodes(&self) -> [u64; 2] {
         let nodes = self.get("/api/v1/nodes");
         let any = |list: &Value, is: fn(&Value) -> bool| list.as_array().is_some_and(|all| all.iter().any(is));
@@ -110,14 +110,14 @@ impl Api {
         [lost as u64, tainted as u64]
     }
 
-    /// Pods that have a node whose kubelet has not begun with them.
+    /// Pods with a node whose kubelet has not started them.
     pub(super) fn unbegun(&self) -> u64 {
         let pods = self.get("/api/v1/pods");
         let begun = |pod: &&Value| pod["spec"]["nodeName"].is_string() && pod["status"]["phase"] == "Pending";
         pods["items"].as_array().unwrap().iter().filter(begun).count() as u64
     }
 
-    /// The names of all nodes, as a load balancer is told them.
+    /// The names of all nodes, as a load balancer gets them.
     pub(super) fn nodes(&self) -> String {
         let nodes = self.get("/api/v1/nodes");
         let mut names: Vec<&str> =

@@ -2,7 +2,7 @@
 
 use oarlock_testkit::{Process, Signal};
 
-/// A process, and how it is started.
+/// A process, and its command.
 pub(super) struct Part {
     name: &'static str,
     words: Vec<String>,
@@ -25,14 +25,14 @@ impl Part {
         self.process.kill();
     }
 
-    /// Ends it in order.
+    /// Ends the process in order.
     #[track_caller]
     pub(super) fn end(&mut self) {
         self.signal(Signal::TERM);
         assert_eq!(self.process.wait_for_end(), Some(0), "{}", self.said());
     }
 
-    /// Starts it again after its end.
+    /// Starts the process again after its end.
     pub(super) fn again(&mut self) {
         self.process = start(self.name, &self.words);
     }
@@ -41,17 +41,17 @@ impl Part {
         self.process.signal(signal);
     }
 
-    /// What it has said since it was started last.
+    /// The log since the last start.
     pub(super) fn said(&self) -> String {
         self.process.said()
     }
 
-    /// How often it has said this since then.
+    /// How often the log since the last start holds this text.
     pub(super) fn told(&self, what: &str) -> u64 {
         self.said().matches(what).count() as u64
     }
 
-    /// Whether it is this member of its role: it says as whom it has joined the bus.
+    /// Whether the process is this member of its role, by the log, which holds its identity on the bus.
     pub(super) fn is(&self, member: &str) -> bool {
         let said = self.said();
         said.lines().any(|line| line.contains("bus connected") && line.contains(&format!("/{member} ")))

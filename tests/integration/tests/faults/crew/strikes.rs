@@ -10,16 +10,16 @@ use oarlock_testkit::wait::{Deadline, eventually};
 use serde_json::json;
 
 use super::part::Part;
-use super::users::Rest;
+use super::users::Pause;
 use super::{ALL, CLOUDS, Fleet, MANAGERS, SCHEDULERS};
 
-/// As long as whoever decides is stopped.
+/// How long the process with the arbiter is stopped.
 const SLEEP: Duration = Duration::from_secs(20);
-/// As long as there is no bus: four times as long as a Lease stands.
+/// How long the bus is unreachable: four times the length of a Lease.
 const NO_BUS: Duration = Duration::from_secs(60);
 /// How often a node goes and comes back while there is a bus, besides once without.
 const FLAPS: usize = 2;
-/// Whoever hears others.
+/// The processes that use the bus.
 const ALL_PARTS: usize = 6;
 
 impl Fleet {
@@ -33,7 +33,7 @@ impl Fleet {
         self.etcd.borrow_mut().restart(leader);
     }
 
-    /// An API server hears nothing of the store, which forgets meanwhile what it has missed.
+    /// An API server receives nothing of the store, which compacts meanwhile what the server has missed.
     pub(super) fn cut_off(&mut self) {
         let cut = || [self.ways.iter().map(|way| way.marks().cut).sum::<u64>()];
         self.scene.bites("API server cut off from etcd", || self.ways.iter().for_each(Link::cut), cut);
@@ -48,7 +48,7 @@ impl Fleet {
         self.scene.recorder.write(&json!({"line": "floor", "revision": newest, "at": at}));
     }
 
-    /// An API server is silent, and what it says when it wakes is old.
+    /// An API server is stopped, and its first answers after that are old.
     pub(super) fn sleeping_server(&mut self) {
         let seen = || [self.workload.counts().marks()];
         self.scene.bites("SIGSTOP of an API server for 20 s", || self.servers[1].signal(Signal::STOP), seen);
@@ -56,7 +56,7 @@ impl Fleet {
         self.servers[1].signal(Signal::CONT);
     }
 
-    /// Whoever decides is silent for longer than its Lease stands, and then goes on deciding.
+    /// The arbiter is stopped for longer than its Lease is valid, and then continues to decide.
     pub(super) fn sleeper(&mut self) {
         let at = self.holder(SCHEDULERS, "arbiter");
         let sleeper = &self.crew[SCHEDULERS][at];
@@ -67,7 +67,7 @@ impl Fleet {
     }
 
     /// Whoever speaks to the cloud while one call is under way, and nothing else is to be done for anybody; users wait.
-    fn calling(&self) -> (Rest<'_>, usize) {
+    fn calling(&self) -> (Pause<'_>, usize) {
         let mut rest = self.at_work.users.rest();
         eventually("the cloud has what Services want", || {
             let left = self.left_to_the_cloud(&self.api.state().services);
@@ -83,13 +83,13 @@ impl Fleet {
         (rest, at)
     }
 
-    /// The cloud brings to its end what it was asked for, whoever asks again.
+    /// The cloud completes its calls, whoever repeats them.
     pub(super) fn cloud_killed(&mut self) {
         let (_, at) = self.calling();
         self.member("kill -9 of whoever speaks to the cloud", (CLOUDS, at), "cloud", Part::kill);
     }
 
-    /// Whoever speaks to the cloud is silent until somebody else does, and wakes with work left to do.
+    /// The caller of the cloud is stopped until another process calls the cloud, and wakes with work left.
     pub(super) fn cloud_sleeper(&mut self) {
         let (rest, at) = self.calling();
         let sleeper = &self.crew[CLOUDS][at];
@@ -103,7 +103,7 @@ impl Fleet {
         sleeper.signal(Signal::CONT);
     }
 
-    /// Nobody hears anybody: nothing moves, nothing fails, and everything goes on, also where a node is lost.
+    /// No member receives a message: no unit moves, no request fails, and all work continues, also when a node is lost.
     pub(super) fn no_bus(&mut self) {
         self.balanced();
         let before = self.api.units();
@@ -186,13 +186,13 @@ impl Fleet {
         self.works();
     }
 
-    /// A node comes and goes.
+    /// Ends a node and starts it again.
     pub(super) fn flapping(&mut self) {
         let node = self.napping.lock();
         (0..FLAPS).for_each(|_| self.flaps(&node));
     }
 
-    /// A node is silent until nobody believes in it any more, and comes back.
+    /// Stops a node until it counts as lost, and continues it.
     fn flaps(&self, node: &Part) {
         let lost = || self.api.lost_nodes();
         self.scene.bites("SIGSTOP of a node until it counts as lost", || node.signal(Signal::STOP), lost);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::api::Api;
 
-/// Where most of it happens.
+/// The namespace of most objects.
 const HOME: &str = "work";
 /// As many of each are there at most, so that what happens to one is much.
 const DEPLOYMENTS: usize = 6;
@@ -29,7 +29,7 @@ pub(super) const FORBIDDEN: &str = "bad-";
 /// A user thinks for so long.
 const THINKS: Duration = Duration::from_millis(150);
 
-/// They say what they want until it is done; what they want is known at any time.
+/// Users repeat each request until it is done, so the wanted state is known at any time.
 pub(super) struct Users {
     api: Api,
     work: Mutex<Work>,
@@ -42,14 +42,14 @@ struct Work {
     wanted: Wanted,
     made: u64,
     drawn: u64,
-    /// How often they were told to rest.
+    /// How often the users were paused.
     rests: u64,
 }
 
-/// Nobody wants anything new as long as it lives.
-pub(super) struct Rest<'a>(MutexGuard<'a, Work>);
+/// Pauses all users as long as the value lives.
+pub(super) struct Pause<'a>(MutexGuard<'a, Work>);
 
-impl Rest<'_> {
+impl Pause<'_> {
     pub(super) fn wanted(&self) -> &Wanted {
         &self.0.wanted
     }
@@ -64,7 +64,7 @@ impl Rest<'_> {
 }
 
 impl Users {
-    /// Who works through `api`, in a namespace of their own.
+    /// Users that work through `api`, in a namespace of their own.
     pub(super) fn new(api: Api) -> Self {
         let mut work = Work::default();
         work.namespace(&api, HOME);
@@ -72,7 +72,7 @@ impl Users {
         Self { api, work: Mutex::new(work), steps: AtomicU64::new(0), enough: AtomicBool::new(false) }
     }
 
-    /// Works until it is enough.
+    /// Works until it is stopped.
     pub(super) fn run(&self) {
         while !self.enough.load(Ordering::Relaxed) {
             self.work.lock().step(&self.api);
@@ -88,10 +88,10 @@ impl Users {
         self.enough.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn rest(&self) -> Rest<'_> {
+    pub(super) fn rest(&self) -> Pause<'_> {
         let mut work = self.work.lock();
         work.rests += 1;
-        Rest(work)
+        Pause(work)
     }
 
     /// Waits until so much more was done; `false` when it is enough before that.
@@ -273,7 +273,7 @@ fn deployment_path(key: &str) -> String {
     path("/apis/apps/v1", key, "deployments")
 }
 
-/// A container that wants so much of a node that about twenty fill it.
+/// A container with requests of which about twenty fill a node.
 fn spec() -> Value {
     let container = json!({"name": "c", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "350m", "memory": "64Mi"}}});
     json!({"terminationGracePeriodSeconds": 1, "containers": [container]})

@@ -11,12 +11,12 @@ use super::{ALL, Fleet};
 use crate::faults::disk::{SLOW, Under};
 use crate::faults::{lost, only, sum};
 
-/// Whoever cannot hear its peers, or not be heard.
+/// The party that receives nothing from its peers, or whose messages are lost.
 const ALONE: usize = 0;
 /// Longer than anything between processes takes here.
 const LATE: Duration = Duration::from_millis(30);
 
-/// What becomes of a link, and what shows that it did.
+/// The fault of a link, and its mark.
 type OnLink = (&'static str, fn(&Link), fn(Marks) -> u64);
 
 const ON_LINKS: [OnLink; 5] = [
@@ -112,7 +112,7 @@ impl Fleet {
         self.etcd.borrow_mut().restart(leader);
     }
 
-    /// API servers judge themselves until somebody does it for them again.
+    /// API servers evaluate policies themselves until a policy process does so again.
     pub(super) fn no_judges(&mut self) {
         self.judged("elsewhere");
         let here =
@@ -124,7 +124,7 @@ impl Fleet {
         self.judged("elsewhere");
     }
 
-    /// Pods get their nodes, and nobody begins with them.
+    /// Pods get nodes, but no kubelet starts them.
     pub(super) fn no_kubelets(&mut self) {
         let kill = || self.nodes.kill();
         self.scene.bites("kill -9 of kubelets", kill, || [self.api.unbegun()]);

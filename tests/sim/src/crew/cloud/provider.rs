@@ -13,7 +13,7 @@ use oarlock_runtime::{Gate, Rng, clock};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Between a look and what is done about it, mostly; longer than a call may take now and then.
+/// The usual time between reading the state and acting; sometimes longer than a call may take.
 const PACE: Duration = Duration::from_secs(3);
 const LATE: Duration = Duration::from_secs(7);
 
@@ -68,7 +68,7 @@ impl FakeCloud {
         state.effects.push(Effect { what, balancer, service: service.to_owned(), content: content.to_owned(), epoch });
     }
 
-    /// Runs `work` between its pauses, whoever waits for it; an answer if it comes in time.
+    /// Runs `work` between its pauses, whether the caller still waits or not; returns an answer if there is time.
     async fn call<T: Send + 'static>(
         &self,
         within: Duration,
@@ -89,7 +89,7 @@ impl FakeCloud {
         }
     }
 
-    /// Takes its time; whether it may still act.
+    /// Waits, and returns whether the call may still act.
     async fn pause(&self, within: Duration) -> bool {
         let deadline = clock::after(within);
         let pace = {

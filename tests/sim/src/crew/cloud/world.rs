@@ -17,7 +17,7 @@ use super::provider::FakeCloud;
 use crate::crew::door::Door;
 use crate::crew::judge;
 use crate::crew::member::{Member, Role};
-use crate::crew::told::Told;
+use crate::crew::told::ClaimLog;
 use crate::crew::users::{self, kind, object, surely};
 use crate::crew::world::{FAITHFUL, during};
 use crate::replicas::history::Recorder;
@@ -47,7 +47,7 @@ struct World {
 
 /// Runs a seed in its universe.
 pub(super) async fn run(_: u64) -> Shown {
-    let (mut rng, told) = (rng::with(Rng::fork), Told::listen());
+    let (mut rng, told) = (rng::with(Rng::fork), ClaimLog::listen());
     let net = Gate::new("net");
     let marks = Arc::new(Marks::default());
     let recorder = Arc::new(Recorder::new());
