@@ -63,7 +63,7 @@ impl Used {
 }
 
 /// Admits a pod, or returns why the node rejects the pod. Labels and taints may be stale: after a rejection [for the node's labels or
-/// taints](Rejection::of_place) the caller must try again with fresh ones. Taints keep no static pod away.
+/// taints](Rejection::of_node) the caller must try again with fresh ones. Taints keep no static pod away.
 pub(crate) fn admit(
     pod: &Template,
     node: &NodeView,
