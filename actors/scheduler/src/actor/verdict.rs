@@ -26,7 +26,7 @@ pub(super) struct Batch {
     pub(super) seen: Revision,
     /// The shards that the process acts for, one bit each.
     pub(super) shards: u32,
-    /// At most [`super::proposals::BATCH`].
+    /// At most [`super::proposals::MAX_BATCH`].
     pub(super) proposals: Vec<Proposed>,
 }
 
