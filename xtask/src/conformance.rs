@@ -45,6 +45,14 @@ pub(crate) enum Maker {
     Upstream,
 }
 
+/// Whether the specs run that bear no other beside them.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Serial {
+    Without,
+    Also,
+    Only,
+}
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The kubelets of the two nodes. containerd, kube-proxy and CoreDNS are upstream's with either.
@@ -59,9 +67,9 @@ pub(crate) struct Args {
     /// Only the specs whose names are the lines of this file.
     #[arg(long, value_name = "FILE", conflicts_with = "serial")]
     list: Option<PathBuf>,
-    /// The specs that bear no other beside them, too: after the others, one at a time.
-    #[arg(long)]
-    serial: bool,
+    /// The specs that bear no other beside them, one at a time: also them, after the others, or only them.
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_value_t = Serial::Without, default_missing_value = "also")]
+    serial: Serial,
     /// How many of the other specs run at once.
     #[arg(long, value_name = "N", default_value_t = 12)]
     procs: usize,
@@ -88,7 +96,7 @@ impl Args {
             control_plane: Maker::Ours,
             focus: None,
             list: Some(golden::PASSING.into()),
-            serial: false,
+            serial: Serial::Without,
             procs: 12,
             program: None,
             timeout: 60,
@@ -163,10 +171,11 @@ impl Run<'_> {
         node::wait_for_all(place, programs, &plane)?;
         let suite = suite::Suite { place, programs, plane: &plane, minutes: self.args.timeout };
         let (mut outcomes, mut minutes) = (BTreeMap::new(), Vec::new());
-        for part in self.selection.parts(self.args.procs) {
-            let (seconds, seen) = crate::tool::seconds(|| suite.run(&part))?;
-            minutes.push((part.name, seconds / 60.0));
-            outcomes.extend(seen);
+        for parts in self.selection.parts(self.args.procs, &self.golden.known()) {
+            for (part, (seconds, seen)) in parts.iter().zip(suite.run_all(&parts)?) {
+                minutes.push((part.name, seconds / 60.0));
+                outcomes.extend(seen);
+            }
         }
         ensure!(!outcomes.is_empty(), "no spec was found");
         self.try_again(&suite, &mut outcomes)?;

@@ -56,6 +56,11 @@ impl Golden {
         Ok(Self { passing: lines.into_iter().map(str::to_owned).collect(), known })
     }
 
+    /// The specs that wait for a feature.
+    pub(crate) fn known(&self) -> Vec<&str> {
+        self.known.iter().flat_map(|feature| &feature.specs).map(String::as_str).collect()
+    }
+
     /// The feature that a spec waits for.
     pub(crate) fn feature(&self, name: &str) -> Option<&Feature> {
         self.known.iter().find(|feature| feature.specs.iter().any(|spec| spec == name))

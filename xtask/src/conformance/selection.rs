@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 
 use super::golden::PASSING;
-use super::{Args, Maker};
+use super::{Args, Maker, Serial};
 use crate::tool::root;
 
 /// Labels of specs that any others may run beside.
@@ -16,6 +16,8 @@ const ALONE: &str = "Conformance && (Serial || Disruptive)";
 const MARKS: [&str; 2] = ["[Serial]", "[Disruptive]"];
 /// How many specs are run at once a second time.
 const RERUN_PROCS: usize = 2;
+/// How many specs of missing features are run at once: they wait, up to five minutes each, and use hardly any processor time.
+const KNOWN_PROCS: usize = 24;
 
 /// What is asked for.
 pub(crate) struct Selection {
@@ -23,10 +25,10 @@ pub(crate) struct Selection {
     names: Option<Vec<String>>,
     /// A regular expression of names.
     focus: Option<String>,
-    serial: bool,
+    serial: Serial,
 }
 
-/// Specs that are run together.
+/// Specs that one call of ginkgo runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
@@ -34,6 +36,8 @@ pub(crate) struct Part {
     pub(crate) labels: &'static str,
     /// Regular expressions of names, one of which must be found; none: all.
     pub(crate) focus: Vec<String>,
+    /// Regular expressions of names, none of which may be found.
+    pub(crate) skip: Vec<String>,
     pub(crate) procs: usize,
 }
 
@@ -44,6 +48,7 @@ impl Part {
             name: "again",
             labels: "Conformance",
             focus: names.iter().map(|name| exactly(name)).collect(),
+            skip: Vec::new(),
             procs: RERUN_PROCS,
         }
     }
@@ -73,18 +78,39 @@ impl Selection {
         self.names.as_deref().unwrap_or_default()
     }
 
-    /// What is run after one another.
-    pub(crate) fn parts(&self, procs: usize) -> Vec<Part> {
-        let part = |name, labels, focus, procs| Part { name, labels, focus, procs };
-        let Some(names) = &self.names else {
-            let focus: Vec<String> = self.focus.iter().cloned().collect();
-            let alone = self.serial.then(|| part("serial", ALONE, focus.clone(), 1));
-            return [part("parallel", BESIDE_OTHERS, focus, procs)].into_iter().chain(alone).collect();
+    /// What is run after one another, each as parts that run at the same time. Specs of missing features (`known`) are a part of their own, so that the
+    /// others do not wait for them. A regular expression selects few specs, which stay together.
+    pub(crate) fn parts(&self, procs: usize, known: &[&str]) -> Vec<Vec<Part>> {
+        let known: Vec<&str> = known.iter().copied().filter(|name| !is_serial(name)).collect();
+        let (others, waiting, alone) = match (&self.names, &self.focus) {
+            (Some(names), _) => {
+                let (alone, beside): (Vec<&str>, Vec<&str>) =
+                    names.iter().map(String::as_str).partition(|name| is_serial(name));
+                let (waiting, others) = beside.into_iter().partition(|name| known.contains(name));
+                (Wanted::only(others), Wanted::only(waiting), Wanted::only(alone))
+            }
+            (None, Some(focus)) => {
+                let found = || Some(Wanted { focus: vec![focus.clone()], skip: Vec::new() });
+                (found(), None, found())
+            }
+            (None, None) => {
+                let skip = known.iter().copied().map(exactly).collect();
+                (Some(Wanted { focus: Vec::new(), skip }), Wanted::only(known), Some(Wanted::default()))
+            }
         };
-        let (alone, others): (Vec<&String>, Vec<&String>) = names.iter().partition(|name| is_serial(name));
-        let exactly = |names: Vec<&String>| names.into_iter().map(|name| exactly(name)).collect::<Vec<_>>();
-        let parts = [part("parallel", BESIDE_OTHERS, exactly(others), procs), part("serial", ALONE, exactly(alone), 1)];
-        parts.into_iter().filter(|part| !part.focus.is_empty()).collect()
+        // A list says itself which of them run.
+        let runs = |unless| self.names.is_some() || self.serial != unless;
+        let part = |name, labels, procs| move |Wanted { focus, skip }| Part { name, labels, focus, skip, procs };
+        let beside = [
+            others.map(part("parallel", BESIDE_OTHERS, procs)),
+            waiting.map(part("waiting", BESIDE_OTHERS, KNOWN_PROCS)),
+        ];
+        let alone = [alone.map(part("serial", ALONE, 1))];
+        let steps = [
+            beside.into_iter().flatten().filter(|_| runs(Serial::Only)).collect(),
+            alone.into_iter().flatten().filter(|_| runs(Serial::Without)).collect(),
+        ];
+        steps.into_iter().filter(|step: &Vec<Part>| !step.is_empty()).collect()
     }
 
     /// What the table calls this selection; nothing where it is of some specs only.
@@ -92,11 +118,26 @@ impl Selection {
         let specs = match (&args.list, &self.focus, self.serial) {
             (Some(list), _, _) if list == Path::new(PASSING) => "golden list",
             (Some(_), _, _) | (None, Some(_), _) => return None,
-            (None, None, false) => "all specs but the serial ones",
-            (None, None, true) => "all specs",
+            (None, None, Serial::Without) => "all specs but the serial ones",
+            (None, None, Serial::Also) => "all specs",
+            (None, None, Serial::Only) => "the serial specs",
         };
         let whose = |maker| if maker == Maker::Ours { "our" } else { "upstream's" };
         Some(format!("{specs}, {} control plane, {} nodes", whose(args.control_plane), whose(args.nodes)))
+    }
+}
+
+/// The specs of a part.
+#[derive(Default)]
+struct Wanted {
+    focus: Vec<String>,
+    skip: Vec<String>,
+}
+
+impl Wanted {
+    /// The named specs, if there are any.
+    fn only(names: Vec<&str>) -> Option<Self> {
+        (!names.is_empty()).then(|| Self { focus: names.into_iter().map(exactly).collect(), skip: Vec::new() })
     }
 }
 
@@ -116,33 +157,59 @@ fn exactly(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALONE, BESIDE_OTHERS, Part, Selection, exactly};
+    use super::super::Serial;
+    use super::{ALONE, BESIDE_OTHERS, KNOWN_PROCS, Part, Selection, exactly};
 
-    fn selection(names: Option<&[&str]>, focus: Option<&str>, serial: bool) -> Selection {
+    fn selection(names: Option<&[&str]>, focus: Option<&str>, serial: Serial) -> Selection {
         let names = names.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
         Selection { names, focus: focus.map(str::to_owned), serial }
     }
 
+    fn part(name: &'static str, labels: &'static str, focus: &[&str], procs: usize) -> Part {
+        let focus = focus.iter().map(|name| exactly(name)).collect();
+        Part { name, labels, focus, skip: Vec::new(), procs }
+    }
+
     #[test]
     fn serial_specs_of_a_list_run_alone() {
-        let parts = selection(Some(&["a [Conformance]", "b [Serial] [Conformance]"]), None, false).parts(7);
-        let part = |name, labels, focus: &str, procs| Part { name, labels, focus: vec![focus.to_owned()], procs };
+        let parts =
+            selection(Some(&["a [Conformance]", "b [Serial] [Conformance]"]), None, Serial::Without).parts(7, &[]);
         assert_eq!(
             parts,
             [
-                part("parallel", BESIDE_OTHERS, r"a \[Conformance\]$", 7),
-                part("serial", ALONE, r"b \[Serial\] \[Conformance\]$", 1),
+                vec![part("parallel", BESIDE_OTHERS, &["a [Conformance]"], 7)],
+                vec![part("serial", ALONE, &["b [Serial] [Conformance]"], 1)],
             ]
         );
-        assert_eq!(selection(Some(&["b [Disruptive]"]), None, false).parts(7).len(), 1);
+        assert_eq!(selection(Some(&["b [Disruptive]"]), None, Serial::Without).parts(7, &[]).len(), 1);
+    }
+
+    #[test]
+    fn specs_of_missing_features_run_apart_from_the_others() {
+        let known = ["c", "d [Serial]"];
+        let parts = selection(Some(&["a", "c", "d [Serial]"]), None, Serial::Without).parts(7, &known);
+        let waiting = || part("waiting", BESIDE_OTHERS, &["c"], KNOWN_PROCS);
+        assert_eq!(
+            parts,
+            [
+                vec![part("parallel", BESIDE_OTHERS, &["a"], 7), waiting()],
+                vec![part("serial", ALONE, &["d [Serial]"], 1)]
+            ]
+        );
+        let others = Part { skip: vec![exactly("c")], ..part("parallel", BESIDE_OTHERS, &[], 7) };
+        assert_eq!(selection(None, None, Serial::Without).parts(7, &known), [vec![others, waiting()]]);
     }
 
     #[test]
     fn serial_specs_are_left_out_unless_they_are_asked_for() {
-        assert_eq!(selection(None, Some("x|y"), false).parts(3).len(), 1);
-        let parts = selection(None, Some("x|y"), true).parts(3);
-        assert_eq!(parts.iter().map(|part| (part.procs, part.focus.len())).collect::<Vec<_>>(), [(3, 1), (1, 1)]);
-        assert!(selection(None, None, false).parts(3)[0].focus.is_empty());
+        let shape = |serial| -> Vec<(&str, usize, usize)> {
+            let parts = selection(None, Some("x|y"), serial).parts(3, &["x"]);
+            parts.iter().flatten().map(|part| (part.name, part.procs, part.focus.len())).collect()
+        };
+        assert_eq!(shape(Serial::Without), [("parallel", 3, 1)]);
+        assert_eq!(shape(Serial::Also), [("parallel", 3, 1), ("serial", 1, 1)]);
+        assert_eq!(shape(Serial::Only), [("serial", 1, 1)]);
+        assert!(selection(None, None, Serial::Without).parts(3, &[])[0][0].focus.is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::outcome::{Outcome, outcomes};
 use super::place::{NODES, Place};
 use super::programs::Programs;
 use super::selection::Part;
-use crate::tool::say;
+use crate::tool::{say, seconds};
 
 /// How many lines of ginkgo's log are shown when it wrote no report.
 const LAST_LINES: usize = 30;
@@ -26,6 +26,18 @@ pub(crate) struct Suite<'a> {
 }
 
 impl Suite<'_> {
+    /// Runs parts of the specs at the same time; each one's seconds, and what came of each of its specs, by name.
+    ///
+    /// # Errors
+    /// When a part did not begin. The others are run to their end.
+    pub(crate) fn run_all(&self, parts: &[Part]) -> anyhow::Result<Vec<(f64, BTreeMap<String, Outcome>)>> {
+        std::thread::scope(|scope| {
+            let started: Vec<_> = parts.iter().map(|part| scope.spawn(|| seconds(|| self.run(part)))).collect();
+            let ended = started.into_iter().map(std::thread::ScopedJoinHandle::join);
+            ended.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        })
+    }
+
     /// Runs a part of the specs; what came of each, by its name.
     ///
     /// # Errors
@@ -57,6 +69,7 @@ impl Suite<'_> {
             "--succinct".to_owned(),
         ];
         words.extend(part.focus.iter().map(|focus| format!("--focus={focus}")));
+        words.extend(part.skip.iter().map(|skip| format!("--skip={skip}")));
         words.push(self.programs.tool("e2e.test").display().to_string());
         words.push("--".to_owned());
         words.extend([
