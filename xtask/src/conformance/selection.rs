@@ -78,39 +78,44 @@ impl Selection {
         self.names.as_deref().unwrap_or_default()
     }
 
-    /// What is run after one another, each as parts that run at the same time. Specs of missing features (`known`) are a part of their own, so that the
-    /// others do not wait for them. A regular expression selects few specs, which stay together.
+    /// What is run after one another, each as parts that run at the same time. Specs of missing features (`known`) are parts of their own with many at
+    /// once, so that the others do not wait for them. A regular expression selects few specs, which stay together.
     pub(crate) fn parts(&self, procs: usize, known: &[&str]) -> Vec<Vec<Part>> {
-        let known: Vec<&str> = known.iter().copied().filter(|name| !is_serial(name)).collect();
-        let (others, waiting, alone) = match (&self.names, &self.focus) {
+        let part = |name, labels, procs| move |Wanted { focus, skip }| Part { name, labels, focus, skip, procs };
+        let (beside, waiting) = self.wanted(known, false);
+        let (alone, alone_waiting) = self.wanted(known, true);
+        let steps = [
+            (
+                Serial::Only,
+                vec![
+                    beside.map(part("parallel", BESIDE_OTHERS, procs)),
+                    waiting.map(part("waiting", BESIDE_OTHERS, KNOWN_PROCS)),
+                ],
+            ),
+            (Serial::Without, vec![alone.map(part("serial", ALONE, 1))]),
+            (Serial::Without, vec![alone_waiting.map(part("serial-waiting", ALONE, KNOWN_PROCS))]),
+        ];
+        // A list says itself which of them run.
+        let steps = steps.into_iter().filter(|(unless, _)| self.names.is_some() || self.serial != *unless);
+        let parts = steps.map(|(_, parts)| parts.into_iter().flatten().collect::<Vec<_>>());
+        parts.filter(|parts| !parts.is_empty()).collect()
+    }
+
+    /// Of the serial specs, or of the others: those that can pass, and those of missing features.
+    fn wanted(&self, known: &[&str], serial: bool) -> (Option<Wanted>, Option<Wanted>) {
+        let known: Vec<&str> = known.iter().copied().filter(|name| is_serial(name) == serial).collect();
+        match (&self.names, &self.focus) {
             (Some(names), _) => {
-                let (alone, beside): (Vec<&str>, Vec<&str>) =
-                    names.iter().map(String::as_str).partition(|name| is_serial(name));
-                let (waiting, others) = beside.into_iter().partition(|name| known.contains(name));
-                (Wanted::only(others), Wanted::only(waiting), Wanted::only(alone))
+                let names = names.iter().map(String::as_str).filter(|name| is_serial(name) == serial);
+                let (waiting, others) = names.partition(|name| known.contains(name));
+                (Wanted::only(others), Wanted::only(waiting))
             }
-            (None, Some(focus)) => {
-                let found = || Some(Wanted { focus: vec![focus.clone()], skip: Vec::new() });
-                (found(), None, found())
-            }
+            (None, Some(focus)) => (Some(Wanted { focus: vec![focus.clone()], skip: Vec::new() }), None),
             (None, None) => {
                 let skip = known.iter().copied().map(exactly).collect();
-                (Some(Wanted { focus: Vec::new(), skip }), Wanted::only(known), Some(Wanted::default()))
+                (Some(Wanted { focus: Vec::new(), skip }), Wanted::only(known))
             }
-        };
-        // A list says itself which of them run.
-        let runs = |unless| self.names.is_some() || self.serial != unless;
-        let part = |name, labels, procs| move |Wanted { focus, skip }| Part { name, labels, focus, skip, procs };
-        let beside = [
-            others.map(part("parallel", BESIDE_OTHERS, procs)),
-            waiting.map(part("waiting", BESIDE_OTHERS, KNOWN_PROCS)),
-        ];
-        let alone = [alone.map(part("serial", ALONE, 1))];
-        let steps = [
-            beside.into_iter().flatten().filter(|_| runs(Serial::Only)).collect(),
-            alone.into_iter().flatten().filter(|_| runs(Serial::Without)).collect(),
-        ];
-        steps.into_iter().filter(|step: &Vec<Part>| !step.is_empty()).collect()
+        }
     }
 
     /// What the table calls this selection; nothing where it is of some specs only.
@@ -189,15 +194,17 @@ mod tests {
         let known = ["c", "d [Serial]"];
         let parts = selection(Some(&["a", "c", "d [Serial]"]), None, Serial::Without).parts(7, &known);
         let waiting = || part("waiting", BESIDE_OTHERS, &["c"], KNOWN_PROCS);
+        let waiting_alone = || part("serial-waiting", ALONE, &["d [Serial]"], KNOWN_PROCS);
+        assert_eq!(parts, [vec![part("parallel", BESIDE_OTHERS, &["a"], 7), waiting()], vec![waiting_alone()],]);
+        let but = |name, part| Part { skip: vec![exactly(name)], ..part };
         assert_eq!(
-            parts,
+            selection(None, None, Serial::Also).parts(7, &known),
             [
-                vec![part("parallel", BESIDE_OTHERS, &["a"], 7), waiting()],
-                vec![part("serial", ALONE, &["d [Serial]"], 1)]
+                vec![but("c", part("parallel", BESIDE_OTHERS, &[], 7)), waiting()],
+                vec![but("d [Serial]", part("serial", ALONE, &[], 1))],
+                vec![waiting_alone()],
             ]
         );
-        let others = Part { skip: vec![exactly("c")], ..part("parallel", BESIDE_OTHERS, &[], 7) };
-        assert_eq!(selection(None, None, Serial::Without).parts(7, &known), [vec![others, waiting()]]);
     }
 
     #[test]
