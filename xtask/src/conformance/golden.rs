@@ -26,6 +26,8 @@ pub(crate) struct Golden {
 pub(crate) struct Feature {
     /// A name of it.
     waits_for: String,
+    /// The number of the issue that brings it.
+    issue: u32,
     /// What its specs meet.
     reason: String,
     /// Their names.
@@ -75,7 +77,7 @@ impl Golden {
 
 impl Feature {
     fn text(&self) -> String {
-        format!("{}: {}", self.waits_for, self.reason)
+        format!("{} (issue {}): {}", self.waits_for, self.issue, self.reason)
     }
 }
 
@@ -195,7 +197,8 @@ mod tests {
 
     use super::{Golden, Outcome, State, Verdict};
 
-    const KNOWN: &str = "[[feature]]\nwaits_for = 'hooks'\nreason = 'none is called'\nspecs = ['b', 'c', 'e']\n";
+    const KNOWN: &str =
+        "[[feature]]\nwaits_for = 'hooks'\nissue = 25\nreason = 'none is called'\nspecs = ['b', 'c', 'e']\n";
 
     fn outcomes(rows: &[(&str, State)]) -> BTreeMap<String, Outcome> {
         let outcome =
@@ -213,7 +216,7 @@ mod tests {
         assert_eq!((verdict.new.as_slice(), verdict.stale.as_slice()), (&["c".to_owned()][..], &["c".to_owned()][..]));
         assert_eq!(verdict.missing, ["d"]);
         assert!(!verdict.is_green());
-        assert!(verdict.text().contains("hooks: none is called:\n  b: late"), "{}", verdict.text());
+        assert!(verdict.text().contains("hooks (issue 25): none is called:\n  b: late"), "{}", verdict.text());
         assert_eq!(golden.unexpected(&outcomes(&seen)), ["a"]);
     }
 
