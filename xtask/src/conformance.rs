@@ -210,7 +210,7 @@ impl Run<'_> {
         }
         say(&format!("every spec: {}", json.display()));
         if self.args.grow {
-            golden::grow(&self.golden, outcomes)?;
+            golden::grow(outcomes)?;
         }
         if let Some(title) = self.selection.title(self.args) {
             table::write(&table::Block { title, outcomes, golden: &self.golden, minutes })?;
