@@ -16,7 +16,7 @@ const ALONE: &str = "Conformance && (Serial || Disruptive)";
 const MARKS: [&str; 2] = ["[Serial]", "[Disruptive]"];
 /// How many specs are run at once a second time.
 const RERUN_PROCS: usize = 2;
-/// How many specs of missing features are run at once: they wait, up to five minutes each, and use hardly any processor time.
+/// How many specs of missing features are run at once: they wait, up to twenty minutes each, and use hardly any processor time.
 const KNOWN_PROCS: usize = 24;
 
 /// What is asked for.
@@ -32,6 +32,8 @@ pub(crate) struct Selection {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
+    /// Which one this is of the parts that have this name.
+    pub(crate) number: usize,
     /// An expression of the suite's labels.
     pub(crate) labels: &'static str,
     /// Regular expressions of names, one of which must be found; none: all.
@@ -42,10 +44,23 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// The name of its log and of the folder of its report.
+    pub(crate) fn log(&self) -> String {
+        if self.number == 0 { self.name.to_owned() } else { format!("{}-{}", self.name, self.number) }
+    }
+
+    /// A part for each of its expressions.
+    fn each(self) -> Vec<Self> {
+        let Self { name, labels, skip, procs, .. } = self;
+        let one = |(number, focus)| Self { name, number, labels, focus: vec![focus], skip: skip.clone(), procs };
+        self.focus.into_iter().enumerate().map(one).collect()
+    }
+
     /// The named specs, with few at once.
     pub(crate) fn again(names: &[String]) -> Self {
         Self {
             name: "again",
+            number: 0,
             labels: "Conformance",
             focus: names.iter().map(|name| exactly(name)).collect(),
             skip: Vec::new(),
@@ -79,26 +94,30 @@ impl Selection {
     }
 
     /// What is run after one another, each as parts that run at the same time. Specs of missing features (`known`) are parts of their own with many at
-    /// once, so that the others do not wait for them. A regular expression selects few specs, which stay together.
+    /// once, so that the others do not wait for them; since one ginkgo runs serial specs after one another whatever its width, each of these is a part.
+    /// A regular expression selects few specs, which stay together.
     pub(crate) fn parts(&self, procs: usize, known: &[&str]) -> Vec<Vec<Part>> {
-        let part = |name, labels, procs| move |Wanted { focus, skip }| Part { name, labels, focus, skip, procs };
+        let part =
+            |name, labels, procs| move |Wanted { focus, skip }| Part { name, number: 0, labels, focus, skip, procs };
         let (beside, waiting) = self.wanted(known, false);
         let (alone, alone_waiting) = self.wanted(known, true);
         let steps = [
             (
                 Serial::Only,
-                vec![
+                [
                     beside.map(part("parallel", BESIDE_OTHERS, procs)),
                     waiting.map(part("waiting", BESIDE_OTHERS, KNOWN_PROCS)),
-                ],
+                ]
+                .into_iter()
+                .flatten()
+                .collect(),
             ),
-            (Serial::Without, vec![alone.map(part("serial", ALONE, 1))]),
-            (Serial::Without, vec![alone_waiting.map(part("serial-waiting", ALONE, KNOWN_PROCS))]),
+            (Serial::Without, alone.map(part("serial", ALONE, 1)).into_iter().collect()),
+            (Serial::Without, alone_waiting.map(part("serial-waiting", ALONE, 1)).map_or_else(Vec::new, Part::each)),
         ];
         // A list says itself which of them run.
         let steps = steps.into_iter().filter(|(unless, _)| self.names.is_some() || self.serial != *unless);
-        let parts = steps.map(|(_, parts)| parts.into_iter().flatten().collect::<Vec<_>>());
-        parts.filter(|parts| !parts.is_empty()).collect()
+        steps.map(|(_, parts)| parts).filter(|parts| !parts.is_empty()).collect()
     }
 
     /// Of the serial specs, or of the others: those that can pass, and those of missing features.
@@ -172,7 +191,7 @@ mod tests {
 
     fn part(name: &'static str, labels: &'static str, focus: &[&str], procs: usize) -> Part {
         let focus = focus.iter().map(|name| exactly(name)).collect();
-        Part { name, labels, focus, skip: Vec::new(), procs }
+        Part { name, number: 0, labels, focus, skip: Vec::new(), procs }
     }
 
     #[test]
@@ -191,18 +210,19 @@ mod tests {
 
     #[test]
     fn specs_of_missing_features_run_apart_from_the_others() {
-        let known = ["c", "d [Serial]"];
-        let parts = selection(Some(&["a", "c", "d [Serial]"]), None, Serial::Without).parts(7, &known);
+        let known = ["c", "d [Serial]", "e [Serial]"];
+        let parts = selection(Some(&["a", "c", "d [Serial]", "e [Serial]"]), None, Serial::Without).parts(7, &known);
         let waiting = || part("waiting", BESIDE_OTHERS, &["c"], KNOWN_PROCS);
-        let waiting_alone = || part("serial-waiting", ALONE, &["d [Serial]"], KNOWN_PROCS);
-        assert_eq!(parts, [vec![part("parallel", BESIDE_OTHERS, &["a"], 7), waiting()], vec![waiting_alone()],]);
-        let but = |name, part| Part { skip: vec![exactly(name)], ..part };
+        let waiting_alone = |number, name| Part { number, ..part("serial-waiting", ALONE, &[name], 1) };
+        let waiting_alone = || vec![waiting_alone(0, "d [Serial]"), waiting_alone(1, "e [Serial]")];
+        assert_eq!(parts, [vec![part("parallel", BESIDE_OTHERS, &["a"], 7), waiting()], waiting_alone(),]);
+        let but = |names: &[&str], part| Part { skip: names.iter().map(|name| exactly(name)).collect(), ..part };
         assert_eq!(
             selection(None, None, Serial::Also).parts(7, &known),
             [
-                vec![but("c", part("parallel", BESIDE_OTHERS, &[], 7)), waiting()],
-                vec![but("d [Serial]", part("serial", ALONE, &[], 1))],
-                vec![waiting_alone()],
+                vec![but(&["c"], part("parallel", BESIDE_OTHERS, &[], 7)), waiting()],
+                vec![but(&known[1..], part("serial", ALONE, &[], 1))],
+                waiting_alone(),
             ]
         );
     }

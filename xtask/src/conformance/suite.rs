@@ -43,15 +43,16 @@ impl Suite<'_> {
     /// # Errors
     /// When the suite did not begin.
     pub(crate) fn run(&self, part: &Part) -> anyhow::Result<BTreeMap<String, Outcome>> {
-        let folder = self.place.logs().join(part.name);
+        let log = part.log();
+        let folder = self.place.logs().join(&log);
         std::fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
-        say(&format!("== {}: {} at once, log {}.log", part.name, part.procs, folder.display()));
-        let mut suite = Daemon::new(self.place, part.name, &self.place.control())
+        say(&format!("== {log}: {} at once, log {}.log", part.procs, folder.display()));
+        let mut suite = Daemon::new(self.place, &log, &self.place.control())
             .start(&self.programs.tool("ginkgo"), self.arguments(part, &folder))?;
         let status = suite.wait()?;
         let report = folder.join("report.json");
         let Ok(text) = std::fs::read_to_string(&report) else {
-            let log = std::fs::read_to_string(self.place.logs().join(format!("{}.log", part.name)))?;
+            let log = std::fs::read_to_string(self.place.logs().join(format!("{log}.log")))?;
             let lines: Vec<&str> = log.lines().rev().take(LAST_LINES).collect();
             bail!("the suite wrote no report ({status}):\n{}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"));
         };
