@@ -28,7 +28,7 @@ pub(super) fn end(socket: &str) {
     }
     eventually("no shim runs", || match of(socket) {
         shims if shims.is_empty() => Ok(()),
-        shims => Err(shims),
+        shims => Err(shims.join(", ")),
     });
 }
 
