@@ -17,26 +17,32 @@ const FLAKY_RUNS: usize = 50;
 /// A version that reads deny.toml; it is compiled into target/tools.
 const CARGO_DENY: &str = "0.20.2";
 
-type Chore = fn(&[Executable]) -> anyhow::Result<()>;
+/// A step after the checks of the sources.
+enum Chore {
+    /// The step runs test executables of the workspace's build.
+    Tests(fn(&[Executable]) -> anyhow::Result<()>),
+    /// The step builds what it needs itself.
+    Alone(fn() -> anyhow::Result<()>),
+}
 
-/// The steps after the build, in their order.
+/// The steps, in their order.
 const CHORES: &[(&str, Chore)] = &[
-    ("tests", |executables| tests::run(executables, EVERYTHING)),
-    ("seeds", seeds),
-    ("flaky", flaky),
-    ("faults", |_| faults::run(&faults::Args::once())),
-    ("older", |executables| older::with(&older::Args::upgrades(), executables)),
-    ("plain", |_| tests::run(&compile_plain()?, Selection { bugs: false, docs: false, ..EVERYTHING })),
-    ("deny", |_| deny()),
-    ("conformance", |_| conformance::run(&conformance::Args::golden())),
-    ("first build", |_| first_build::run(&first_build::Args::thrice())),
-    ("cost of release", |_| cost_of_release()),
+    ("tests", Chore::Tests(|executables| tests::run(executables, EVERYTHING))),
+    ("seeds", Chore::Tests(seeds)),
+    ("flaky", Chore::Tests(flaky)),
+    ("faults", Chore::Tests(|_| faults::run(&faults::Args::once()))),
+    ("older", Chore::Tests(|executables| older::with(&older::Args::upgrades(), executables))),
+    ("plain", Chore::Tests(|_| plain())),
+    ("deny", Chore::Alone(deny)),
+    ("conformance", Chore::Alone(|| conformance::run(&conformance::Args::golden()))),
+    ("first build", Chore::Alone(|| first_build::run(&first_build::Args::thrice()))),
+    ("cost of release", Chore::Alone(cost_of_release)),
 ];
 const EVERYTHING: Selection = Selection { tier: Tier::Nightly, affected: None, bugs: true, docs: true };
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// After the build only these steps, by the names that the table at the end shows.
+    /// Only these steps, by the names that the table at the end shows; the workspace is compiled where one of them needs its tests.
     #[arg(long, value_name = "STEPS", value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -49,16 +55,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(name) = args.only.iter().find(|only| !CHORES.iter().any(|(name, _)| name == only)) {
         bail!("no step {name}: there are {}", CHORES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "));
     }
+    let chosen = || CHORES.iter().filter(|(name, _)| args.only.is_empty() || args.only.iter().any(|only| only == name));
     let mut steps = Steps::default();
     ci::sources(&mut steps)?;
-    let executables = steps.step("compile, peers", || {
-        ci::beside(|| peer::prepare(&[peer::ALL, conformance::PROGRAMS].concat()), compile)
-    })?;
+    let mut executables = Vec::new();
+    if chosen().any(|(_, chore)| matches!(chore, Chore::Tests(_))) {
+        executables = steps.step("compile, peers", || {
+            ci::beside(|| peer::prepare(&[peer::ALL, conformance::PROGRAMS].concat()), compile)
+        })?;
+    }
     let mut failed = Vec::new();
-    for (name, chore) in
-        CHORES.iter().filter(|(name, _)| args.only.is_empty() || args.only.iter().any(|only| only == name))
-    {
-        if let Err(error) = steps.step(name, || chore(&executables)) {
+    for (name, chore) in chosen() {
+        let outcome = steps.step(name, || match chore {
+            Chore::Tests(run) => run(&executables),
+            Chore::Alone(run) => run(),
+        });
+        if let Err(error) = outcome {
             failed.push(format!("{name}: {error:#}"));
         }
     }
@@ -89,13 +101,18 @@ fn flaky(executables: &[Executable]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Licences, sources and bans of third-party crates. Advisories too, where their database can be fetched.
+/// Runs the tests of a build without seeded bugs.
+fn plain() -> anyhow::Result<()> {
+    tests::run(&compile_plain()?, Selection { bugs: false, docs: false, ..EVERYTHING })
+}
+
 /// Measures how much slower than `dist` the quickly compiled profile is; more than the load tests allow is an error.
 fn cost_of_release() -> anyhow::Result<()> {
     let measure = ["run", "--profile", "dist", "-p", "oarlock-loadtests", "--", "--cost-of-profile", "release"];
     exec(cargo().args(measure).current_dir(root()))
 }
 
+/// Checks licences, sources and bans of third-party crates. Advisories too, where their database can be fetched.
 fn deny() -> anyhow::Result<()> {
     let tools = target().join("tools");
     exec(cargo().args(["install", "--locked", "--root"]).arg(&tools).arg(format!("cargo-deny@{CARGO_DENY}")))?;

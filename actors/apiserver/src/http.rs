@@ -5,6 +5,7 @@
 //! for. [`plain`] answers paths that are not resources, and `snapshot` exports all objects.
 
 pub mod accept;
+mod backlog;
 pub mod body;
 mod coalesce;
 mod deprecated;

@@ -5,7 +5,7 @@
 //! 2. **Refuse** (phase `ingress`, only with `--shutdown-send-retry-after`): new requests, on new and old connections, are answered with 429 and
 //!    `Retry-After` until all requests in flight are done. Watches end here, each after its last event, spread over
 //!    `--shutdown-watch-termination-grace-period`.
-//! 3. **Close** (phase `ingress`): the socket closes when the last connection in the accept backlog has been taken. Each HTTP/2 connection gets a
+//! 3. **Close** (phase `ingress`): the socket closes when the last connection in the accept backlog has been taken and no new one gets in. Each HTTP/2 connection gets a
 //!    GOAWAY, each HTTP/1.1 connection ends after its request. Running requests have [`Config::request_timeout`](crate::Config::request_timeout) to
 //!    finish.
 //!

@@ -10,8 +10,6 @@
 //! written, or has learned a revision elsewhere, calls [`Cache::at_least`] first; a caller whose decision must hold now writes with a precondition
 //! (uid or `resourceVersion`) and lets the apiserver decide. Objects that cannot be decoded are missing from the cache; the reflector logs each.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
 use oarlock_client::{Object, Wanted};
@@ -28,12 +26,14 @@ use crate::project::Project;
 use crate::relay::Relay;
 
 mod index;
+mod items;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub use index::Index;
 use index::Table;
+pub(crate) use items::Items;
 
 /// The state of a cache: the revision it reflects, and whether its first complete state has been applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct Cache<T> {
 
 /// The locked content of a cache: the objects, their indexes, and the subscribers to changes.
 struct State<T> {
-    items: BTreeMap<Key, Arc<Item<T>>>,
+    items: Items<T>,
     indexes: Vec<Table<T>>,
     subscribers: Vec<Weak<Subscriber<T>>>,
 }
@@ -83,7 +83,7 @@ impl<T> std::fmt::Debug for Cache<T> {
 
 impl<T: Project> Default for Cache<T> {
     fn default() -> Self {
-        let state = State { items: BTreeMap::new(), indexes: Vec::new(), subscribers: Vec::new() };
+        let state = State { items: Items::default(), indexes: Vec::new(), subscribers: Vec::new() };
         let wanted = Some(T::FIELDS.wanted());
         Self { state: RwLock::new(state), project: None, wanted, progress: Arc::default(), relay: Relay::default() }
     }
@@ -97,14 +97,14 @@ impl<T: Project> Cache<T> {
     }
 }
 
-impl<T> Cache<T> {
+impl<T: Send + Sync + 'static> Cache<T> {
     /// Returns the object with this key as of the last applied change.
     ///
     /// The object may have been changed, deleted, or deleted and recreated since; compare uids before acting on an incarnation. `None` does not prove
     /// that the apiserver has no such object: a recent create may not have arrived, and an unsynced cache is empty. Ask the apiserver where that matters.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Item<T>>> {
-        self.state.read().items.get(key).cloned()
+        self.state.read().items.get(key)
     }
 
     /// Returns the object with this namespace and name; as stale as with [`Cache::get`].
@@ -113,6 +113,36 @@ impl<T> Cache<T> {
         self.get(&Key::new(namespace, name))
     }
 
+    /// Returns all objects in key order, as of one revision. Copies one pointer for each object; prefer an [`Index`] where one fits.
+    ///
+    /// The list stays as it is while the cache moves on: by the time the caller has worked through it, objects may be deleted or missing from it.
+    /// A caller that must not miss later changes subscribes before it lists.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<Item<T>>> {
+        self.state.read().items.values().collect()
+    }
+
+    /// Returns the objects of a namespace in key order, as of one revision; as stale as with [`Cache::list`]. An empty answer does not prove that the
+    /// namespace is empty.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<Item<T>>> {
+        let state = self.state.read();
+        let from = state.items.from(Key::new(namespace, ""));
+        from.take_while(|item| item.meta.namespace() == namespace).collect()
+    }
+
+    /// Returns the objects of a namespace (of all namespaces when empty) that a label selector matches, in key order, as of one revision.
+    ///
+    /// Labels may have changed since: an object may no longer match, or a matching one may be missing. Reads every object of the namespace.
+    #[must_use]
+    pub fn select(&self, namespace: &str, selector: &LabelSelector) -> Vec<Arc<Item<T>>> {
+        let mut items = if namespace.is_empty() { self.list() } else { self.in_namespace(namespace) };
+        items.retain(|item| selector.matches(&*item.meta.labels));
+        items
+    }
+}
+
+impl<T> Cache<T> {
     /// The number of objects in the cache. Zero before the first complete state, and inexact by the changes that have not arrived; do not enforce a
     /// limit by this count alone.
     #[must_use]
@@ -126,39 +156,10 @@ impl<T> Cache<T> {
         self.len() == 0
     }
 
-    /// Returns all objects in key order, as of one revision. Copies one pointer for each object; prefer an [`Index`] where one fits.
-    ///
-    /// The list stays as it is while the cache moves on: by the time the caller has worked through it, objects may be deleted or missing from it.
-    /// A caller that must not miss later changes subscribes before it lists.
-    #[must_use]
-    pub fn list(&self) -> Vec<Arc<Item<T>>> {
-        self.state.read().items.values().cloned().collect()
-    }
-
     /// Returns all keys in order, as of one revision. The object of a key may be deleted by the time the caller reads it with [`Cache::get`].
     #[must_use]
     pub fn keys(&self) -> Vec<Key> {
         self.state.read().items.keys().cloned().collect()
-    }
-
-    /// Returns the objects of a namespace in key order, as of one revision; as stale as with [`Cache::list`]. An empty answer does not prove that the
-    /// namespace is empty.
-    #[must_use]
-    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<Item<T>>> {
-        let first = Key::new(namespace, "");
-        let state = self.state.read();
-        let from = state.items.range((Bound::Included(first), Bound::Unbounded));
-        from.take_while(|(key, _)| key.namespace == namespace).map(|(_, item)| item.clone()).collect()
-    }
-
-    /// Returns the objects of a namespace (of all namespaces when empty) that a label selector matches, in key order, as of one revision.
-    ///
-    /// Labels may have changed since: an object may no longer match, or a matching one may be missing. Reads every object of the namespace.
-    #[must_use]
-    pub fn select(&self, namespace: &str, selector: &LabelSelector) -> Vec<Arc<Item<T>>> {
-        let mut items = if namespace.is_empty() { self.list() } else { self.in_namespace(namespace) };
-        items.retain(|item| selector.matches(&*item.meta.labels));
-        items
     }
 
     /// Returns the revision that the cache reflects and whether its first complete state has been applied, both of one moment.
@@ -230,7 +231,7 @@ impl<T> Cache<T> {
 }
 
 /// Returns the cached item when it has the uid and revision of `object`, so that the reflector need not decode the object again.
-pub(crate) fn unchanged<T>(cache: &Cache<T>, key: &Key, uid: &Str, object: &Object) -> Option<Arc<Item<T>>> {
+pub(crate) fn unchanged<T: Project>(cache: &Cache<T>, key: &Key, uid: &Str, object: &Object) -> Option<Arc<Item<T>>> {
     let item = cache.get(key)?;
     (item.meta.revision == object.revision && item.meta.uid.0 == *uid && !object.revision.is_zero()).then_some(item)
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use oarlock_client::{Client, ListOptions};
 use oarlock_meta::{Revision, Status};
 use oarlock_runtime::kind::{ActorKind, Backoff, Exhausted, OnFailure, OnShutdown, Phase};
@@ -18,12 +19,13 @@ use crate::cache::Cache;
 use crate::project::Project;
 use crate::shared::Selection;
 
-mod decode;
 mod session;
+mod target;
 #[cfg(test)]
 mod tests;
 
 use session::{End, Session};
+pub(crate) use target::Target;
 
 /// Keeps `cache` current inside the caller's own actor, for callers that must not start a second actor (one kubelet of a thousand). Returns when
 /// the actor is asked to stop. The reflector's state is published as the actor's state.
@@ -113,7 +115,15 @@ pub(crate) struct Seen {
 }
 
 /// Runs one incarnation of a reflector until the actor is asked to stop. A new incarnation resumes from the cache's revision.
-pub(crate) async fn run<T: Project>(ctx: LoopCtx, source: Arc<Source>, cache: Arc<Cache<T>>) -> Result<(), Failure> {
+pub(crate) fn run(
+    ctx: LoopCtx,
+    source: Arc<Source>,
+    cache: Arc<dyn Target>,
+) -> BoxFuture<'static, Result<(), Failure>> {
+    Box::pin(incarnation(ctx, source, cache))
+}
+
+async fn incarnation(ctx: LoopCtx, source: Arc<Source>, cache: Arc<dyn Target>) -> Result<(), Failure> {
     let mut session = Session::new(ctx.clone(), source, cache);
     let (mut failures, mut expired) = (0_u32, 0_u32);
     loop {
@@ -186,7 +196,7 @@ fn expired(status: &Status) -> bool {
 }
 
 /// Returns the revision from which a watch can resume; `None` before the first complete state.
-fn position<T>(cache: &Cache<T>) -> Option<Revision> {
+fn position(cache: &dyn Target) -> Option<Revision> {
     let progress = cache.progress();
     progress.synced.then_some(progress.revision)
 }

@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use oarlock_client::Client;
 use oarlock_meta::{FieldSelector, LabelSelector};
 use oarlock_runtime::{Instant, System};
@@ -12,7 +13,7 @@ use tokio::sync::Mutex;
 use crate::cache::{Cache, Lagging};
 use crate::own_writes::Fresh;
 use crate::project::{Project, ResourceName};
-use crate::reflector::{self, REFLECTOR};
+use crate::reflector::{self, REFLECTOR, Target};
 
 /// The objects of a resource that an informer reads, by namespace, labels and fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,6 +87,13 @@ struct Entry {
     fresh: Arc<dyn Fresh>,
 }
 
+/// A new cache, as what its set needs it for.
+struct NewCache {
+    any: Arc<dyn Any + Send + Sync>,
+    target: Arc<dyn Target>,
+    fresh: Arc<dyn Fresh>,
+}
+
 impl std::fmt::Debug for SharedInformers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SharedInformers").field("name", &self.inner.name).finish_non_exhaustive()
@@ -125,28 +133,43 @@ impl SharedInformers {
         resource: &'static Resource,
         selection: Selection,
     ) -> Result<Arc<Cache<P>>, Error> {
-        let projection = TypeId::of::<P>();
-        let mut entries = self.inner.entries.lock().await;
-        let same = |entry: &&Entry| {
-            entry.projection == projection && std::ptr::eq(entry.resource, resource) && entry.selection == selection
+        let new = || {
+            let cache = Arc::new(Cache::<P>::default());
+            NewCache { any: cache.clone(), target: cache.clone(), fresh: cache }
         };
-        if let Some(entry) = entries.iter().find(same)
-            && let Ok(cache) = entry.cache.clone().downcast::<Cache<P>>()
-        {
-            return Ok(cache);
-        }
-        let cache = Arc::new(Cache::<P>::default());
-        let name = format!("{}/{}/{}", self.inner.name, resource.group_resource(), entries.len());
-        let source =
-            Arc::new(reflector::Source { client: self.inner.client.clone(), resource, selection: selection.clone() });
-        let target = cache.clone();
-        self.inner
-            .system
-            .spawn_loop(&REFLECTOR, name.clone(), move |ctx| reflector::run(ctx, source.clone(), target.clone()))
-            .await?;
-        let fresh: Arc<dyn Fresh> = cache.clone();
-        entries.push(Entry { projection, resource, selection, name, cache: cache.clone(), fresh });
-        Ok(cache)
+        let cache = self.find_or_start(TypeId::of::<P>(), resource, selection, &new).await?;
+        // The set finds a cache by the type of its projection.
+        cache.downcast().map_err(|_| Error::Resource(P::RESOURCE))
+    }
+
+    /// Returns the cache of a projection, resource and selection, and starts the reflector of a new one if there is none. Has no type parameter, and is
+    /// boxed, so that it is compiled once.
+    fn find_or_start<'a>(
+        &'a self,
+        projection: TypeId,
+        resource: &'static Resource,
+        selection: Selection,
+        new: &'a (dyn Fn() -> NewCache + Sync),
+    ) -> BoxFuture<'a, Result<Arc<dyn Any + Send + Sync>, Error>> {
+        Box::pin(async move {
+            let mut entries = self.inner.entries.lock().await;
+            let same = |entry: &&Entry| {
+                entry.projection == projection && std::ptr::eq(entry.resource, resource) && entry.selection == selection
+            };
+            if let Some(entry) = entries.iter().find(same) {
+                return Ok(Arc::clone(&entry.cache));
+            }
+            let NewCache { any, target, fresh } = new();
+            let name = format!("{}/{}/{}", self.inner.name, resource.group_resource(), entries.len());
+            let client = self.inner.client.clone();
+            let source = Arc::new(reflector::Source { client, resource, selection: selection.clone() });
+            self.inner
+                .system
+                .spawn_loop(&REFLECTOR, name.clone(), move |ctx| reflector::run(ctx, source.clone(), target.clone()))
+                .await?;
+            entries.push(Entry { projection, resource, selection, name, cache: Arc::clone(&any), fresh });
+            Ok(any)
+        })
     }
 
     /// Waits until every cache returned so far has its first complete state.

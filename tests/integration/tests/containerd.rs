@@ -13,6 +13,7 @@ mod images;
 mod in_cluster;
 pub(crate) mod machine;
 mod needs;
+mod shims;
 mod statics;
 mod streams;
 mod upstream;
@@ -165,6 +166,19 @@ fn a_deployment_runs_answers_and_leaves_nothing() {
     kubectl.ok("delete deployment/web pod/ask --wait");
     kubectl.until("get pods", |out| !out.contains("web-"));
     machine.until_clean();
+}
+
+/// Kubernetes' interface does not show a container that was not made through it, so what removes pods does not remove this one.
+#[test]
+fn a_machine_ends_with_every_shim_of_its_containerd() {
+    let Some(mut machine) = Machine::start() else { return };
+    machine.ctr(&["run", "--detach", images::BUSYBOX, "lost", "sleep", "100000"]);
+    machine.kill_containerd();
+    let socket = machine.socket();
+    let shims = shims::of(&socket);
+    assert_eq!(shims.len(), 1, "{shims:?}");
+    drop(machine);
+    assert_eq!(shims::of(&socket), Vec::<String>::new());
 }
 
 #[test]

@@ -290,6 +290,7 @@ pub(crate) const BUGS: &[Bug] = &[
         "rights_are_checked_of_what_the_mutating_stages_have_made",
     ),
     bug("dry_run_commits", "oarlock-apiserver", None, "a_dry_run_keeps_nothing"),
+    bug("closing_resets_connections", "oarlock-apiserver", None, "no_client_is_reset_by_a_socket_that_closes"),
     bug(
         "token_without_admission",
         "oarlock-apiserver",

@@ -21,6 +21,10 @@ const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of bytes for which a client gets one more second, a fraction of what the slowest modem line carries. A client that sends single bytes now
 /// and then gets no more time.
 const BYTES_PER_SECOND: u64 = 4 << 10;
+/// Number of bytes that are read of the body of a refused request (Go: `maxPostHandlerReadBytes`).
+const MAX_DISCARDED: usize = 256 << 10;
+/// Time for these bytes (Go: `rstAvoidanceDelay`).
+const DISCARD_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Reads a body of at most `limit` bytes. A client that sends nothing or hardly anything would hold memory until `deadline`, so the time for the body
 /// grows with the bytes received.
@@ -58,6 +62,20 @@ where
             all.extend_from_slice(&std::mem::take(&mut first));
             all.extend_from_slice(&data);
         }
+    }
+}
+
+/// Reads the body of a request that is refused, before the connection is closed: a client whose last bytes meet a closed connection is reset, and may
+/// lose the answer. Only as much is read as upstream's HTTP server does, and only for a short time.
+pub async fn discard<B>(body: B)
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut body = std::pin::pin!(Limited::new(body, MAX_DISCARDED));
+    let read = async { while let Some(Ok(_)) = body.frame().await {} };
+    if clock::timeout(DISCARD_TIMEOUT, read).await.is_err() {
+        tracing::debug!("the body of a refused request did not come");
     }
 }
 
@@ -167,5 +185,19 @@ mod tests {
         assert_eq!(read_in(Vec::new()).await.0, Ok(Bytes::new()));
         let long = Bytes::from(vec![b'x'; (1 << 19) + 1]);
         assert_eq!(read_in(vec![(Duration::ZERO, long); 2]).await.0, Err(413));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_refused_request_little_is_read_and_not_for_long() {
+        let discard_in = async |pieces| {
+            let began = clock::now();
+            discard(body(pieces)).await;
+            began.elapsed()
+        };
+        let (late, early) = (S / 10, Bytes::from("{}"));
+        assert_eq!(discard_in(vec![(late, early.clone()), (late, early.clone())]).await, 2 * late);
+        assert_eq!(discard_in(vec![(3600 * S, early)]).await, DISCARD_TIMEOUT);
+        let piece = Bytes::from(vec![b'x'; MAX_DISCARDED]);
+        assert_eq!(discard_in(vec![(late, piece); 3]).await, 2 * late);
     }
 }

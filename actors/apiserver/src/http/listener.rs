@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
+use super::backlog::Backlog;
 use super::coalesce::Coalesce;
 use super::service;
 use super::unauthenticated::{UnauthenticatedConnection, UnauthenticatedConnections};
@@ -95,12 +96,9 @@ pub async fn run(ctx: LoopCtx, socket: Socket, tls: TlsAcceptor, server: Server)
         .await;
         tracing::info!(took = ?began.elapsed(), "refused: what was under way is done");
     }
-    // Connections in the accept backlog are established; closing the socket now would reset them. They are accepted first.
-    let last = clock::after(BACKLOG_DRAIN_LIMIT);
-    while !last.passed()
-        && let Ok(Ok(accepted)) = clock::timeout(POLL_INTERVAL, listening.accept()).await
-    {
-        acceptor.admit(Ok(accepted)).await;
+    let mut backlog = Backlog::new(&listening);
+    while let Some(accepted) = backlog.next().await {
+        acceptor.admit(accepted).await;
     }
     *socket.0.lock() = None;
     drop(listening);
@@ -111,9 +109,7 @@ pub async fn run(ctx: LoopCtx, socket: Socket, tls: TlsAcceptor, server: Server)
     Ok(())
 }
 
-/// Time limit for emptying the accept backlog before the socket closes.
-const BACKLOG_DRAIN_LIMIT: Duration = Duration::from_millis(500);
-/// The backlog counts as empty when no connection arrives for this long. Also the interval at which remaining watches are counted.
+/// The interval at which remaining watches are counted.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Admits accepted connections within the limits, and serves each in a task of its own.

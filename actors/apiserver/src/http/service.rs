@@ -29,6 +29,7 @@ use crate::{inflight, large};
 pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request: Request<Incoming>) -> Response<Body> {
     let accept = request.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).map(str::to_owned);
     if server.state().is_refusing() && !is_exempt(&request) {
+        body::discard(request.into_body()).await;
         return shutting_down();
     }
     let uri = request.uri();

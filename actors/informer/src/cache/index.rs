@@ -19,13 +19,10 @@ pub(super) struct Table<T> {
 }
 
 impl<T> Table<T> {
-    fn new<'a>(name: &str, values: Arc<Values<T>>, items: impl Iterator<Item = &'a Arc<Item<T>>>) -> Self
-    where
-        T: 'a,
-    {
+    fn new(name: &str, values: Arc<Values<T>>, items: impl Iterator<Item = Arc<Item<T>>>) -> Self {
         let mut table = Self { name: name.into(), values, rows: HashMap::new() };
         for item in items {
-            table.change(None, Some(item));
+            table.change(None, Some(&item));
         }
         table
     }
@@ -118,7 +115,7 @@ impl<T> Index<T> {
     }
 }
 
-impl<T> Cache<T> {
+impl<T: Send + Sync + 'static> Cache<T> {
     /// Returns the index of this name, or builds one from `values` if the cache has none. `values` calls its second argument with each value of
     /// an item; the values must depend on the item alone.
     #[must_use]

@@ -1,14 +1,12 @@
 //! The writes to the cache, made by the reflector: batches of changes, and whole states.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use oarlock_client::{Object, Wanted};
 use oarlock_meta::{Revision, Status};
 use oarlock_seeded_bug::seeded_bug;
 
-use super::{Cache, Progress, State};
+use super::{Cache, Items, Progress, State};
 use crate::changes::Change;
 use crate::item::{Item, ObjMeta};
 use crate::key::Key;
@@ -50,9 +48,9 @@ impl<T: Project> Cache<T> {
     }
 
     /// Replaces the whole state. Objects missing from `items` are removed and reported as deleted; unchanged objects are not reported.
-    pub(crate) fn replace(&self, items: BTreeMap<Key, Arc<Item<T>>>, revision: Revision) {
+    pub(crate) fn replace(&self, items: Items<T>, revision: Revision) {
         let mut state = self.state.write();
-        let gone: Vec<Key> = state.items.keys().filter(|key| !items.contains_key(*key)).cloned().collect();
+        let gone: Vec<Key> = state.items.keys().filter(|key| !items.contains(key)).cloned().collect();
         for key in gone {
             if !seeded_bug!("relist_keeps_deleted") {
                 state.remove(&key);
@@ -68,7 +66,11 @@ impl<T: Project> Cache<T> {
 
     /// Replaces the whole state and marks the cache as synced. For tests of code that reads caches.
     pub fn fill(&self, items: impl IntoIterator<Item = Item<T>>, revision: Revision) {
-        self.replace(items.into_iter().map(|item| (item.key().clone(), Arc::new(item))).collect(), revision);
+        let mut all = Items::default();
+        for item in items {
+            all.insert(Arc::new(item));
+        }
+        self.replace(all, revision);
     }
 
     fn advance(&self, revision: Revision) {
@@ -83,22 +85,16 @@ impl<T: Project> Cache<T> {
 impl<T: Project> State<T> {
     /// Stores a state of an object unless the cache has a newer one.
     fn set(&mut self, item: Arc<Item<T>>) {
-        match self.items.entry(item.key().clone()) {
-            Entry::Vacant(place) => {
-                place.insert(item.clone());
-                self.changed(None, item);
-            }
-            Entry::Occupied(place) if place.get().meta.revision >= item.meta.revision => {}
-            Entry::Occupied(mut place) => {
-                let old = place.insert(item.clone());
-                self.changed(Some(old), item);
-            }
+        let known = self.items.get(item.key());
+        if !known.is_some_and(|known| known.meta.revision >= item.meta.revision) {
+            let old = self.items.insert(item.clone());
+            self.changed(old, item);
         }
     }
 
     /// Stores a state of an object, even over a newer one.
     fn put(&mut self, item: Arc<Item<T>>) {
-        let old = self.items.insert(item.key().clone(), item.clone());
+        let old = self.items.insert(item.clone());
         if !old.as_ref().is_some_and(|old| Arc::ptr_eq(old, &item)) {
             self.changed(old, item);
         }

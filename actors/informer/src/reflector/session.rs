@@ -1,6 +1,5 @@
 //! One session of a reflector: gets a complete state if the cache has none, then applies events until the watch ends.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +9,8 @@ use oarlock_runtime::{Instant, LoopCtx, clock, rng};
 use oarlock_schema::Str;
 use oarlock_seeded_bug::seeded_bug;
 
-use super::{Seen, Source, broken, decode, expired, position, unsupported, watch_time};
-use crate::cache::Cache;
-use crate::item::Item;
-use crate::key::Key;
-use crate::project::Project;
-use crate::relay::{Delta, Stretch};
+use super::target::CompleteState;
+use super::{Seen, Source, Target, broken, expired, position, unsupported, watch_time};
 
 /// The number of objects in one page of a list.
 const PAGE_ITEMS: u64 = 500;
@@ -45,10 +40,10 @@ pub(super) enum End {
 }
 
 /// The state of a reflector that outlives single sessions.
-pub(super) struct Session<T> {
+pub(super) struct Session {
     ctx: LoopCtx,
     source: Arc<Source>,
-    cache: Arc<Cache<T>>,
+    cache: Arc<dyn Target>,
     /// The revision to resume from; `None` to start over.
     pub(super) resume: Option<Revision>,
     pub(super) seen: Seen,
@@ -56,11 +51,9 @@ pub(super) struct Session<T> {
     relay_not_before: Instant,
 }
 
-type Items<T> = BTreeMap<Key, Arc<Item<T>>>;
-
-impl<T: Project> Session<T> {
-    pub(super) fn new(ctx: LoopCtx, source: Arc<Source>, cache: Arc<Cache<T>>) -> Self {
-        let resume = position(&cache);
+impl Session {
+    pub(super) fn new(ctx: LoopCtx, source: Arc<Source>, cache: Arc<dyn Target>) -> Self {
+        let resume = position(&*cache);
         Self {
             ctx,
             source,
@@ -98,17 +91,17 @@ impl<T: Project> Session<T> {
         };
         self.publish("watching");
         let cache = Arc::clone(&self.cache);
-        let watching = cache.relay().watching();
+        let watching = cache.watching();
         loop {
             let Ok(batch) = clock::timeout_at(ends, stream.next()).await else {
                 return Err(End::Failed(broken("the watch outlived its time")));
             };
             let Some(batch) = batch else { return Ok(()) };
             self.seen.failures = 0;
-            let before = self.cache.revision();
+            let before = self.cache.progress().revision;
             self.follow(batch).await?;
             if self.relay_not_before.passed()
-                && let Some(series) = cache.relay().join(before, cache.revision())
+                && let Some(series) = cache.join_relay(before)
             {
                 drop((watching, stream));
                 return Err(self.follow_relay(series).await);
@@ -120,18 +113,15 @@ impl<T: Project> Session<T> {
     async fn follow_relay(&mut self, series: u64) -> End {
         self.publish("told by another process");
         while let Some(at) = self.resume {
-            let next = clock::timeout(RELAY_SILENCE, self.cache.relay().next(series, at)).await;
-            let Ok(Some(Stretch { to, deltas, .. })) = next else { break };
+            let next = clock::timeout(RELAY_SILENCE, self.cache.next_of_relay(series, at)).await;
+            let Ok(Some(told)) = next else { break };
             self.ctx.heartbeat();
-            self.seen.told += deltas.len() as u64;
-            // Changes at or before the cache's revision may concern objects that are deleted by now.
-            let news = deltas.into_iter().filter(|delta| delta.revision() > at);
-            self.cache.apply(news.chain([Delta::Mark(to)]));
-            self.resume = position(&self.cache);
+            self.seen.told += told;
+            self.resume = position(&*self.cache);
             // Many stretches may be waiting; other tasks get a turn between two.
             tokio::task::yield_now().await;
         }
-        self.cache.relay().leave();
+        self.cache.leave_relay();
         self.relay_not_before = clock::after(rng::jitter(PAUSE_BEFORE_RELAY, 50));
         End::RelayEnded
     }
@@ -164,7 +154,7 @@ impl<T: Project> Session<T> {
         };
         let or_list = |status: Status| if unsupported(&status) { End::Unsupported(status) } else { End::of(status) };
         let (mut stream, ends) = self.watch(options).await.map_err(or_list)?;
-        let mut items = Items::new();
+        let mut state = Arc::clone(&self.cache).complete_state();
         loop {
             let Ok(batch) = clock::timeout(INITIAL_EVENTS_SILENCE, stream.next()).await else {
                 return Err(End::Unsupported(broken("no closing bookmark came")));
@@ -175,24 +165,18 @@ impl<T: Project> Session<T> {
             let mut batch = batch.into_iter();
             while let Some(event) = batch.next() {
                 match event {
-                    Event::Added(object) | Event::Modified(object) => match decode::known(&self.cache, &object) {
-                        Ok(item) => drop(items.insert(item.key().clone(), item)),
-                        Err(status) => self.unreadable(&status),
-                    },
-                    Event::Deleted(object) => match decode::key(&object) {
-                        Ok(key) => drop(items.remove(&key)),
-                        Err(status) => self.unreadable(&status),
-                    },
+                    Event::Added(object) | Event::Modified(object) => self.log_unreadable(state.add(&object)),
+                    Event::Deleted(object) => self.log_unreadable(state.remove(&object)),
                     Event::Bookmark { initial_events_end: false, .. } => {}
                     Event::Bookmark { revision, initial_events_end: true } => {
-                        self.state(items, revision);
+                        self.finish(state, revision);
                         // The events after the bookmark in the same batch follow the complete state.
                         self.follow(batch.collect()).await?;
                         return Ok((stream, ends));
                     }
                     Event::Error(status) => return Err(or_list(status)),
                 }
-                self.turn(items.len()).await;
+                self.turn(state.len()).await;
             }
         }
     }
@@ -200,7 +184,8 @@ impl<T: Project> Session<T> {
     /// Takes a complete state page by page; by one unpaged list if the pages' revision expires meanwhile.
     async fn list_state(&mut self) -> Result<Revision, End> {
         self.publish("listing");
-        let (mut limit, mut token, mut items) = (PAGE_ITEMS, Str::default(), Items::new());
+        let (mut limit, mut token) = (PAGE_ITEMS, Str::default());
+        let mut state = Arc::clone(&self.cache).complete_state();
         loop {
             let options = ListOptions { limit, continue_token: token.clone(), ..self.source.options() };
             let (resource, namespace) = (self.source.resource, &self.source.selection.namespace);
@@ -208,73 +193,47 @@ impl<T: Project> Session<T> {
                 Ok(list) => list,
                 Err(status) if expired(&status) && limit > 0 => {
                     (limit, token) = (0, Str::default());
-                    items.clear();
+                    state = Arc::clone(&self.cache).complete_state();
                     continue;
                 }
                 Err(status) => return Err(End::Failed(status)),
             };
             for object in &list.items {
-                match decode::known(&self.cache, object) {
-                    Ok(item) => drop(items.insert(item.key().clone(), item)),
-                    Err(status) => self.unreadable(&status),
-                }
-                self.turn(items.len()).await;
+                self.log_unreadable(state.add(object));
+                self.turn(state.len()).await;
             }
             if list.continue_token.is_empty() {
-                self.state(items, list.revision);
+                self.finish(state, list.revision);
                 return Ok(list.revision);
             }
             token = list.continue_token;
         }
     }
 
-    fn state(&mut self, items: Items<T>, revision: Revision) {
-        self.cache.replace(items, revision);
-        self.cache.relay().begin();
+    fn finish(&mut self, state: Box<dyn CompleteState>, revision: Revision) {
+        state.finish(revision);
         self.resume = Some(revision);
         self.seen.states += 1;
     }
 
     /// Applies a batch of events that follow a complete state.
-    async fn follow(&mut self, batch: Vec<Event>) -> Result<(), End> {
-        let (mut deltas, mut objects, mut end) = (Vec::with_capacity(batch.len()), Vec::new(), Ok(()));
-        let published = self.cache.relay().is_published();
-        for event in batch {
-            let delta = match event {
-                Event::Added(object) | Event::Modified(object) => match self.cache.item(&object) {
-                    Ok(item) => {
-                        objects.extend(published.then_some(object));
-                        Delta::Set(item)
-                    }
-                    Err(status) => {
-                        self.unreadable(&status);
-                        Delta::Mark(object.revision)
-                    }
-                },
-                Event::Deleted(object) => match decode::key(&object) {
-                    Ok(key) => Delta::Gone(key, object.revision),
-                    Err(status) => {
-                        self.unreadable(&status);
-                        Delta::Mark(object.revision)
-                    }
-                },
-                Event::Bookmark { revision, .. } => Delta::Mark(revision),
+    async fn follow(&mut self, events: Vec<Event>) -> Result<(), End> {
+        let mut batch = Arc::clone(&self.cache).batch(events.len());
+        let mut end = Ok(());
+        for event in events {
+            match event {
+                Event::Added(object) | Event::Modified(object) => self.log_unreadable(batch.set(object)),
+                Event::Deleted(object) => self.log_unreadable(batch.delete(&object)),
+                Event::Bookmark { revision, .. } => batch.mark(revision),
                 Event::Error(status) => {
                     end = Err(End::of(status));
                     break;
                 }
-            };
-            deltas.push(delta);
-            self.turn(deltas.len()).await;
+            }
+            self.turn(batch.len()).await;
         }
-        let from = self.cache.revision();
-        if published {
-            self.cache.apply(deltas.iter().cloned());
-            self.cache.relay().read((from, self.cache.revision()), deltas, objects);
-        } else {
-            self.cache.apply(deltas);
-        }
-        self.resume = position(&self.cache);
+        batch.apply();
+        self.resume = position(&*self.cache);
         end
     }
 
@@ -285,9 +244,12 @@ impl<T: Project> Session<T> {
         }
     }
 
-    fn unreadable(&mut self, status: &Status) {
-        self.seen.unreadable += 1;
-        tracing::error!(actor = self.ctx.name(), %status, "object left out of the cache");
+    /// Counts and logs an object that could not be read.
+    fn log_unreadable(&mut self, outcome: Result<(), Status>) {
+        if let Err(status) = outcome {
+            self.seen.unreadable += 1;
+            tracing::error!(actor = self.ctx.name(), %status, "object left out of the cache");
+        }
     }
 }
 

@@ -266,7 +266,7 @@ type Current<T> = (Sym, Sym, Option<Arc<Item<T>>>);
 
 /// Returns the changes of a notice as (namespace, name, current state). For a resync these are all cached objects, and
 /// `None` for each key in `known` that is no longer cached.
-fn states<T>(cache: &Cache<T>, notice: Notice<T>, known: impl FnOnce() -> Vec<(Sym, Sym)>) -> Vec<Current<T>> {
+fn states<T: Project>(cache: &Cache<T>, notice: Notice<T>, known: impl FnOnce() -> Vec<(Sym, Sym)>) -> Vec<Current<T>> {
     let names = Interner::process();
     let symbols = |key: &oarlock_informer::Key| (names.intern(&key.namespace), names.intern(&key.name));
     match notice {

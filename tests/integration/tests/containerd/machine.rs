@@ -12,7 +12,7 @@ use oarlock_testkit::Cluster;
 use oarlock_testkit::wait::eventually;
 use tempfile::TempDir;
 
-use super::images;
+use super::{images, shims};
 
 /// The programs that the machine must have; `tests/install-containerd` installs them.
 const PROGRAMS: [&str; 7] = ["containerd", "ctr", "runc", "ip", "nsenter", "busybox", "tar"];
@@ -350,6 +350,11 @@ impl Drop for Machine {
             let _ = child.kill();
             let _ = child.wait();
         }
+        // Also of what containerd does not know, or has lost.
+        let socket = self.socket();
+        if catch_unwind(|| shims::end(&socket)).is_err() {
+            eprintln!("shims of {} are left", name(self.number));
+        }
         // A test that failed leaves volumes of pods that its kubelet would have taken down.
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let points = mounts
@@ -387,7 +392,7 @@ pub(super) fn on_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-fn try_run(program: &str, args: &[&str]) -> Result<String, String> {
+pub(super) fn try_run(program: &str, args: &[&str]) -> Result<String, String> {
     let ran = Command::new(program).args(args).stdin(Stdio::null()).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if ran.status.success() { Ok(text(&ran.stdout)) } else { Err(format!("{program} {args:?}: {}", text(&ran.stderr))) }
