@@ -7,14 +7,14 @@ use futures::future::BoxFuture;
 use oarlock_bus::proto::bus::v1::Sender;
 use oarlock_bus::proto::mesh::v1 as wire;
 use oarlock_bus::subjects::Kind;
-use oarlock_bus::{AskError, Bus, Decline, Heard, Hints, Identity, Pattern, Role, Subject};
+use oarlock_bus::{AskError, Bus, Decline, HintEvent, Hints, Identity, Pattern, Role, Subject};
 use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, System, clock, rng};
 use parking_lot::Mutex;
 
 use crate::join::JoinError;
-use crate::muster::{self, ACTORS};
+use crate::member_actors::{self, ACTORS};
 use crate::roster::{Roster, period};
-use crate::service::{Asked, Service};
+use crate::service::{RequestInfo, Service};
 
 /// The actor kind that sends and receives heartbeats.
 pub(crate) static PRESENCE: ActorKind = ActorKind { name: "mesh.presence", phase: Phase::Crew, ..ActorKind::DEFAULT };
@@ -47,9 +47,9 @@ async fn begin(system: &System, bus: &Bus) -> Result<(), JoinError> {
     let own = bus.clone();
     let inspect = move |_: wire::InspectQuestion, _| std::future::ready(Ok::<_, Decline>(carried(&own, began)));
     let (actors_of, of) = (system.clone(), bus.identity().clone());
-    let actors = move |question: wire::ActorsQuestion, asked: Asked| {
+    let actors = move |question: wire::ActorsQuestion, asked: RequestInfo| {
         let (system, of) = (actors_of.clone(), of.clone());
-        async move { muster::page(&system, &of, question, asked.deadline).await }
+        async move { member_actors::page(&system, &of, question, asked.deadline).await }
     };
     Service::new(Pattern::member(bus.identity()), CONCURRENT_QUESTIONS)
         .method(HERE, |_: wire::Here, _| std::future::ready(Ok::<_, Decline>(wire::Here {})))
@@ -64,7 +64,7 @@ async fn begin(system: &System, bus: &Bus) -> Result<(), JoinError> {
         let own = bus.identity().clone();
         let members = move |_: wire::MembersQuestion, _| {
             let mut roster = roster.lock();
-            roster.hear(own.clone(), clock::now());
+            roster.record_heartbeat(own.clone(), clock::now());
             std::future::ready(Ok::<_, Decline>(heard(&mut roster)))
         };
         Service::new(service, CONCURRENT_QUESTIONS).method(MEMBERS, members).start(system, bus.clone()).await?;
@@ -105,8 +105,8 @@ async fn exchange_heartbeats(ctx: LoopCtx, bus: Bus, roster: Arc<Mutex<Roster>>)
                     due = clock::now();
                 }
                 heard = next(hints.as_mut()) => {
-                    if let Heard::Hint(hint) = heard && let Some(member) = hint.subject().sender() {
-                        roster.lock().hear(member, clock::now());
+                    if let HintEvent::Hint(hint) = heard && let Some(member) = hint.subject().sender() {
+                        roster.lock().record_heartbeat(member, clock::now());
                     }
                 }
                 () = clock::sleep_until(due) => {}
@@ -118,7 +118,7 @@ async fn exchange_heartbeats(ctx: LoopCtx, bus: Bus, roster: Arc<Mutex<Roster>>)
     }
 }
 
-async fn next(hints: Option<&mut Hints>) -> Heard {
+async fn next(hints: Option<&mut Hints>) -> HintEvent {
     match hints {
         Some(hints) => hints.next().await,
         None => std::future::pending().await,

@@ -14,10 +14,10 @@ const BESIDE_OTHERS: &str = "Conformance && !Serial && !Disruptive";
 const ALONE: &str = "Conformance && (Serial || Disruptive)";
 /// How the names of those say it.
 const MARKS: [&str; 2] = ["[Serial]", "[Disruptive]"];
-/// How many specs are run at once a second time.
+/// Number of specs that run at once in the second run.
 const RERUN_PROCS: usize = 2;
 
-/// What is asked for.
+/// The specs to run.
 pub(crate) struct Selection {
     /// Names of specs.
     names: Option<Vec<String>>,
@@ -50,7 +50,7 @@ impl Part {
 }
 
 impl Selection {
-    /// What the arguments ask for.
+    /// Returns the selection that the arguments ask for.
     ///
     /// # Errors
     /// When the list cannot be read, or is empty.
@@ -73,7 +73,7 @@ impl Selection {
         self.names.as_deref().unwrap_or_default()
     }
 
-    /// What is run after one another.
+    /// Returns the parts of the selection, which run one after the other.
     pub(crate) fn parts(&self, procs: usize) -> Vec<Part> {
         let part = |name, labels, focus, procs| Part { name, labels, focus, procs };
         let Some(names) = &self.names else {
@@ -87,7 +87,7 @@ impl Selection {
         parts.into_iter().filter(|part| !part.focus.is_empty()).collect()
     }
 
-    /// What the table calls this selection; nothing where it is of some specs only.
+    /// Returns the title of the selection in the table; `None` for a selection of some specs only.
     pub(crate) fn title(&self, args: &Args) -> Option<String> {
         let specs = match (&args.list, &self.focus, self.serial) {
             (Some(list), _, _) if list == Path::new(PASSING) => "golden list",
@@ -104,7 +104,7 @@ fn is_serial(name: &str) -> bool {
     MARKS.iter().any(|mark| name.contains(mark))
 }
 
-/// What is no letter in regular expressions.
+/// Characters with a special meaning in regular expressions.
 const SPECIAL: &str = r"\.+*?()|[]{}^$";
 
 /// The regular expression that finds this name only. Its beginning is open: ginkgo looks for it after the suite's own name.

@@ -20,7 +20,7 @@ const MAX_STATE_BYTES: usize = 4096;
 
 /// A member of the bus with its actors, or why the member did not answer.
 #[derive(Clone, Debug)]
-pub struct Present {
+pub struct MemberActors {
     /// The member.
     pub member: Identity,
     /// The time since the member's last heartbeat.
@@ -33,12 +33,12 @@ pub struct Present {
 ///
 /// # Errors
 /// When no roster of members was received.
-pub async fn muster(bus: &Bus, budget: Duration) -> Result<Vec<Present>, AskError> {
+pub async fn list(bus: &Bus, budget: Duration) -> Result<Vec<MemberActors>, AskError> {
     let mut known = everybody(bus, budget).await?;
     known.remove(bus.identity());
     let ask = |(member, heard): (Identity, Duration)| async move {
         let actors = pages(bus, &member, budget).await;
-        Present { member, heard, actors }
+        MemberActors { member, heard, actors }
     };
     Ok(stream::iter(known).map(ask).buffered(CONCURRENT_ASKS).collect().await)
 }
