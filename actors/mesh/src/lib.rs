@@ -17,6 +17,7 @@ pub mod inspect;
 mod join;
 mod member;
 pub mod member_actors;
+mod methods;
 mod metrics;
 mod placement;
 mod roster;

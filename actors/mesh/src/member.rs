@@ -12,7 +12,8 @@ use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, System, clock
 use parking_lot::Mutex;
 
 use crate::join::JoinError;
-use crate::member_actors::{self, ACTORS};
+use crate::member_actors;
+use crate::methods::{ACTORS, INSPECT, MEMBERS};
 use crate::roster::{Roster, period};
 use crate::service::{RequestInfo, Service};
 
@@ -25,10 +26,6 @@ const MAX_WAITING_HEARTBEATS: usize = 4096;
 const CONCURRENT_QUESTIONS: usize = 16;
 /// The method by which a member confirms that it is present.
 const HERE: &str = "here";
-/// The method that returns a member's traffic statistics.
-pub(crate) const INSPECT: &str = "inspect";
-/// The service method that returns a member's roster.
-pub(crate) const MEMBERS: &str = "members";
 
 /// Starts the actors that send this process's heartbeats, receive those of others if the role may, and answer [`inspect`](mod@crate::inspect).
 ///
