@@ -57,7 +57,7 @@ async fn begin(system: &System, bus: &Bus) -> Result<(), JoinError> {
 
     let role = bus.identity().role();
     let service = Pattern::service(role, MEMBERS)?;
-    if Kind::Service.row().may_hear(bus.identity(), service.as_str()) {
+    if Kind::Service.row().may_subscribe(bus.identity(), service.as_str()) {
         let own = bus.identity().clone();
         let members = move |_: wire::MembersQuestion, _| {
             let mut roster = roster.lock();
