@@ -14,9 +14,9 @@ use oarlock_runtime::System;
 use parking_lot::Mutex;
 
 use super::compiled::{Policy, PolicyId, digest};
-use super::elsewhere::POLICIES;
 use super::evaluate::judge;
 use super::question::Question;
+use super::remote::POLICIES;
 
 /// How many policies are cached before the cache is cleared.
 const CAPACITY: usize = 1024;
