@@ -194,7 +194,7 @@ impl Bus {
         Ok(Asks { queue, subscription: Some(subscription), stats })
     }
 
-    /// Listens for the hints of a pattern, over this connection and every later one. At most `capacity` hints wait; further ones are lost and [reported](crate::Heard::Lost).
+    /// Listens for the hints of a pattern, over this connection and every later one. At most `capacity` hints wait; further ones are lost and [reported](crate::HintEvent::Lost).
     /// On return the server knows the subscription, if there is a connection.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The service that evaluates policies for API servers, the counterpart of [`RemoteEvaluator`](super::Elsewhere).
+//! The service that evaluates policies for API servers, the counterpart of [`RemoteEvaluator`](super::RemoteEvaluator).
 
 use std::collections::HashMap;
 use std::sync::Arc;
