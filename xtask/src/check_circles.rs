@@ -80,7 +80,7 @@ fn is_product(target: &Target) -> bool {
     target.is_lib() || target.is_bin() || target.is_proc_macro()
 }
 
-/// What is in a circle and not allowed to be, and what is allowed and in no circle.
+/// Returns the circles and table imports that are not listed, and the listed ones that do not exist.
 fn findings(crates: &[(String, Graph)], found: &Allowed, allowed: &Allowed) -> Vec<String> {
     let mut findings = Vec::new();
     for (name, graph) in crates {

@@ -11,7 +11,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 use crate::tool::{root, say};
 
-/// Edges inside one layer that are meant: (layer 1 in its written order is checked by position).
+/// The allowed dependencies inside one layer (layer 1 in its written order is checked by position).
 const LIBS: &[&str] = &[
     "contracts",
     "schema",

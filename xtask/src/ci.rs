@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 type Check = fn() -> anyhow::Result<()>;
 
-/// What needs no compiler and takes seconds: every run has all of it, whatever has changed.
+/// Checks that need no compiler and take seconds: every run has all of them, whatever has changed.
 const SOURCES: &[(&str, Check)] = &[
     ("format", || exec(cargo().args(["fmt", "--all", "--check"]))),
     ("layers", check_layers::run),

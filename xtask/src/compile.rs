@@ -80,7 +80,7 @@ impl Executable {
         self.wrapped(Command::new(&self.path))
     }
 
-    /// As [`command`](Self::command), ended after so many seconds; at the lowest priority if it does not notice how long it waits.
+    /// Returns [`command`](Self::command) with a limit in seconds; at the lowest priority unless the tests run in real time.
     pub(crate) fn bounded(&self, seconds: u32, real_time: bool) -> Command {
         let mut command = Command::new("nice");
         let priority = if real_time { "0" } else { "19" };

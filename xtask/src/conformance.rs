@@ -33,7 +33,7 @@ use crate::tool::say;
 
 pub(crate) use self::programs::PROGRAMS;
 
-/// How many specs that failed unexpectedly are run a second time. More than these are no accident.
+/// Number of unexpected failures up to which the failed specs run a second time. More failures are no accident.
 const SECOND_TRIES: usize = 20;
 
 /// The maker of a part of the cluster.
@@ -67,16 +67,16 @@ pub(crate) struct Args {
     /// Only the specs whose names are the lines of this file.
     #[arg(long, value_name = "FILE", conflicts_with = "serial")]
     list: Option<PathBuf>,
-    /// The specs that bear no other beside them, one at a time: also them, after the others, or only them.
+    /// The serial specs, one at a time: after the others, or alone (`only`).
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_value_t = Serial::Without, default_missing_value = "also")]
     serial: Serial,
-    /// How many of the other specs run at once.
+    /// Number of parallel specs that run at once.
     #[arg(long, value_name = "N", default_value_t = 12)]
     procs: usize,
     /// The oarlock to be tested. Default: `cargo build --release` makes it.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// How long the specs that run at once may take, and the serial ones again; what has not ended by then has failed.
+    /// Time limit in minutes of the parallel specs, and again of the serial ones; a spec that has not ended by then has failed.
     #[arg(long, value_name = "MINUTES", default_value_t = 90)]
     timeout: u64,
     /// Add the specs that passed to tests/conformance/passing.txt.
@@ -128,14 +128,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     reported.and(cleaned)
 }
 
-/// What is asked for.
+/// The parameters of a run.
 struct Run<'a> {
     args: &'a Args,
     golden: Golden,
     selection: Selection,
 }
 
-/// What a run has seen.
+/// The results of a run.
 struct Tried {
     folder: PathBuf,
     outcomes: BTreeMap<String, Outcome>,

@@ -74,7 +74,8 @@ fn work_tree(commit: &str) -> anyhow::Result<PathBuf> {
     Ok(tree)
 }
 
-/// Today's profiles as a file of cargo's configuration, which goes before a manifest: an older one may know no `dist`, and mean something else by `release`.
+/// Writes today's profiles as a file of cargo's configuration, which takes precedence over a manifest: an older manifest may have no `dist`, or
+/// another `release`.
 fn profiles() -> anyhow::Result<PathBuf> {
     let manifest: toml::Table = std::fs::read_to_string(root().join("Cargo.toml"))?.parse()?;
     let profiles = manifest.get("profile").context("Cargo.toml has no profiles")?;

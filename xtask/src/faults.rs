@@ -14,7 +14,7 @@ use crate::tool::{output, root, say, target};
 
 const PAGE: &str = "docs/operations/faults.md";
 const RULES: [&str; 10] = ["log", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "2nd", "F1"];
-/// What comes after this line is ours.
+/// The line after which `cargo xtask faults` writes the tables.
 const MARK: &str = "<!-- cargo xtask faults writes what follows -->\n";
 
 #[derive(clap::Args)]
@@ -35,7 +35,7 @@ enum Row {
     Judged { scene: String, rules: BTreeMap<String, u64> },
 }
 
-/// What was seen of a fault in all runs.
+/// The observations of one fault in all runs.
 struct Fault {
     name: String,
     times: u64,
@@ -46,7 +46,7 @@ struct Fault {
     reads: u64,
 }
 
-/// What was seen of a scene in all runs.
+/// The observations of one scene in all runs.
 #[derive(Default)]
 struct Scene {
     runs: u64,
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for number in 1..=args.runs {
         say(&format!("run {number} of {}", args.runs));
         let mut command = tests.command();
-        // One at a time: gaps are the fault's, and no neighbour's.
+        // One test at a time, so that gaps in the service are effects of the fault only.
         command.args([&filter, "--test-threads", "1"]).env("OARLOCK_FAULTS", &rows);
         ensure!(tests.show(&mut command)?, "a rule is broken, or a run is void");
     }
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is checked out, whether that is all, and where it runs.
+/// Returns the commit, whether the work tree differs from it, and the machine.
 fn provenance() -> anyhow::Result<String> {
     let commit = output(Command::new("git").args(["describe", "--always", "--dirty"]))?;
     Ok(format!("{}, {} cores", commit.trim(), std::thread::available_parallelism()?))
@@ -136,7 +136,7 @@ fn blocks(scenes: &BTreeMap<String, Scene>, provenance: &str) -> BTreeMap<String
     scenes.iter().map(block).collect()
 }
 
-/// One table, of what has been seen now and of the other scenes in the one that is `known`.
+/// Returns one table: the new rows, and the known rows of the other scenes.
 fn table(known: &str, seen: BTreeMap<String, String>) -> String {
     let head = format!(
         "| scene, its commit, where; fault | runs | calls | unknown | writes, s | reads, s | {} |\n",

@@ -23,7 +23,7 @@ const BASE: &str = "debian:bookworm-slim";
 const PACKAGES: &str = "oarlock-node-packages:local";
 const WITH_HAPROXY: &str = "oarlock-haproxy:local";
 const ETCD: &str = "oarlock-etcd:local";
-/// With busybox, as upstream's, for its health check.
+/// NATS with busybox, as in upstream's image, for the health check.
 const NATS: &str = "oarlock-nats-busybox:local";
 const PROGRAM: &str = "oarlock-program:local";
 
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         import(&programs(debian(&scratch, "nats", "busybox")?, &[nats.join("nats-server")])?, NATS)?;
     }
     let program = programs(fresh(&scratch, "programs")?, &[root().join(&args.program)])?;
-    // As the Dockerfile does with what it has built: debug lines are five sixths of it.
+    // The Dockerfile strips its programs too: debug lines are five sixths of the size.
     let name = args.program.file_name().context("a program has a name")?;
     exec(Command::new("strip").arg(program.join("usr/local/bin").join(name)))?;
     import(&program, PROGRAM)?;

@@ -69,7 +69,7 @@ enum Chore {
     Executables(executables::Args),
     /// Upgrade a crew at work from the build of an older commit to today's and back; or let that build write a state for tests.
     Older(older::Args),
-    /// What the gate has no time for; writes the tables of docs/operations.
+    /// Runs the checks that are too long for the gate; writes the tables of docs/operations.
     Nightly(nightly::Args),
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     with(args, &compile()?)
 }
 
-/// As [`run`], with these test executables.
+/// Does the same as [`run`], with these test executables.
 ///
 /// # Errors
 /// When a commit is not known or does not compile, or a test fails.

@@ -19,7 +19,7 @@ use crate::tool::{root, say};
 
 /// The release of Kubernetes that all comparisons are with.
 pub(crate) const KUBERNETES: &str = "1.35.0";
-/// What every peer needs.
+/// The programs that every peer needs.
 pub(crate) const SERVERS: [&str; 2] = ["etcd", "kube-apiserver"];
 
 #[derive(clap::Args)]
@@ -55,13 +55,13 @@ enum Verb {
         /// kube-apiservers.
         #[arg(long, value_name = "N", default_value_t = 1)]
         servers: usize,
-        /// Address by which nodes and pods reach the servers, which then listen on all addresses. Default: nobody but this host does.
+        /// Address by which nodes and pods reach the servers, which then listen on all addresses. Default: loopback only.
         #[arg(long, value_name = "IP")]
         advertise: Option<IpAddr>,
     },
 }
 
-/// Where links to the built programs, Go's caches and running peers are.
+/// Returns the folder of links to the built programs, Go's caches and running peers.
 pub(crate) fn folder() -> PathBuf {
     root().join("target/peer")
 }
@@ -76,9 +76,9 @@ fn kept() -> PathBuf {
     variable(KEPT).unwrap_or_else(|| cache.map_or_else(folder, |cache| cache.join("oarlock/peers")))
 }
 
-/// What the tests of the gate take of upstream.
+/// Upstream's programs that the gate's tests need.
 pub(crate) const GATE: &[&str] = &["etcd", "etcd-3.5", "etcdctl", "etcdutl", "nats-server"];
-/// What all tests take of upstream.
+/// Upstream's programs that all tests need.
 pub(crate) const ALL: &[&str] = &[
     "etcd",
     "etcd-3.5",

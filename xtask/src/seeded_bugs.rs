@@ -54,7 +54,7 @@ pub(crate) fn complete() -> anyhow::Result<()> {
 }
 
 impl Bug {
-    /// What its test is called in reports.
+    /// Returns the name of the bug's test in reports.
     pub(crate) fn title(&self) -> String {
         format!("{} with the seeded bug {}", self.test, self.name)
     }

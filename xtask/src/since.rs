@@ -61,16 +61,16 @@ pub(crate) fn affected(commit: &str) -> anyhow::Result<Affected> {
     Ok(found)
 }
 
-/// Whether a test is to run: all are when nothing is said of a commit, those of affected packages, and always the oracle and the transcript.
+/// Whether a test runs: all tests without a commit, otherwise those of affected packages, and always the oracle and the transcript.
 pub(crate) fn selects(affected: Option<&Affected>, package: &str, test: &str) -> bool {
     let always = package == ORACLE || (package == INTEGRATION && test.starts_with("transcript::"));
     affected.is_none_or(|packages| always || packages.contains(package))
 }
 
-/// What decides whether a package is affected.
+/// The facts that decide whether a package is affected.
 struct Node {
     name: String,
-    /// Its folder below the workspace's.
+    /// The package's folder, relative to the workspace's.
     folder: PathBuf,
     needs: Vec<String>,
     /// How paths of files begin that it reads from other folders.

@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::tool::{now, output, processors, root, say};
 
-/// What each step cost so far.
+/// The cost of each step so far.
 #[derive(Default)]
 pub(crate) struct Steps {
     rows: Vec<Row>,
@@ -56,7 +56,7 @@ pub(crate) fn busy_seconds() -> anyhow::Result<f64> {
     busy(line).with_context(|| format!("/proc/stat: {line}"))
 }
 
-/// Of the line `cpu user nice system idle iowait irq softirq …` (proc_stat(5)), in seconds; its unit is a hundredth.
+/// Parses the line `cpu user nice system idle iowait irq softirq …` (proc_stat(5), in hundredths of a second); returns seconds.
 fn busy(line: &str) -> Option<f64> {
     let ticks: Vec<f64> = line.strip_prefix("cpu ")?.split_whitespace().map_while(|word| word.parse().ok()).collect();
     let [user, nice, system, _idle, _iowait, irq, softirq, ..] = ticks.as_slice() else { return None };
@@ -69,7 +69,7 @@ pub(crate) fn children_seconds() -> anyhow::Result<f64> {
     children(&text).with_context(|| format!("/proc/self/stat: {text}"))
 }
 
-/// Of the line `pid (name) state …` (proc_pid_stat(5)), in seconds; its unit is a hundredth.
+/// Parses the line `pid (name) state …` (proc_pid_stat(5), in hundredths of a second); returns seconds.
 fn children(line: &str) -> Option<f64> {
     // The name may hold blanks and parentheses. Behind it the first field is the third, `cutime` the sixteenth.
     let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
@@ -77,7 +77,7 @@ fn children(line: &str) -> Option<f64> {
     Some((ticks(16)? + ticks(17)?) / 100.0)
 }
 
-/// What the disk still holds: a run that ends for want of room should say so.
+/// Returns the free space of the disk, so that a run that fails for lack of space can report it.
 fn free() -> anyhow::Result<String> {
     let text = output(Command::new("df").args(["--human-readable", "--output=avail"]).arg(root()))?;
     Ok(text.lines().last().unwrap_or_default().trim().to_owned())

@@ -20,31 +20,31 @@ use flaky::{Failure, Flaky};
 use plan::Durations;
 use queue::Task;
 
-/// Its tests are all in virtual time: they do not notice how long they wait for a processor.
+/// The package whose tests all run in virtual time, so that waiting for a processor does not matter.
 pub(crate) const VIRTUAL: &str = "oarlock-tests-sim";
-/// How long tests took in an earlier run: it decides the order and what runs together, nothing else.
+/// The durations of tests in an earlier run: they decide the order and the batches, nothing else.
 const DURATIONS: &str = "tests/durations.toml";
-/// What documentation takes, on one processor. Seconds.
+/// Duration of the documentation step on one processor, in seconds.
 const DOCS: f64 = 80.0;
 /// Stands among executables for what seeded bugs took.
 const SEEDED_BUGS: &str = "seeded bugs";
 /// Processor time that each sweep of seeds may use in the gate. Seconds.
 const SEED_BUDGET: &str = "40";
 
-/// Which tests run.
+/// The tests to run.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Tier {
-    /// What every change passes.
+    /// The tests that every change must pass.
     Gate,
     /// Everything.
     Nightly,
 }
 
-/// What is run.
+/// The tests and packages of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Selection<'a> {
     pub(crate) tier: Tier,
-    /// None: all packages.
+    /// The affected packages; `None` for all packages.
     pub(crate) affected: Option<&'a Affected>,
     /// Whether seeded bugs are tried.
     pub(crate) bugs: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Selection<'a> {
     pub(crate) docs: bool,
 }
 
-/// What a task of the queue did.
+/// The result of a task of the queue.
 struct Done {
     failures: Vec<Failure>,
     passed: usize,
@@ -111,10 +111,10 @@ pub(crate) fn run(executables: &[Executable], selection: Selection) -> anyhow::R
     left_out.map(|_| ())
 }
 
-/// Runs a test that is known to be flaky so often, while nothing else runs; returns how often it failed.
+/// Runs a flaky test `times` times, while nothing else runs; returns the number of failures.
 ///
 /// # Errors
-/// When there is no such executable, and when the test was left out and is not expected to be.
+/// When the executable does not exist, or when the test was skipped unexpectedly.
 pub(crate) fn repeat(executables: &[Executable], row: &flaky::Row, times: usize) -> anyhow::Result<usize> {
     skips::reset()?;
     let failures = flaky::count(times, || again(executables, Tier::Nightly, &row.failure()))?;
@@ -183,7 +183,7 @@ fn again(executables: &[Executable], tier: Tier, failure: &Failure) -> anyhow::R
     Ok(done.failures.is_empty())
 }
 
-/// How many seconds a test of the package takes of which nothing is known.
+/// Returns the expected duration, in seconds, of a test of the package without a known duration.
 pub(crate) fn usual(package: &str) -> f64 {
     match package {
         INTEGRATION | VIRTUAL => 10.0,

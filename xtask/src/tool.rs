@@ -22,19 +22,19 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// How many seconds an action took, and what came of it.
+/// Runs an action; returns its duration in seconds, and its result.
 pub(crate) fn seconds<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(f64, T)> {
     let start = now();
     let outcome = action()?;
     Ok((start.elapsed().as_secs_f64(), outcome))
 }
 
-/// How many processors this process may use.
+/// Returns the number of processors that this process may use.
 pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs a command in the workspace's folder; its output goes to ours.
+/// Runs a command in the workspace's folder, with this process's output.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let shown = show(command);
     say(&format!("$ {shown}"));
@@ -65,8 +65,8 @@ pub(crate) fn capture_in(folder: &Path, command: &mut Command) -> anyhow::Result
     Ok((out.status.success(), text))
 }
 
-/// The `cargo` that called us, as a user calls it: what it has told us of our package would have build scripts run again that look at it (ring's does),
-/// and everything above them built again.
+/// Returns the `cargo` that called this program, without the environment variables that cargo sets for the package: they would make build scripts
+/// that read them (ring's does) run again, and all crates above them compile again.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {

@@ -46,9 +46,9 @@ impl<'a> Subject<'a> {
 
 /// Answers questions of stages about the permissions of the requesting user.
 #[derive(Clone, Copy)]
-pub struct Rights<'a>(&'a (dyn Authorizer + Send + Sync));
+pub struct UserPermissions<'a>(&'a (dyn Authorizer + Send + Sync));
 
-impl<'a> Rights<'a> {
+impl<'a> UserPermissions<'a> {
     /// Wraps an authorizer.
     #[must_use]
     pub fn new(authorizer: &'a (dyn Authorizer + Send + Sync)) -> Self {
@@ -62,7 +62,7 @@ impl<'a> Rights<'a> {
     }
 }
 
-impl fmt::Debug for Rights<'_> {
+impl fmt::Debug for UserPermissions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rights").finish_non_exhaustive()
     }
@@ -90,7 +90,7 @@ pub struct Attributes<'a> {
     /// The further state of the request, shared by all stages.
     pub context: &'a mut RequestContext,
     /// The permissions of the user; policies may check them.
-    pub authorizer: Option<Rights<'a>>,
+    pub authorizer: Option<UserPermissions<'a>>,
     /// The message bus to other processes, if there is one.
     pub bus: Option<Bus>,
 }

@@ -6,7 +6,7 @@ use oarlock_runtime::{Instant, clock};
 use oarlock_schema::Str;
 use oarlock_storage::Append;
 
-use crate::turns::Turn;
+use crate::turns::QueueGuard;
 
 /// The shared state of one request: input for all stages, and results for the server. Both halves of the chain get the same one.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct RequestContext {
     /// Writes to be committed atomically with the object (quota usage).
     pub together: Vec<Append>,
     /// Turns to be held until the write of the request has ended.
-    pub held: Vec<Turn>,
+    pub held: Vec<QueueGuard>,
 }
 
 impl RequestContext {

@@ -13,7 +13,7 @@ pub mod stage;
 pub mod table;
 pub mod turns;
 
-pub use attributes::{Attributes, Operation, Rights, Subject};
+pub use attributes::{Attributes, Operation, Subject, UserPermissions};
 pub use chain::Chain;
 pub use context::RequestContext;
 pub use stage::AdmissionStage;

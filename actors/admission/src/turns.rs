@@ -14,21 +14,21 @@ const QUEUES: usize = 64;
 
 /// The right to write now; released when dropped.
 #[derive(Debug)]
-pub struct Turn(#[expect(dead_code, reason = "held, not read")] OwnedMutexGuard<()>);
+pub struct QueueGuard(#[expect(dead_code, reason = "held, not read")] OwnedMutexGuard<()>);
 
 /// The queues of waiting requests, by name.
 #[derive(Debug)]
-pub struct Turns {
+pub struct KeyedQueues {
     queues: Vec<Arc<Mutex<()>>>,
 }
 
-impl Default for Turns {
+impl Default for KeyedQueues {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Turns {
+impl KeyedQueues {
     /// Creates an empty set of queues.
     #[must_use]
     pub fn new() -> Self {
@@ -36,9 +36,9 @@ impl Turns {
     }
 
     /// Waits for the turn of a name, at most `patience`; `None` when the turn did not come in time.
-    pub async fn take(&self, name: &str, patience: Duration) -> Option<Turn> {
+    pub async fn take(&self, name: &str, patience: Duration) -> Option<QueueGuard> {
         let queue = self.queues.get(hash(name) % QUEUES)?;
-        clock::timeout(patience, Arc::clone(queue).lock_owned()).await.ok().map(Turn)
+        clock::timeout(patience, Arc::clone(queue).lock_owned()).await.ok().map(QueueGuard)
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_next_turn_begins_when_the_last_one_ends() {
-        let turns = Turns::new();
+        let turns = KeyedQueues::new();
         let first = turns.take("a", Duration::from_secs(1)).await;
         assert!(first.is_some());
         assert!(turns.take("a", Duration::from_secs(1)).await.is_none(), "patience ends");

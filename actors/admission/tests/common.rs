@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use oarlock_admission::turns::Turn;
-use oarlock_admission::{Attributes, Chain, Operation, RequestContext, Rights, Subject, table};
+use oarlock_admission::turns::QueueGuard;
+use oarlock_admission::{Attributes, Chain, Operation, RequestContext, Subject, UserPermissions, table};
 use oarlock_bus::Bus;
 use oarlock_cel::{AccessQuery, Authorizer, Decision};
 use oarlock_codec::Mode;
@@ -52,7 +52,7 @@ pub(crate) struct Ask<'a> {
 pub(crate) struct Admitted {
     pub(crate) object: Option<Obj>,
     pub(crate) together: Vec<Append>,
-    pub(crate) held: Vec<Turn>,
+    pub(crate) held: Vec<QueueGuard>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl World {
                 object: object.as_mut(),
                 old,
                 context: &mut context,
-                authorizer: self.rights.as_ref().map(|rights| Rights::new(rights)),
+                authorizer: self.rights.as_ref().map(|rights| UserPermissions::new(rights)),
                 bus: self.bus.clone(),
             };
             if validating {

@@ -2,7 +2,7 @@
 
 use crate::common::{Admitted, Ask, Only, World, decode, resource};
 use oarlock_admission::Operation;
-use oarlock_admission::policy::{Action, Asked, Input, Policy, Question, Request, judge};
+use oarlock_admission::policy::{Action, BoundPolicy, Input, Policy, Question, Request, judge};
 use oarlock_meta::Status;
 use serde_json::{Value, json};
 
@@ -370,7 +370,7 @@ fn questions_and_answers_are_plain_data() {
     };
     let actions = vec![Action::Deny, Action::Warn, Action::Audit];
     let params = vec![Some(config("y")), Some(config("x")), None];
-    let asked = vec![Asked { policy: policy.id.clone(), binding: "b".to_owned(), actions, params }];
+    let asked = vec![BoundPolicy { policy: policy.id.clone(), binding: "b".to_owned(), actions, params }];
     let question = Question { input, asked };
     let known: std::collections::HashMap<_, _> = [(policy.id.clone(), std::sync::Arc::new(policy))].into();
     let answer = judge(&question, &known, None);

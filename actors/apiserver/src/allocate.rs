@@ -9,7 +9,7 @@ mod node_port;
 
 use std::time::Duration;
 
-use oarlock_admission::turns::Turn;
+use oarlock_admission::turns::QueueGuard;
 use oarlock_meta::Status;
 use oarlock_schema::Obj;
 use oarlock_storage::Append;
@@ -26,7 +26,12 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits for the turn at the allocation of node ports, for a change of a Service that has node ports or asks for some. The caller holds the turn over
 /// the commit.
-pub(crate) async fn turn(server: &Server, target: &Target<'_>, new: Option<&Obj>, old: Option<&Obj>) -> Option<Turn> {
+pub(crate) async fn turn(
+    server: &Server,
+    target: &Target<'_>,
+    new: Option<&Obj>,
+    old: Option<&Obj>,
+) -> Option<QueueGuard> {
     let concerned = is_service(target) && [new, old].into_iter().flatten().any(node_port::concerns);
     if concerned { server.turns().take(node_port::NAME, TURN_TIMEOUT).await } else { None }
 }

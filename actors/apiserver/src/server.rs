@@ -48,13 +48,13 @@ pub struct Parts {
     /// Gate of the streams that outlive the request that opened them.
     pub streams: oarlock_runtime::Gate,
     /// Queues for the objects that many requests write along with their own (quotas, the node port allocation).
-    pub turns: oarlock_admission::turns::Turns,
+    pub turns: oarlock_admission::turns::KeyedQueues,
     /// Counters of the requests in flight.
     pub(crate) inflight: crate::inflight::Inflight,
     /// Lanes for large requests.
     pub(crate) large: crate::large::Lanes,
     /// Fields that disabled feature gates remove from objects.
-    pub disabled: oarlock_apis::Disabled,
+    pub disabled: oarlock_apis::DisabledFields,
 }
 
 impl Server {
@@ -132,7 +132,7 @@ impl Server {
 
     /// Returns the queues for objects that many requests write along with their own.
     #[must_use]
-    pub fn turns(&self) -> &oarlock_admission::turns::Turns {
+    pub fn turns(&self) -> &oarlock_admission::turns::KeyedQueues {
         &self.parts.turns
     }
 
@@ -148,7 +148,7 @@ impl Server {
 
     /// Returns the fields that disabled feature gates remove from objects.
     #[must_use]
-    pub fn disabled(&self) -> &oarlock_apis::Disabled {
+    pub fn disabled(&self) -> &oarlock_apis::DisabledFields {
         &self.parts.disabled
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use oarlock_admission::Chain;
-use oarlock_apis::Disabled;
+use oarlock_apis::DisabledFields;
 use oarlock_auth::authenticators::RequestHeader;
 use oarlock_auth::tokens::{Issuer, Verifier};
 use oarlock_auth::{Authenticators, Authorizers};
@@ -157,7 +157,7 @@ pub async fn assemble(
     }
     // From here on the requests of clients determine the load of this process, so a long poll must not end the process.
     system.serves();
-    let disabled = Disabled::of(&config.features);
+    let disabled = DisabledFields::of(&config.features);
     let server = Server::new(Parts {
         store,
         reader,
@@ -173,7 +173,7 @@ pub async fn assemble(
         system: system.clone(),
         kubelets,
         streams: system.gate("apiserver.streams", Phase::Ingress),
-        turns: oarlock_admission::turns::Turns::new(),
+        turns: oarlock_admission::turns::KeyedQueues::new(),
         disabled,
     });
     authorizer_feed::start(system, &server).await?;

@@ -2,7 +2,7 @@
 
 use oarlock_meta::Status;
 
-use crate::harness::Need;
+use crate::harness::Requirement;
 
 /// Why controllers could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -10,13 +10,13 @@ pub enum Error {
     /// `--controllers` names controllers that do not exist.
     #[error("{}", unknown(.0))]
     Unknown(Vec<String>),
-    /// A controller uses a [`Need`] that its row does not declare.
+    /// A controller uses a [`Requirement`] that its row does not declare.
     #[error("controller {name} uses {need} and does not declare it")]
     Undeclared {
         /// Name of the controller.
         name: &'static str,
         /// The undeclared need.
-        need: Need,
+        need: Requirement,
     },
     /// The runtime refused an actor.
     #[error("controller {name}")]

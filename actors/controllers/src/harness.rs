@@ -12,7 +12,7 @@ mod spread;
 
 pub use clients::Clients;
 pub(crate) use env::{Env, must};
-pub use need::Need;
+pub use need::Requirement;
 pub(crate) use need::Supplies;
 pub use row::Row;
 pub use settings::Settings;

@@ -75,7 +75,7 @@ pub fn cloud_rows() -> &'static [Row] {
 
 /// The controllers that were started in a process, and their informers.
 #[derive(Clone, Debug)]
-pub struct Started {
+pub struct StartedControllers {
     /// The names of the running controllers, sorted.
     pub controllers: Vec<&'static str>,
     /// The informers that the controllers share.
@@ -87,7 +87,12 @@ pub struct Started {
 ///
 /// # Errors
 /// [`Error`]; controllers that were started before the error keep running and end with the system.
-pub async fn start(system: &System, manager: Client, clients: Clients, options: Options) -> Result<Started, Error> {
+pub async fn start(
+    system: &System,
+    manager: Client,
+    clients: Clients,
+    options: Options,
+) -> Result<StartedControllers, Error> {
     let Options { selection, features, settings, root_ca, placement } = options;
     selection.check(ROWS)?;
     let root_ca = Some(root_ca.as_str().into()).filter(|root_ca: &Arc<str>| !root_ca.is_empty());
@@ -111,7 +116,7 @@ pub async fn start_cloud(
     manager: Client,
     clients: Clients,
     options: CloudOptions,
-) -> Result<Started, Error> {
+) -> Result<StartedControllers, Error> {
     let CloudOptions { selection, settings, provider, cluster, placement } = options;
     selection.check(CLOUD_ROWS)?;
     let process = Process {
@@ -152,16 +157,19 @@ struct Process {
 }
 
 impl Process {
-    fn start(&self, manager: Client, rows: Vec<&'static Row>) -> BoxFuture<'_, Result<Started, Error>> {
+    fn start(&self, manager: Client, rows: Vec<&'static Row>) -> BoxFuture<'_, Result<StartedControllers, Error>> {
         Box::pin(self.start_rows(manager, rows))
     }
 
-    async fn start_rows(&self, manager: Client, rows: Vec<&'static Row>) -> Result<Started, Error> {
+    async fn start_rows(&self, manager: Client, rows: Vec<&'static Row>) -> Result<StartedControllers, Error> {
         service_accounts::start(&self.system, manager, rows.iter().map(|row| row.account).collect()).await?;
         for row in &rows {
             (row.start)(self.env(row).await?).await?;
         }
-        Ok(Started { controllers: rows.iter().map(|row| row.name).collect(), informers: self.informers.clone() })
+        Ok(StartedControllers {
+            controllers: rows.iter().map(|row| row.name).collect(),
+            informers: self.informers.clone(),
+        })
     }
 
     async fn env(&self, row: &'static Row) -> Result<Env, Error> {

@@ -40,7 +40,7 @@ mod tests {
     use oarlock_schema::FeatureGates;
 
     use super::*;
-    use crate::harness::{Need, Spread};
+    use crate::harness::{Requirement, Spread};
 
     fn all() -> impl Iterator<Item = &'static Row> {
         ROWS.iter().chain(CLOUD_ROWS)
@@ -67,7 +67,7 @@ mod tests {
         for row in all() {
             let cloud = CLOUD_ROWS.iter().any(|one| one.name == row.name);
             assert_eq!(row.spread == Spread::Cloud, cloud, "{}", row.name);
-            assert_eq!(row.needs.contains(&Need::Cloud), cloud, "{}", row.name);
+            assert_eq!(row.needs.contains(&Requirement::Cloud), cloud, "{}", row.name);
         }
     }
 

@@ -47,7 +47,7 @@ pub struct Progress {
 /// The error of a wait for a cache that did not reach a revision before the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cache is at revision {at}, not yet at {wanted}")]
-pub struct Lagging {
+pub struct NotCaughtUp {
     /// The revision that the cache had reached at the deadline.
     pub at: Revision,
     /// The revision that was waited for; zero when only the first complete state was.
@@ -187,8 +187,8 @@ impl<T> Cache<T> {
     /// may be missing.
     ///
     /// # Errors
-    /// [`Lagging`] when the cache is not synced at `deadline`.
-    pub async fn synced(&self, deadline: Instant) -> Result<(), Lagging> {
+    /// [`NotCaughtUp`] when the cache is not synced at `deadline`.
+    pub async fn synced(&self, deadline: Instant) -> Result<(), NotCaughtUp> {
         self.reach(Revision::ZERO, deadline).await
     }
 
@@ -196,15 +196,15 @@ impl<T> Cache<T> {
     /// `revision`, or a later state. A revision of another resource is reached with the next event or bookmark only, which may take a minute.
     ///
     /// # Errors
-    /// [`Lagging`] when the cache has not reached `revision` at `deadline`. The cache can still be read, but may not show the write.
-    pub async fn at_least(&self, revision: Revision, deadline: Instant) -> Result<(), Lagging> {
+    /// [`NotCaughtUp`] when the cache has not reached `revision` at `deadline`. The cache can still be read, but may not show the write.
+    pub async fn at_least(&self, revision: Revision, deadline: Instant) -> Result<(), NotCaughtUp> {
         self.reach(revision, deadline).await
     }
 
-    async fn reach(&self, wanted: Revision, deadline: Instant) -> Result<(), Lagging> {
+    async fn reach(&self, wanted: Revision, deadline: Instant) -> Result<(), NotCaughtUp> {
         let there = self.progress.wait_for(|progress| progress.synced && progress.revision >= wanted);
         let reached = clock::timeout_at(deadline, there).await;
-        reached.map(drop).map_err(|_| Lagging { at: self.revision(), wanted })
+        reached.map(drop).map_err(|_| NotCaughtUp { at: self.revision(), wanted })
     }
 
     /// Follows the cache's progress. The follower sees the latest value, not each one between; a value seen is a lower bound for the reads that follow.
@@ -248,7 +248,7 @@ impl<T> State<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> crate::own_writes::Fresh for Cache<T> {
+impl<T: Send + Sync + 'static> crate::own_writes::CacheRevision for Cache<T> {
     fn applied(&self) -> Revision {
         let progress = self.progress();
         if progress.synced { progress.revision } else { Revision::ZERO }

@@ -26,15 +26,15 @@ mod shared;
 mod testing;
 mod work_queue;
 
-pub use cache::{Cache, Index, Lagging, Progress};
+pub use cache::{Cache, Index, NotCaughtUp, Progress};
 pub use changes::{Change, Changes, Notice};
 pub use controller::{CONTROLLER, Controller, ControllerBuilder, ControllerRow, Reconcile, Requeue};
 pub use events::{EventType, ObjectRef, RECORDER, Recorder};
 pub use gate_spawn::GateSpawn;
 pub use item::{Item, ObjMeta, OwnerRef};
 pub use key::Key;
-pub use own_writes::{Fresh, OwnWrites};
-pub use project::{Fields, MANAGED, Project, ResourceName};
+pub use own_writes::{CacheRevision, OwnWrites};
+pub use project::{Fields, MANAGED_FIELDS_PATH, Project, ResourceName};
 pub use reflector::{REFLECTOR, reflect};
 pub use refused::refusals_seen;
 pub use relay::{Delta, Read, Relay, Stretch};

@@ -22,7 +22,7 @@ mod tests;
 const SWEEP_FROM_KEYS: usize = 1024;
 
 /// A cache that reports which revision it reflects.
-pub trait Fresh: Send + Sync + 'static {
+pub trait CacheRevision: Send + Sync + 'static {
     /// The revision up to which every change has been applied; zero before the first complete state.
     fn applied(&self) -> Revision;
     /// Whether the cache holds this incarnation of an object, and the object is not being deleted.
@@ -39,7 +39,7 @@ pub struct OwnWrites {
 
 /// A write that its cache may not show yet.
 struct Pending {
-    cache: Arc<dyn Fresh>,
+    cache: Arc<dyn CacheRevision>,
     what: What,
 }
 
@@ -66,8 +66,8 @@ impl std::fmt::Debug for OwnWrites {
 
 impl OwnWrites {
     /// Records that the reconcile of `key` wrote an object of `cache` at `revision`.
-    pub fn wrote(&self, key: &Key, cache: &Arc<impl Fresh>, revision: Revision) {
-        let cache: Arc<dyn Fresh> = cache.clone();
+    pub fn wrote(&self, key: &Key, cache: &Arc<impl CacheRevision>, revision: Revision) {
+        let cache: Arc<dyn CacheRevision> = cache.clone();
         let mut pending = self.pending.lock();
         sweep(&mut pending);
         let list = pending.entry_ref(key).or_default();
@@ -83,7 +83,7 @@ impl OwnWrites {
     }
 
     /// Records that the reconcile of `key` deleted an object of `cache`.
-    pub fn deleted(&self, key: &Key, cache: &Arc<impl Fresh>, object: Key, uid: Uid) {
+    pub fn deleted(&self, key: &Key, cache: &Arc<impl CacheRevision>, object: Key, uid: Uid) {
         let pending = Pending { cache: cache.clone(), what: What::Deleted(object, uid) };
         if pending.settled() {
             return;

@@ -4,7 +4,7 @@ use oarlock_client::Wanted;
 use oarlock_schema::{Obj, Resource, resource};
 
 /// The path of `metadata.managedFields`. No projection reads the field, and in small objects it is much of the text.
-pub const MANAGED: &[&str] = &["metadata", "managedFields"];
+pub const MANAGED_FIELDS_PATH: &[&str] = &["metadata", "managedFields"];
 
 /// The name of a resource (group, version, plural), to be looked up in the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,7 +70,7 @@ pub trait Project: Send + Sync + Sized + 'static {
     /// Whether [`crate::ObjMeta::annotations`] is kept; annotations can be large.
     const ANNOTATIONS: bool = false;
     /// The fields to decode: at least those that [`Project::project`] reads, and those of [`crate::ObjMeta`].
-    const FIELDS: Fields = Fields::But(&[MANAGED]);
+    const FIELDS: Fields = Fields::But(&[MANAGED_FIELDS_PATH]);
 
     /// Reads the fields. Called once for each new revision of an object; must not panic on objects with unexpected content.
     fn project(obj: &Obj) -> Self;
@@ -112,8 +112,12 @@ mod tests {
         let meta = |obj: &Obj| ObjMeta::read(obj, Revision(1), true);
         let metadata = decode_wanted(ty, bytes, &Fields::Metadata.wanted()).unwrap();
         assert_eq!((meta(&metadata), metadata.get("data")), (meta(&whole), None));
-        let but = decode_wanted(ty, bytes, &Fields::But(&[MANAGED]).wanted()).unwrap();
+        let but = decode_wanted(ty, bytes, &Fields::But(&[MANAGED_FIELDS_PATH]).wanted()).unwrap();
         assert_eq!((meta(&but), but.get("data")), (meta(&whole), whole.get("data")));
-        assert!(whole.at(MANAGED).is_some() && but.at(MANAGED).is_none() && metadata.at(MANAGED).is_none());
+        assert!(
+            whole.at(MANAGED_FIELDS_PATH).is_some()
+                && but.at(MANAGED_FIELDS_PATH).is_none()
+                && metadata.at(MANAGED_FIELDS_PATH).is_none()
+        );
     }
 }

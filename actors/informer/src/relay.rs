@@ -121,15 +121,15 @@ impl<T> Default for Relay<T> {
 }
 
 impl<T> Relay<T> {
-    /// Publishes what the reflector reads from now on, until the receiver is dropped. A stretch is lost when `room` stretches are waiting already.
-    pub fn tell(&self, room: usize) -> mpsc::Receiver<Read<T>> {
+    /// Publishes the changes that the reflector reads from now on, until the receiver is dropped. A stretch is lost when `room` stretches are waiting already.
+    pub fn publish(&self, room: usize) -> mpsc::Receiver<Read<T>> {
         let (to, from) = mpsc::channel(room);
         self.publisher.lock().to = Some(to);
         from
     }
 
     /// Accepts stretches only of the publisher with this epoch from now on; with `None` of no publisher.
-    pub fn believe(&self, epoch: Option<Revision>) {
+    pub fn set_publisher_epoch(&self, epoch: Option<Revision>) {
         let mut listener = self.listener.lock();
         if std::mem::replace(&mut listener.epoch, epoch) != epoch {
             listener.waiting.clear();
@@ -139,7 +139,7 @@ impl<T> Relay<T> {
     }
 
     /// Takes a stretch that was received from the publisher of this epoch.
-    pub fn hear(&self, epoch: Revision, stretch: Stretch<T>) {
+    pub fn receive(&self, epoch: Revision, stretch: Stretch<T>) {
         let mut listener = self.listener.lock();
         if listener.epoch != Some(epoch) {
             return;

@@ -10,8 +10,8 @@ use oarlock_runtime::{Instant, System};
 use oarlock_schema::{Resource, Str};
 use tokio::sync::Mutex;
 
-use crate::cache::{Cache, Lagging};
-use crate::own_writes::Fresh;
+use crate::cache::{Cache, NotCaughtUp};
+use crate::own_writes::CacheRevision;
 use crate::project::{Project, ResourceName};
 use crate::reflector::{self, REFLECTOR, Target};
 
@@ -61,7 +61,7 @@ pub enum Error {
         /// The name of the first informer whose cache was not synced.
         name: String,
         /// The revision that the cache had reached.
-        source: Lagging,
+        source: NotCaughtUp,
     },
 }
 
@@ -84,14 +84,14 @@ struct Entry {
     selection: Selection,
     name: String,
     cache: Arc<dyn Any + Send + Sync>,
-    fresh: Arc<dyn Fresh>,
+    fresh: Arc<dyn CacheRevision>,
 }
 
 /// A new cache, as what its set needs it for.
 struct NewCache {
     any: Arc<dyn Any + Send + Sync>,
     target: Arc<dyn Target>,
-    fresh: Arc<dyn Fresh>,
+    fresh: Arc<dyn CacheRevision>,
 }
 
 impl std::fmt::Debug for SharedInformers {
@@ -177,13 +177,13 @@ impl SharedInformers {
     /// # Errors
     /// [`Error::NotSynced`] names the first informer that is not synced at `deadline`.
     pub async fn synced(&self, deadline: Instant) -> Result<(), Error> {
-        let all: Vec<(String, Arc<dyn Fresh>)> =
+        let all: Vec<(String, Arc<dyn CacheRevision>)> =
             self.inner.entries.lock().await.iter().map(|entry| (entry.name.clone(), entry.fresh.clone())).collect();
         for (name, fresh) in all {
             let progress = fresh.follow();
             let there = progress.wait_for(|progress| progress.synced);
             if oarlock_runtime::clock::timeout_at(deadline, there).await.is_err() {
-                let source = Lagging { at: fresh.applied(), wanted: oarlock_meta::Revision::ZERO };
+                let source = NotCaughtUp { at: fresh.applied(), wanted: oarlock_meta::Revision::ZERO };
                 return Err(Error::NotSynced { name, source });
             }
         }

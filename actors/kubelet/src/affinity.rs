@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use oarlock_informer::{Fields, MANAGED, Project, ResourceName};
+use oarlock_informer::{Fields, MANAGED_FIELDS_PATH, Project, ResourceName};
 use oarlock_pods::node_affinity::RequiredNodes;
 use oarlock_pods::{Effect, Toleration};
 use oarlock_schema::views::core_v1::{Node, PodSpec};
@@ -28,7 +28,7 @@ pub(crate) struct NodeView {
 impl Project for NodeView {
     const RESOURCE: ResourceName = ResourceName::core("nodes");
     // The status is the largest part of a Node, and has neither labels nor taints.
-    const FIELDS: Fields = Fields::But(&[MANAGED, &["status"]]);
+    const FIELDS: Fields = Fields::But(&[MANAGED_FIELDS_PATH, &["status"]]);
 
     fn project(obj: &Obj) -> Self {
         Self::read(obj.view().unwrap_or_else(|| Node::from_option(None)))

@@ -3,7 +3,7 @@
 use oarlock_meta::Quantity;
 use oarlock_pods::amounts::Quantities;
 use oarlock_pods::sidecar::is_sidecar;
-use oarlock_pods::{QosClass, Side, Sum, qos};
+use oarlock_pods::{QosClass, RequirementKind, Sum, qos};
 use oarlock_schema::views::core_v1::{Container, Pod, ResourceRequirements};
 
 use crate::downward::amount;
@@ -82,7 +82,7 @@ fn oom_score_adj(pod: Pod<'_>, container: Container<'_>, memory: i64) -> i64 {
     // The part of the pod-level request that no container requests is divided among the containers.
     let whole = spec.resources().map_or(0, |whole| amount(whole.requests(), "memory").value());
     let count = i64::try_from(spec.containers().len() + spec.init_containers().len()).unwrap_or(1).max(1);
-    let of_containers = || Sum::new(spec, Side::Requests).of_containers(&Quantities);
+    let of_containers = || Sum::new(spec, RequirementKind::Requests).of_containers(&Quantities);
     let aggregate = || of_containers().get("memory").map_or(0, Quantity::value);
     let rest = if whole == 0 { 0 } else { (whole - aggregate()) / count };
     let mut adjusted = score(requested(container) + rest);

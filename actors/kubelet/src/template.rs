@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use oarlock_informer::{Project, ResourceName};
 use oarlock_meta::Quantity;
-use oarlock_pods::{Accounting, Side, Sum, conditions, sidecar};
+use oarlock_pods::{Accounting, RequirementKind, Sum, conditions, sidecar};
 use oarlock_schema::views::core_v1::{Container, Pod};
 use oarlock_schema::{Obj, Str};
 use parking_lot::Mutex;
@@ -208,7 +208,7 @@ impl Accounting for Units {
 }
 
 fn requests(pod: Pod<'_>) -> Box<[(Str, i64)]> {
-    let sum = Sum::new(pod.spec(), Side::Requests).total(&Units);
+    let sum = Sum::new(pod.spec(), RequirementKind::Requests).total(&Units);
     sum.into_iter().filter(|(_, amount)| *amount != 0).collect()
 }
 

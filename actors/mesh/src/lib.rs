@@ -6,30 +6,31 @@
 //! - [`join()`] makes this process a member of the bus; [`attend`] sends its heartbeats, receives those of others, and answers questions about its
 //!   traffic and actors.
 //! - [`Service`] answers requests (asks): a bounded number concurrently, each with its deadline and trace; further requests are declined at once.
-//! - [`inspect`] asks all members for their bus traffic, [`muster`] for their actors.
+//! - [`inspect`] asks all members for their bus traffic, [`member_actors`] for their actors.
 //!
 //! Invariant: clocks and messages decide when a coordinator tries to move a unit, never whether the old holder may still write: every write for a
 //! unit is made under an [`oarlock_client::Fence`] and compared with the unit's Assignment in the same commit. Only calls outside of the API
-//! depend on a clock, so units with such calls move later ([`Standing`]).
+//! depend on a clock, so units with such calls move later ([`CallWindow`]).
 
+mod external_calls;
 pub mod inspect;
 mod join;
 mod member;
+pub mod member_actors;
+mod methods;
 mod metrics;
-pub mod muster;
-mod outside;
 mod placement;
 mod roster;
 mod serve;
 mod service;
 mod unit;
 
+pub use external_calls::{CallWindow, EXPIRY_MARGIN, MAX_CALL, NoPermit, Permit};
 pub use join::{JoinError, connect, join, member_name};
 pub use member::{attend, is_here};
-pub use outside::{LONGEST, MARGIN, NoPermit, Permit, Standing};
 pub use placement::{Changes, Claim, Holder, Placement};
-pub use roster::BEAT;
-pub use service::{Asked, Service};
+pub use roster::HEARTBEAT_PERIOD;
+pub use service::{RequestInfo, Service};
 pub use unit::{PARTITIONS, Scope, Unit};
 
 /// The actor kinds of this crate.

@@ -7,14 +7,15 @@ use futures::future::BoxFuture;
 use oarlock_bus::proto::bus::v1::Sender;
 use oarlock_bus::proto::mesh::v1 as wire;
 use oarlock_bus::subjects::Kind;
-use oarlock_bus::{AskError, Bus, Decline, Heard, Hints, Identity, Pattern, Role, Subject};
+use oarlock_bus::{AskError, Bus, Decline, HintEvent, Hints, Identity, Pattern, Role, Subject};
 use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, System, clock, rng};
 use parking_lot::Mutex;
 
 use crate::join::JoinError;
-use crate::muster::{self, ACTORS};
+use crate::member_actors;
+use crate::methods::{ACTORS, INSPECT, MEMBERS};
 use crate::roster::{Roster, period};
-use crate::service::{Asked, Service};
+use crate::service::{RequestInfo, Service};
 
 /// The actor kind that sends and receives heartbeats.
 pub(crate) static PRESENCE: ActorKind = ActorKind { name: "mesh.presence", phase: Phase::Crew, ..ActorKind::DEFAULT };
@@ -25,10 +26,6 @@ const MAX_WAITING_HEARTBEATS: usize = 4096;
 const CONCURRENT_QUESTIONS: usize = 16;
 /// The method by which a member confirms that it is present.
 const HERE: &str = "here";
-/// The method that returns a member's traffic statistics.
-pub(crate) const INSPECT: &str = "inspect";
-/// The service method that returns a member's roster.
-pub(crate) const MEMBERS: &str = "members";
 
 /// Starts the actors that send this process's heartbeats, receive those of others if the role may, and answer [`inspect`](mod@crate::inspect).
 ///
@@ -47,9 +44,9 @@ async fn begin(system: &System, bus: &Bus) -> Result<(), JoinError> {
     let own = bus.clone();
     let inspect = move |_: wire::InspectQuestion, _| std::future::ready(Ok::<_, Decline>(carried(&own, began)));
     let (actors_of, of) = (system.clone(), bus.identity().clone());
-    let actors = move |question: wire::ActorsQuestion, asked: Asked| {
+    let actors = move |question: wire::ActorsQuestion, asked: RequestInfo| {
         let (system, of) = (actors_of.clone(), of.clone());
-        async move { muster::page(&system, &of, question, asked.deadline).await }
+        async move { member_actors::page(&system, &of, question, asked.deadline).await }
     };
     Service::new(Pattern::member(bus.identity()), CONCURRENT_QUESTIONS)
         .method(HERE, |_: wire::Here, _| std::future::ready(Ok::<_, Decline>(wire::Here {})))
@@ -60,11 +57,11 @@ async fn begin(system: &System, bus: &Bus) -> Result<(), JoinError> {
 
     let role = bus.identity().role();
     let service = Pattern::service(role, MEMBERS)?;
-    if Kind::Service.row().may_hear(bus.identity(), service.as_str()) {
+    if Kind::Service.row().may_subscribe(bus.identity(), service.as_str()) {
         let own = bus.identity().clone();
         let members = move |_: wire::MembersQuestion, _| {
             let mut roster = roster.lock();
-            roster.hear(own.clone(), clock::now());
+            roster.record_heartbeat(own.clone(), clock::now());
             std::future::ready(Ok::<_, Decline>(heard(&mut roster)))
         };
         Service::new(service, CONCURRENT_QUESTIONS).method(MEMBERS, members).start(system, bus.clone()).await?;
@@ -105,8 +102,8 @@ async fn exchange_heartbeats(ctx: LoopCtx, bus: Bus, roster: Arc<Mutex<Roster>>)
                     due = clock::now();
                 }
                 heard = next(hints.as_mut()) => {
-                    if let Heard::Hint(hint) = heard && let Some(member) = hint.subject().sender() {
-                        roster.lock().hear(member, clock::now());
+                    if let HintEvent::Hint(hint) = heard && let Some(member) = hint.subject().sender() {
+                        roster.lock().record_heartbeat(member, clock::now());
                     }
                 }
                 () = clock::sleep_until(due) => {}
@@ -118,7 +115,7 @@ async fn exchange_heartbeats(ctx: LoopCtx, bus: Bus, roster: Arc<Mutex<Roster>>)
     }
 }
 
-async fn next(hints: Option<&mut Hints>) -> Heard {
+async fn next(hints: Option<&mut Hints>) -> HintEvent {
     match hints {
         Some(hints) => hints.next().await,
         None => std::future::pending().await,

@@ -8,7 +8,7 @@ use oarlock_client::{Fence, fence};
 use oarlock_meta::Revision;
 use oarlock_runtime::{Follower, Instant, Watched, clock};
 
-use crate::outside::{NoPermit, Outside, Permit, Standing};
+use crate::external_calls::{CallWindow, ExternalCalls, NoPermit, Permit};
 use crate::unit::Unit;
 
 /// The right of this process to act for a unit.
@@ -64,7 +64,7 @@ impl Default for Placement {
 #[derive(Clone, Debug)]
 pub struct Holder {
     held: Arc<Watched<Held>>,
-    outside: Arc<Watched<Outside>>,
+    external: Arc<Watched<ExternalCalls>>,
 }
 
 impl Placement {
@@ -83,7 +83,7 @@ impl Placement {
     /// The placement of one process among several, which holds no unit yet, with the [`Holder`] to set it.
     #[must_use]
     pub fn shared() -> (Holder, Self) {
-        let holder = Holder { held: Arc::new(Watched::new(Held::default())), outside: Arc::default() };
+        let holder = Holder { held: Arc::new(Watched::new(Held::default())), external: Arc::default() };
         (holder.clone(), Self { shared: Some(holder) })
     }
 
@@ -111,8 +111,8 @@ impl Placement {
 
     /// Whether this process is a valid member: its Lease was renewed in time and it is not shutting down, or no other process could hold a unit.
     #[must_use]
-    pub fn stands(&self) -> bool {
-        self.shared.as_ref().is_none_or(|shared| shared.outside.with(|outside| outside.stands(clock::now())))
+    pub fn has_valid_lease(&self) -> bool {
+        self.shared.as_ref().is_none_or(|shared| shared.external.with(|external| external.is_open(clock::now())))
     }
 
     /// Follows changes of the held units from now on.
@@ -122,7 +122,7 @@ impl Placement {
     }
 
     /// Returns the right to one call outside of the API for `unit`, under whose claim the current [scope](fence::scope) must run. Must be called right before
-    /// each outside call: an earlier permit or check proves nothing.
+    /// each external call: an earlier permit or check proves nothing.
     ///
     /// # Errors
     /// [`NoPermit`]: the caller must decide anew later.
@@ -134,7 +134,7 @@ impl Placement {
         }
         match &self.shared {
             None => Ok(Permit::alone(clock::now())),
-            Some(shared) => Permit::of(&shared.outside, claim.fence, clock::now()),
+            Some(shared) => Permit::of(&shared.external, claim.fence, clock::now()),
         }
     }
 
@@ -181,30 +181,30 @@ impl Holder {
 
     /// Sets every unit as held, because the server has no Assignments and so cannot assign units.
     pub fn set_everything(&self) {
-        self.outside.modify(|outside| outside.stand(Standing::Alone));
+        self.external.modify(|external| external.set_window(CallWindow::Unlimited));
         self.replace(Held::Everything);
     }
 
     /// Records that this process's Lease was renewed at `revision` for the duration `lasts`, by a request that began at `asked`.
     pub fn renewed(&self, asked: Instant, lasts: Duration, revision: Revision) {
-        self.outside.modify(|outside| {
-            outside.renewed((asked, clock::now()), lasts, revision);
+        self.external.modify(|external| {
+            external.renewed((asked, clock::now()), lasts, revision);
             false
         });
     }
 
-    /// Whether a claim of this epoch allows no outside calls any more, because the Lease has expired since. The holder must then rewrite the Assignment.
+    /// Whether a claim of this epoch allows no external calls any more, because the Lease has expired since. The holder must then rewrite the Assignment.
     #[must_use]
     pub fn is_void(&self, epoch: Revision) -> bool {
-        self.outside.with(|outside| epoch <= outside.since())
+        self.external.with(|external| epoch <= external.since())
     }
 
-    /// Refuses further outside calls; returns when all open calls have ended, at their deadlines at the latest.
-    pub async fn cease(&self) {
-        self.outside.modify(|outside| outside.stand(Standing::Nowhere));
-        let Some(last) = self.outside.with(Outside::last) else { return };
+    /// Refuses further external calls; returns when all open calls have ended, at their deadlines at the latest.
+    pub async fn close_external_calls(&self) {
+        self.external.modify(|external| external.set_window(CallWindow::Closed));
+        let Some(last) = self.external.with(ExternalCalls::last) else { return };
         // A timeout is no error: a call has no effects after its deadline.
-        let _late = clock::timeout_at(last, self.outside.wait_for(|outside| outside.last().is_none())).await;
+        let _late = clock::timeout_at(last, self.external.wait_for(|external| external.last().is_none())).await;
     }
 
     fn replace(&self, next: Held) {
@@ -247,17 +247,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_member_stands_as_long_as_its_lease_and_not_when_it_leaves() {
         let (holder, placement) = Placement::shared();
-        assert!(!placement.stands(), "not renewed yet");
+        assert!(!placement.has_valid_lease(), "not renewed yet");
         holder.renewed(clock::now(), Duration::from_secs(15), Revision(7));
-        assert!(placement.stands());
+        assert!(placement.has_valid_lease());
         clock::sleep(Duration::from_secs(13)).await;
-        assert!(!placement.stands(), "others may judge soon");
+        assert!(!placement.has_valid_lease(), "others may judge soon");
         holder.renewed(clock::now(), Duration::from_secs(15), Revision(8));
-        assert!(placement.stands());
-        holder.cease().await;
-        assert!(!placement.stands(), "it leaves");
+        assert!(placement.has_valid_lease());
+        holder.close_external_calls().await;
+        assert!(!placement.has_valid_lease(), "it leaves");
         holder.set_everything();
-        assert!(placement.stands() && Placement::everything().stands());
+        assert!(placement.has_valid_lease() && Placement::everything().has_valid_lease());
     }
 
     #[tokio::test]

@@ -10,13 +10,13 @@ use oarlock_runtime::Instant;
 const MAX_MEMBERS: usize = 20_000;
 
 /// The heartbeat period of members whose work other members take over.
-pub const BEAT: Duration = Duration::from_millis(250);
+pub const HEARTBEAT_PERIOD: Duration = Duration::from_millis(250);
 
 /// Returns the heartbeat period of a role's members. Nodes have the longest, because they are many.
 pub(crate) const fn period(role: Role) -> Duration {
     match role {
         Role::Node => Duration::from_secs(30),
-        Role::Controllers | Role::Scheduler | Role::Cloud => BEAT,
+        Role::Controllers | Role::Scheduler | Role::Cloud => HEARTBEAT_PERIOD,
         _ => Duration::from_secs(5),
     }
 }
@@ -36,7 +36,7 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
-    pub(crate) fn hear(&mut self, who: Identity, now: Instant) {
+    pub(crate) fn record_heartbeat(&mut self, who: Identity, now: Instant) {
         if self.heard.len() < MAX_MEMBERS || self.heard.contains_key(&who) {
             self.heard.insert(who, now);
         }
@@ -59,9 +59,9 @@ mod tests {
     async fn the_silent_are_forgotten_after_a_while_nodes_later() {
         let (mut roster, start) = (Roster::default(), clock::now());
         let [scheduler, node] = [Role::Scheduler, Role::Node].map(|role| Identity::new(role, "a").unwrap());
-        roster.hear(scheduler.clone(), start);
-        roster.hear(node.clone(), start);
-        roster.hear(node.clone(), start + Duration::from_secs(10));
+        roster.record_heartbeat(scheduler.clone(), start);
+        roster.record_heartbeat(node.clone(), start);
+        roster.record_heartbeat(node.clone(), start + Duration::from_secs(10));
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(
             roster.list(at(59)),

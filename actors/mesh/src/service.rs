@@ -40,7 +40,7 @@ pub(crate) enum At {
 
 /// The properties of a request besides its body, for a handler.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RequestInfo {
     /// The sender; authenticated only if the subject contains the sender's name.
     pub sender: Identity,
     /// The subject to which the request was sent.
@@ -49,7 +49,7 @@ pub struct Asked {
     pub deadline: Instant,
 }
 
-impl Asked {
+impl RequestInfo {
     fn of(ask: &Ask) -> Self {
         Self { sender: ask.sender().clone(), subject: ask.subject().clone(), deadline: clock::after(ask.budget()) }
     }
@@ -87,7 +87,7 @@ impl Service {
     where
         Q: Name + Default + 'static,
         A: Name + 'static,
-        F: Fn(Q, Asked) -> R + Send + Sync + 'static,
+        F: Fn(Q, RequestInfo) -> R + Send + Sync + 'static,
         R: Future<Output = Result<A, Decline>> + Send + 'static,
     {
         let handle = Arc::new(handle);
@@ -95,7 +95,7 @@ impl Service {
             let handle = handle.clone();
             Box::pin(async move {
                 let handled = match ask.body::<Q>() {
-                    Ok(body) => handle(body, Asked::of(&ask)).await,
+                    Ok(body) => handle(body, RequestInfo::of(&ask)).await,
                     Err(decline) => Err(decline),
                 };
                 let subject = ask.subject().clone();

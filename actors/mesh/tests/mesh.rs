@@ -10,7 +10,7 @@ use oarlock_bus::proto::bus::v1::FailureCode;
 use oarlock_bus::proto::mesh::v1::{ActorsAnswer, Here};
 use oarlock_bus::trace::{self, TraceContext};
 use oarlock_bus::{AskError, Bus, Decline, Exchange, Identity, Pattern, Role, Subject};
-use oarlock_mesh::muster::muster;
+use oarlock_mesh::member_actors;
 use oarlock_mesh::{Holder, Placement, Service, Unit, attend, inspect};
 use oarlock_meta::Revision;
 use oarlock_runtime::{Actor, ActorKind, Ctx, Failure, Options, System, clock};
@@ -83,10 +83,11 @@ async fn whoever_is_asked_longer_than_the_asker_waits_is_dropped_and_makes_room(
     let exchange = Exchange::new();
     let (server, asker) = (member(&exchange, Role::Scheduler, "s"), member(&exchange, Role::Controllers, "c"));
     let (pattern, subject) = echo();
-    let service = Service::new(pattern, 1).method("echo", |text: String, asked: oarlock_mesh::Asked| async move {
-        assert!(asked.deadline.remaining() <= LONG);
-        if text == "hang" { std::future::pending().await } else { Ok::<_, Decline>(text) }
-    });
+    let service =
+        Service::new(pattern, 1).method("echo", |text: String, asked: oarlock_mesh::RequestInfo| async move {
+            assert!(asked.deadline.remaining() <= LONG);
+            if text == "hang" { std::future::pending().await } else { Ok::<_, Decline>(text) }
+        });
     service.start(&system, server).await.unwrap();
     until_there(&asker, &subject).await.unwrap();
     let asked = asker.ask::<_, String>(&subject, &"hang".to_owned(), Duration::from_secs(1)).await;
@@ -273,7 +274,7 @@ async fn everybody_tells_of_all_its_actors_and_who_does_not_is_told_of() {
     clock::sleep(Duration::from_secs(8)).await;
     exchange.cut(gone.identity());
 
-    let present = muster(&asker, Duration::from_secs(1)).await.unwrap();
+    let present = member_actors::list(&asker, Duration::from_secs(1)).await.unwrap();
     let names: Vec<&str> = present.iter().map(|present| present.member.name()).collect();
     assert_eq!(names, ["crew", "gone"], "everybody but the asker");
     assert_eq!(present[1].actors, Err(AskError::NobodyThere));
@@ -309,7 +310,7 @@ async fn who_tells_of_ever_more_actors_is_not_heard_to_the_end() {
     };
     let asked = async {
         clock::sleep(Duration::from_secs(8)).await;
-        muster(&asker, Duration::from_secs(1)).await.unwrap()
+        member_actors::list(&asker, Duration::from_secs(1)).await.unwrap()
     };
     let present = tokio::select! {
         () = lies => panic!("nobody asks any more"),

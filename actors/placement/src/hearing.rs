@@ -12,7 +12,7 @@ use oarlock_runtime::Instant;
 use oarlock_schema::Str;
 use oarlock_seeded_bug::seeded_bug;
 
-/// The time without a heartbeat after which a member is asked whether it is present: one period ([`oarlock_mesh::BEAT`]) and some delay. If the
+/// The time without a heartbeat after which a member is asked whether it is present: one period ([`oarlock_mesh::HEARTBEAT_PERIOD`]) and some delay. If the
 /// process has ended, the bus answers that there is no responder.
 const ASK_AFTER: Duration = Duration::from_millis(350);
 /// The time without a heartbeat, four periods, after which a member counts as silent even if its connection exists: it is paused or partitioned.

@@ -57,7 +57,7 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, standing: Holder) -> Resu
         };
         if !ctx.sleep(pause).await {
             // Calls outside of the API must end before another member is asked to take over.
-            ctx.protected(standing.cease()).await;
+            ctx.protected(standing.close_external_calls()).await;
             return ctx.protected(leave(&crew)).await;
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use oarlock_bus::{AskError, Bus, Heard, Identity, Pattern};
+use oarlock_bus::{AskError, Bus, HintEvent, Identity, Pattern};
 use oarlock_runtime::kind::OnShutdown;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock};
 use oarlock_schema::Str;
@@ -60,7 +60,7 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), F
             tokio::select! {
                 biased;
                 now = bus.wait_for(|now| *now != state) => Turn::Link(now),
-                heard = hints.next() => Turn::Heard(heard),
+                heard = hints.next() => Turn::Hint(heard),
                 Some(absent) = asked.next(), if !asked.is_empty() => Turn::Answer(absent),
                 _ = members.next() => Turn::Members,
                 () = clock::sleep_until(wake) => Turn::Time,
@@ -73,11 +73,11 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), F
                 hearing.begin_anew();
                 hearing.expect(&expected(), clock::now());
             }
-            Some(Turn::Heard(Heard::Lost(_))) => {
+            Some(Turn::Hint(HintEvent::Lost(_))) => {
                 hearing.begin_anew();
                 hearing.expect(&expected(), clock::now());
             }
-            Some(Turn::Heard(Heard::Hint(hint))) => {
+            Some(Turn::Hint(HintEvent::Hint(hint))) => {
                 if let Some(member) = hint.subject().sender() {
                     hearing.beat(member.name(), clock::now());
                 }
@@ -92,7 +92,7 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), F
 /// The next event of the presence loop.
 enum Turn {
     Link(oarlock_bus::State),
-    Heard(Heard),
+    Hint(HintEvent),
     Answer(Option<Str>),
     Members,
     Time,

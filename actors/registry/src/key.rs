@@ -4,11 +4,11 @@ use oarlock_schema::{RESOURCES, Resource};
 use oarlock_storage::Key;
 
 /// The prefix of the allocated ranges (node ports), as in upstream. No resource is served from it.
-pub const RANGES: &str = "/registry/ranges/";
+pub const RANGES_PREFIX: &str = "/registry/ranges/";
 
 /// Returns every key prefix that this server writes to.
 pub fn prefixes() -> impl Iterator<Item = &'static str> {
-    RESOURCES.iter().filter_map(prefix).chain([RANGES])
+    RESOURCES.iter().filter_map(prefix).chain([RANGES_PREFIX])
 }
 
 /// Returns the prefix of a resource's keys, with trailing slash; `None` for resources that are not stored (reviews).

@@ -4,17 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::actor::{Actor, Looped, Served};
 use crate::clock::{self, Elapsed, Instant};
-use crate::error::{Error, Failure};
 use crate::gate::{Closed, Gate, Task};
-use crate::handle::{Handle, LoopHandle, Typed};
+use crate::handle::{Handle, Typed};
 use crate::kind::ActorKind;
-use crate::slot::{Parent, Run};
+use crate::run::Run;
 use crate::system::System;
 
 /// The context of one incarnation. Clones are cheap and belong to the same incarnation.
@@ -135,7 +132,7 @@ impl<M> Ctx<M> {
         self.run.token.child_token()
     }
 
-    /// Shows `state` in `/debug/actors` from now on. For loops; an [`Actor`] is asked through [`Actor::observe`].
+    /// Shows `state` in `/debug/actors` from now on. For loops; an [`Actor`](crate::Actor) is asked through [`observe`](crate::Actor::observe).
     pub fn publish<S: Serialize>(&self, state: &S) {
         let value = serde_json::to_value(state).unwrap_or_else(|error| serde_json::json!({"error": error.to_string()}));
         *self.typed.slot.observed.lock() = Some(Arc::new(value));
@@ -182,41 +179,5 @@ impl<M> Ctx<M> {
     /// [`Elapsed`] when `future` was not ready in time.
     pub async fn timeout<F: Future>(&self, duration: Duration, future: F) -> Result<F::Output, Elapsed> {
         self.protected(clock::timeout(duration, future)).await
-    }
-
-    /// Spawns a child actor. The child is stopped when this incarnation terminates, before the next one starts; a failure that the child's kind
-    /// escalates fails this incarnation.
-    ///
-    /// # Errors
-    /// As [`System::spawn`].
-    pub async fn child<A: Actor>(
-        &self,
-        kind: &'static ActorKind,
-        key: impl Into<Arc<str>>,
-        actor: A,
-    ) -> Result<Handle<A::Message>, Error> {
-        self.system.launch(kind, key.into(), Served(actor), Some(self.parent())).await
-    }
-
-    /// Spawns a child actor that is one long loop, see [`System::spawn_loop`] and [`Ctx::child`].
-    ///
-    /// # Errors
-    /// As [`System::spawn`].
-    pub fn child_loop<F, R>(
-        &self,
-        kind: &'static ActorKind,
-        key: impl Into<Arc<str>>,
-        run: F,
-    ) -> BoxFuture<'_, Result<LoopHandle, Error>>
-    where
-        F: Fn(LoopCtx) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<(), Failure>> + Send + 'static,
-    {
-        self.system.launch_loop(kind, key.into(), Looped::new(run), Some(self.parent()))
-    }
-
-    fn parent(&self) -> Parent {
-        self.typed.slot.has_children.store(true, std::sync::atomic::Ordering::Relaxed);
-        Parent { slot: Arc::downgrade(&self.typed.slot), run: self.run.number }
     }
 }

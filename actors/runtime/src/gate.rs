@@ -26,8 +26,8 @@ use crate::clock::{self, Instant};
 use crate::error::panic_text;
 use crate::kind::OnSpin;
 use crate::progress::Spot;
+use crate::spin::Spin;
 use crate::trace;
-use crate::watchdog::Spin;
 
 /// How long a closing gate waits for the tasks it aborted; an abort takes effect at a task's next await.
 const ABORT_GRACE: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use crate::clock::{self, Instant};
 use crate::error::SendError;
 use crate::mailbox::{Envelope, Ticket};
 use crate::slot::{Life, Slot};
-use crate::supervisor;
+use crate::stop;
 
 /// Sends messages to an actor, whichever incarnation is running. One machine word; cheap to clone.
 pub struct Handle<M> {
@@ -129,7 +129,7 @@ impl<M: Send + 'static> Handle<M> {
     fn put(&self, permit: OwnedSemaphorePermit, message: M) -> Result<(), Option<(OwnedSemaphorePermit, M)>> {
         let port = self.typed.port.load();
         let Some(port) = port.as_ref() else { return Err(Some((permit, message))) };
-        let ticket = Ticket::new(self.typed.slot.clone(), permit);
+        let ticket = Ticket::new(self.typed.slot.mailbox.clone(), permit);
         let span = tracing::Span::current();
         match port.send_message(Envelope::Message { body: message, ticket, span }) {
             Ok(()) => Ok(()),
@@ -164,7 +164,7 @@ impl<M> Handle<M> {
 
     /// Asks the actor to stop for good, as its kind's `on_shutdown` says; the actor is not restarted. Returns at once.
     pub fn stop(&self) {
-        supervisor::ask_to_stop(&self.typed.slot);
+        stop::ask_to_stop(&self.typed.slot);
     }
 
     /// Waits until an incarnation has started.

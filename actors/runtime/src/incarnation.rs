@@ -22,7 +22,9 @@ use crate::error::{Error, Failure, chain, panic_text};
 use crate::handle::Typed;
 use crate::mailbox::Envelope;
 use crate::policy::Exit;
-use crate::slot::{Launch, Life, Run};
+use crate::run::Run;
+use crate::slot::{Launch, Life};
+use crate::stop::ask_to_stop;
 use crate::system::WeakSystem;
 use crate::trace;
 
@@ -52,7 +54,7 @@ impl<B: Body> Launch for Launcher<B> {
                 return Err(Error::Spawn { name: slot.name.to_string(), reason: error.to_string() });
             }
             if slot.stop.is_cancelled() {
-                crate::supervisor::ask_to_stop(slot);
+                ask_to_stop(slot);
             }
             Ok(())
         })

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::clock::{self, Instant};
-use crate::slot::Slot;
 
 /// An element of ractor's queue of an incarnation.
 pub(crate) enum Envelope<M> {
@@ -64,14 +63,14 @@ impl Mailbox {
 
 /// A message's place in the queue. Dropping the ticket releases the place.
 pub(crate) struct Ticket {
-    slot: Arc<Slot>,
+    mailbox: Arc<Mailbox>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Ticket {
-    pub(crate) fn new(slot: Arc<Slot>, permit: OwnedSemaphorePermit) -> Self {
-        slot.mailbox.enter();
-        Self { slot, permit: Some(permit) }
+    pub(crate) fn new(mailbox: Arc<Mailbox>, permit: OwnedSemaphorePermit) -> Self {
+        mailbox.enter();
+        Self { mailbox, permit: Some(permit) }
     }
 
     /// Leaves the queue but keeps the permit, for a message that an incarnation refused.
@@ -82,6 +81,6 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.slot.mailbox.leave();
+        self.mailbox.leave();
     }
 }

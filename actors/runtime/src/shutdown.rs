@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::clock;
 use crate::kind::Phase;
-use crate::supervisor::{KILL_GRACE, stop_all};
+use crate::stop::{KILL_GRACE, stop_all};
 use crate::system::{Fatal, System};
 
 /// The result of a shutdown.

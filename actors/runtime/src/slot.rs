@@ -1,22 +1,22 @@
 //! The slot of an actor: the part that stays the same across incarnations.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use ractor::ActorCell;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
-use crate::gate::Gate;
 use crate::kind::ActorKind;
 use crate::mailbox::Mailbox;
-use crate::policy::{Exit, History};
+use crate::policy::History;
 use crate::progress::{Progress, Spot};
+use crate::run::Run;
 
 /// The state of an actor's life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -47,43 +47,6 @@ impl Life {
     }
 }
 
-/// The runtime's record of one incarnation.
-pub(crate) struct Run {
-    /// The incarnation's number; 1 for the first.
-    pub(crate) number: u32,
-    /// Cancelled when the incarnation is asked to stop or has terminated.
-    pub(crate) token: CancellationToken,
-    /// Cancelled when the incarnation's state and futures have been dropped.
-    pub(crate) dropped: CancellationToken,
-    /// The gate of the incarnation's tasks; empty until the first task is spawned.
-    pub(crate) gate: OnceLock<Gate>,
-    /// Set when the incarnation is killed for lack of progress, so that the supervisor kills it only once.
-    pub(crate) killed: AtomicBool,
-    exit: Mutex<Option<Exit>>,
-}
-
-impl Run {
-    pub(crate) fn new(number: u32) -> Self {
-        Self {
-            number,
-            token: CancellationToken::new(),
-            dropped: CancellationToken::new(),
-            gate: OnceLock::new(),
-            killed: AtomicBool::new(false),
-            exit: Mutex::default(),
-        }
-    }
-
-    /// Records why the incarnation ends; later calls are ignored.
-    pub(crate) fn exit(&self, exit: Exit) {
-        self.exit.lock().get_or_insert(exit);
-    }
-
-    pub(crate) fn take_exit(&self) -> Option<Exit> {
-        self.exit.lock().take()
-    }
-}
-
 /// A type-erased [`Launcher`](crate::incarnation::Launcher): starts incarnations and disconnects their handles.
 pub(crate) trait Launch: Send + Sync {
     /// Starts an incarnation. Returns before the actor's own `start` has run, which is supervised.
@@ -91,7 +54,7 @@ pub(crate) trait Launch: Send + Sync {
     /// Disconnects the handles from the incarnation: messages are refused from now on.
     fn disconnect(&self);
     /// Asks the incarnation to publish its observable state. The returned channel completes afterwards.
-    fn observe(&self) -> Option<tokio::sync::oneshot::Receiver<()>>;
+    fn observe(&self) -> Option<oneshot::Receiver<()>>;
 }
 
 /// The parent incarnation of a child actor.
@@ -108,7 +71,7 @@ pub(crate) struct Slot {
     pub(crate) name: Arc<str>,
     pub(crate) parent: Option<Parent>,
     pub(crate) has_children: AtomicBool,
-    pub(crate) mailbox: Mailbox,
+    pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) progress: Progress,
     pub(crate) spot: Spot,
     /// Cancelled when the actor is asked to stop for good.
@@ -134,7 +97,7 @@ impl Slot {
             key,
             parent,
             has_children: AtomicBool::new(false),
-            mailbox: Mailbox::new(kind.mailbox),
+            mailbox: Arc::new(Mailbox::new(kind.mailbox)),
             progress: Progress::default(),
             spot: Spot::default(),
             stop: CancellationToken::new(),
@@ -198,5 +161,10 @@ impl Slot {
 
     pub(crate) fn launcher(&self) -> Option<Arc<dyn Launch>> {
         self.launcher.lock().clone()
+    }
+
+    /// Asks a running actor to publish its observable state. The returned channel completes afterwards; `None` when nobody would answer.
+    pub(crate) fn observe(&self) -> Option<oneshot::Receiver<()>> {
+        (self.life() == Life::Running).then(|| self.launcher())??.observe()
     }
 }

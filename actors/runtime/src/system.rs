@@ -1,30 +1,23 @@
 //! A system: the actors of one process (or of one simulated host), their registry and their shutdown.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use ractor::{ActorCell, ActorId};
 use tokio::sync::Notify;
 
-use crate::actor::{Actor, Body, Looped, Served};
 use crate::clock::{self, Instant};
-use crate::context::LoopCtx;
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::gate::Gate;
-use crate::handle::{Handle, LoopHandle, Typed};
-use crate::incarnation::Launcher;
 use crate::kind::{self, ActorKind, OnSpin, Phase};
 use crate::observe::ActorStatus;
-use crate::slot::{Life, Parent, Run, Slot};
-use crate::supervisor::{self, Supervisor};
-use crate::trace;
-use crate::watchdog::{self, Spin, Watchdog};
+use crate::run::Run;
+use crate::slot::{Life, Slot};
+use crate::spin::Spin;
+use crate::watchdog::Watchdog;
 
 /// How many actors that ended with a failure are kept in the list of statuses.
 const FAILED_ACTORS_SHOWN: usize = 32;
@@ -110,16 +103,9 @@ impl std::fmt::Debug for System {
 }
 
 impl System {
-    /// Starts an empty system on the current tokio runtime.
-    ///
-    /// # Errors
-    /// [`Error::Spawn`] when ractor refuses to spawn the supervisor.
-    pub fn start(options: Options) -> BoxFuture<'static, Result<Self, Error>> {
-        Box::pin(Self::begin(options))
-    }
-
-    async fn begin(options: Options) -> Result<Self, Error> {
-        let inner = Arc::new(Inner {
+    /// Creates a system without its supervisor and its own tasks.
+    pub(crate) fn new(options: Options) -> Self {
+        let inner = Inner {
             options,
             registry: Mutex::default(),
             supervisor: OnceLock::new(),
@@ -128,98 +114,20 @@ impl System {
             failed: Notify::new(),
             spinning: Mutex::default(),
             serves: AtomicBool::new(false),
-        });
-        let weak = WeakSystem(Arc::downgrade(&inner));
-        let refused =
-            |error: &dyn std::fmt::Display| Error::Spawn { name: "supervisor".to_owned(), reason: error.to_string() };
-        let (supervisor, _) = <Supervisor as ractor::Actor>::spawn(None, Supervisor, weak.clone())
-            .await
-            .map_err(|error| refused(&error))?;
-        inner.supervisor.get_or_init(|| supervisor.get_cell());
-        let tick = inner.options.tick;
-        let sweeper = weak.clone();
-        inner.tasks.spawn_detached("sweep", sweep(sweeper, tick)).map_err(|error| refused(&error))?;
-        if let Some(watchdog) = inner.options.watchdog.clone().filter(|_| !trace::active()) {
-            watchdog::start(weak, watchdog).map_err(|error| refused(&error))?;
-        }
-        Ok(Self { inner })
-    }
-
-    /// Spawns an actor that handles messages. Returns when messages can be sent; [`Handle::running`] waits until the first incarnation has started.
-    ///
-    /// # Errors
-    /// When the kind breaks a rule, another kind has the same name, an actor of this kind and key exists, or the kind's phase has been shut down.
-    pub async fn spawn<A: Actor>(
-        &self,
-        kind: &'static ActorKind,
-        key: impl Into<Arc<str>>,
-        actor: A,
-    ) -> Result<Handle<A::Message>, Error> {
-        self.launch(kind, key.into(), Served(actor), None).await
-    }
-
-    /// Spawns an actor that is one long loop: a reflector, a listener, a controller. `run` is called once per incarnation. The loop must return soon
-    /// after [`LoopCtx::cancelled`](crate::Ctx::cancelled), and must use [`LoopCtx::or_stop`](crate::Ctx::or_stop) or
-    /// [`LoopCtx::protected`](crate::Ctx::protected) for long waits. Returning `Ok` ends the actor; an error is a failure.
-    ///
-    /// # Errors
-    /// As [`System::spawn`].
-    pub fn spawn_loop<F, R>(
-        &self,
-        kind: &'static ActorKind,
-        key: impl Into<Arc<str>>,
-        run: F,
-    ) -> BoxFuture<'_, Result<LoopHandle, Error>>
-    where
-        F: Fn(LoopCtx) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<(), Failure>> + Send + 'static,
-    {
-        self.launch_loop(kind, key.into(), Looped::new(run), None)
-    }
-
-    /// Spawns a loop. Not generic, so that the machinery of an actor is compiled here once for all loops, and not in each crate that has one.
-    pub(crate) fn launch_loop(
-        &self,
-        kind: &'static ActorKind,
-        key: Arc<str>,
-        body: Looped,
-        parent: Option<Parent>,
-    ) -> BoxFuture<'_, Result<LoopHandle, Error>> {
-        Box::pin(self.launch(kind, key, body, parent))
-    }
-
-    pub(crate) async fn launch<B: Body>(
-        &self,
-        kind: &'static ActorKind,
-        key: Arc<str>,
-        body: B,
-        parent: Option<Parent>,
-    ) -> Result<Handle<B::Message>, Error> {
-        kind::check_row(kind)?;
-        let slot = Arc::new(Slot::new(kind, key, parent));
-        let typed = Arc::new(Typed { slot: slot.clone(), port: ArcSwapOption::empty() });
-        let launcher = Arc::new(Launcher { body: Arc::new(body), typed: typed.clone(), system: self.downgrade() });
-        *slot.launcher.lock() = Some(launcher.clone());
-        self.register(&slot)?;
-        // in a task of its own, so that a cancelled caller leaves no half-started actor behind
-        let launched = self.inner.tasks.spawn_detached("launch", async move {
-            use crate::slot::Launch;
-            launcher.launch().await
-        });
-        let launched = match launched {
-            Ok(task) => task
-                .await
-                .unwrap_or_else(|error| Err(Error::Spawn { name: slot.name.to_string(), reason: error.to_string() })),
-            Err(_) => Err(Error::Closing(slot.name.to_string())),
         };
-        if let Err(error) = launched {
-            supervisor::finish(self, &slot, Some(error.to_string()));
-            return Err(error);
-        }
-        Ok(Handle { typed })
+        Self { inner: Arc::new(inner) }
     }
 
-    fn register(&self, slot: &Arc<Slot>) -> Result<(), Error> {
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    pub(crate) fn set_supervisor(&self, supervisor: ActorCell) {
+        self.inner.supervisor.get_or_init(|| supervisor);
+    }
+
+    /// Adds an actor to the registry.
+    pub(crate) fn register(&self, slot: &Arc<Slot>) -> Result<(), Error> {
         let closing = || Error::Closing(slot.name.to_string());
         let mut registry = self.inner.registry.lock();
         if registry.closing.is_some_and(|phase| slot.kind.phase <= phase) {
@@ -273,7 +181,7 @@ impl System {
     /// Returns what [`System::snapshot`] does, after asking every actor to publish its state. An actor that has not done so by `deadline` appears
     /// with its previous state.
     pub async fn observe(&self, deadline: Instant) -> Vec<ActorStatus> {
-        let looks: Vec<_> = self.slots().iter().filter_map(|slot| slot.look()).collect();
+        let looks: Vec<_> = self.slots().iter().filter_map(|slot| slot.observe()).collect();
         for look in looks {
             if clock::timeout_at(deadline, look).await.is_err() {
                 break;
@@ -391,25 +299,5 @@ impl System {
         let stuck: Vec<Spin> = all.filter(|spin| spin.looks >= half).collect();
         *self.inner.spinning.lock() = stuck.iter().filter(|spin| spin.actor).map(|spin| spin.name.clone()).collect();
         stuck
-    }
-}
-
-impl Slot {
-    fn look(&self) -> Option<tokio::sync::oneshot::Receiver<()>> {
-        (self.life() == Life::Running).then(|| self.launcher())??.observe()
-    }
-}
-
-async fn sweep(system: WeakSystem, tick: Duration) {
-    let Some(closing) = system.upgrade().map(|system| system.tasks().token()) else { return };
-    let mut ticks = clock::interval(tick);
-    loop {
-        let now = tokio::select! {
-            biased;
-            () = closing.cancelled() => return,
-            now = ticks.tick() => now,
-        };
-        let Some(system) = system.upgrade() else { return };
-        supervisor::sweep(&system.slots(), now);
     }
 }

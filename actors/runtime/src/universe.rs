@@ -15,17 +15,17 @@ use crate::rng::Rng;
 use crate::trace::{self, Event, Trace};
 
 /// The environment variable that reduces a sweep to one seed.
-pub const SEED: &str = "OARLOCK_SEED";
+pub const SEED_VARIABLE: &str = "OARLOCK_SEED";
 
 /// The environment variable with the number of seeds of a threaded sweep, or their range: `700..1000`.
-pub const SEEDS: &str = "OARLOCK_SEEDS";
+pub const SEEDS_VARIABLE: &str = "OARLOCK_SEEDS";
 
 /// The environment variable that bounds the processor time of a threaded sweep, in seconds: after the bound no further seed is started, except the
-/// first [`FEWEST`].
-pub const BUDGET: &str = "OARLOCK_SEED_BUDGET";
+/// first [`MIN_SEEDS`].
+pub const SEED_BUDGET_VARIABLE: &str = "OARLOCK_SEED_BUDGET";
 
 /// The least number of seeds of a threaded sweep. Fewer seeds are no evidence that a fault happens often enough.
-pub const FEWEST: u64 = 24;
+pub const MIN_SEEDS: u64 = 24;
 
 /// One in this many seeds of a threaded sweep runs twice, to check that the run is deterministic.
 const SEEDS_PER_COMPARISON: u64 = 8;
@@ -101,12 +101,13 @@ impl Universe {
         count: u64,
         test: impl Fn(u64) -> F + Sync,
     ) -> Vec<(u64, Outcome<T>)> {
-        let given = std::env::var(SEEDS).map_or(Ok(0..count), |text| range(&text).ok_or(text));
-        let given =
-            given.unwrap_or_else(|text| panic!("{SEEDS}={text}: neither a number of seeds nor a range, as 700..1000"));
-        let budget = std::env::var(BUDGET).ok().map(|text| match text.parse() {
+        let given = std::env::var(SEEDS_VARIABLE).map_or(Ok(0..count), |text| range(&text).ok_or(text));
+        let given = given.unwrap_or_else(|text| {
+            panic!("{SEEDS_VARIABLE}={text}: neither a number of seeds nor a range, as 700..1000")
+        });
+        let budget = std::env::var(SEED_BUDGET_VARIABLE).ok().map(|text| match text.parse() {
             Ok(seconds) => Duration::from_secs(seconds),
-            Err(_) => panic!("{BUDGET}={text}: not a number of seconds"),
+            Err(_) => panic!("{SEED_BUDGET_VARIABLE}={text}: not a number of seconds"),
         });
         Self::sweep_within(only().unwrap_or(given), budget, test)
     }
@@ -125,7 +126,7 @@ impl Universe {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 let spent_up =
                     budget.is_some_and(|budget| Duration::from_nanos(spent.load(Ordering::Relaxed)) >= budget);
-                if !seeds.contains(&seed) || (spent_up && seed - seeds.start >= FEWEST) {
+                if !seeds.contains(&seed) || (spent_up && seed - seeds.start >= MIN_SEEDS) {
                     std::mem::forget(stop);
                     return done;
                 }
@@ -180,8 +181,8 @@ fn processor_time() -> Duration {
 /// Returns the range of the one seed that `$OARLOCK_SEED` selects, if set.
 #[expect(clippy::panic, reason = "it fails the test that runs in it")]
 fn only() -> Option<Range<u64>> {
-    let text = std::env::var(SEED).ok()?;
-    let Ok(seed) = text.parse::<u64>() else { panic!("{SEED}={text}: not a number") };
+    let text = std::env::var(SEED_VARIABLE).ok()?;
+    let Ok(seed) = text.parse::<u64>() else { panic!("{SEED_VARIABLE}={text}: not a number") };
     Some(seed..seed + 1)
 }
 
@@ -234,14 +235,14 @@ fn replay(seed: u64) -> String {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("<test>");
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "<package>".to_owned());
-    format!("replay with: {SEED}={seed} cargo test -p {package} -- --exact {test}")
+    format!("replay with: {SEED_VARIABLE}={seed} cargo test -p {package} -- --exact {test}")
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{FEWEST, Universe, range};
+    use super::{MIN_SEEDS, Universe, range};
 
     #[test]
     fn a_sweep_ends_with_its_budget_and_shows_the_fewest_seeds_all_the_same() {
@@ -249,7 +250,7 @@ mod tests {
             let swept = Universe::sweep_within(100..200, budget, |seed| async move { seed });
             swept.into_iter().map(|(_, outcome)| outcome.value).collect()
         };
-        assert_eq!(seeds(Some(Duration::ZERO)), (100..100 + FEWEST).collect::<Vec<_>>());
+        assert_eq!(seeds(Some(Duration::ZERO)), (100..100 + MIN_SEEDS).collect::<Vec<_>>());
         assert_eq!(seeds(Some(Duration::MAX)), (100..200).collect::<Vec<_>>());
         assert_eq!(seeds(None), (100..200).collect::<Vec<_>>());
     }

@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
 use crate::kind::OnSpin;
-use crate::system::WeakSystem;
+use crate::spin::Spin;
 
 /// How many checks in a row must see the same poll before it counts as stuck.
 const CHECKS_UNTIL_STUCK: u32 = 4;
@@ -55,19 +55,6 @@ fn judge(name: &str, on_spin: OnSpin) {
     }
 }
 
-/// The result of one check: an actor or a task that is still in the same poll.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Spin {
-    /// `kind/key` of the actor, or the names of the gate and the task.
-    pub(crate) name: String,
-    /// How many checks in a row have seen the same poll.
-    pub(crate) looks: u32,
-    /// The permitted reaction.
-    pub(crate) on_spin: OnSpin,
-    /// True for an actor, false for a gated task.
-    pub(crate) actor: bool,
-}
-
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Labels {
     actor: String,
@@ -88,19 +75,22 @@ fn is_due(looks: u32) -> bool {
     looks > 0 && looks.is_multiple_of(CHECKS_UNTIL_STUCK)
 }
 
-/// Starts the watchdog's thread; it ends with the system. Checks are counted and no clock is read, so a suspended process reports no spin.
-pub(crate) fn start(system: WeakSystem, watchdog: Watchdog) -> std::io::Result<()> {
+/// Starts the watchdog's thread. Each check calls `look` with the number of earlier checks from which on a spin counts, and the thread ends when `look`
+/// returns `None`. Checks are counted and no clock is read, so a suspended process reports no spin.
+pub(crate) fn start(
+    watchdog: Watchdog,
+    look: impl Fn(u32) -> Option<Vec<Spin>> + Send + 'static,
+) -> std::io::Result<()> {
     let pause = (watchdog.limit / CHECKS_UNTIL_STUCK).max(Duration::from_millis(1));
     let watch = move || {
-        while let Some(system) = system.upgrade() {
-            for spin in system.look(CHECKS_UNTIL_STUCK / 2).into_iter().filter(|spin| is_due(spin.looks)) {
+        while let Some(spins) = look(CHECKS_UNTIL_STUCK / 2) {
+            for spin in spins.into_iter().filter(|spin| is_due(spin.looks)) {
                 if spin.looks == CHECKS_UNTIL_STUCK {
                     let actor = spin.name.split('/').next().unwrap_or_default().to_owned();
                     SPINS.get_or_create(&Labels { actor }).inc();
                 }
                 (watchdog.on_stuck)(&spin.name, spin.on_spin);
             }
-            drop(system);
             std::thread::park_timeout(pause);
         }
     };

@@ -36,8 +36,8 @@ pub(crate) fn ready(system: &System, kinds: Vec<&'static ActorKind>) -> Vec<Chec
 #[must_use]
 pub fn of_crew(placement: &Placement, on: Option<&Bus>) -> Vec<Check> {
     let placement = placement.clone();
-    let stands = move || (!placement.stands()).then(|| "its Lease does not stand".to_owned());
-    std::iter::once(unless("membership", stands)).chain(on.map(|on| bus(on).informs())).collect()
+    let lease = move || (!placement.has_valid_lease()).then(|| "its Lease does not stand".to_owned());
+    std::iter::once(unless("membership", lease)).chain(on.map(|on| bus(on).informs())).collect()
 }
 
 /// The readiness check of a component that needs the bus: the bus must be connected.

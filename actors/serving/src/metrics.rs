@@ -13,7 +13,7 @@ use crate::actors::{self, OfKind};
 use crate::answer::{self, Answer};
 
 /// The media type of Prometheus' text format.
-pub const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Returns the metrics of the process and of the actors of `system`, in Prometheus' text format.
 #[must_use]
@@ -26,7 +26,7 @@ pub fn text(system: &System) -> String {
 /// Returns the metrics as an HTTP answer.
 #[must_use]
 pub fn answer(system: &System) -> Answer {
-    answer::whole(200, MEDIA, text(system))
+    answer::whole(200, MEDIA_TYPE, text(system))
 }
 
 type Figure = fn(&OfKind) -> u64;

@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 use crate::answer::{self, Answer};
 use crate::health::Finding;
-use crate::metrics::MEDIA;
+use crate::metrics::MEDIA_TYPE;
 
 type Label = (&'static str, &'static str);
 
@@ -68,7 +68,7 @@ pub fn text() -> String {
 /// Returns the results as an HTTP answer.
 #[must_use]
 pub fn answer() -> Answer {
-    answer::whole(200, MEDIA, text())
+    answer::whole(200, MEDIA_TYPE, text())
 }
 
 #[cfg(test)]

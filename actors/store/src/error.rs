@@ -36,7 +36,7 @@ pub enum ReadError {
 /// A committed change that does not follow from the View's state: an earlier change is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("change {revision} of {key} replaces {expected:?}, the view has {current:?}")]
-pub struct Hole {
+pub struct MissingChange {
     /// The key of the change.
     pub key: Key,
     /// The revision of the change.

@@ -9,7 +9,7 @@ use oarlock_meta::Revision;
 use crate::entry::Entry;
 
 /// How many representations an event caches in encoded form.
-pub const REPRESENTATIONS: usize = 8;
+pub const MAX_REPRESENTATIONS: usize = 8;
 
 /// The effect of a write on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ pub struct Event {
     pub entry: Arc<Entry>,
     /// The object before the write, so that a selector can tell that an object began or ceased to match.
     pub prev: Option<Arc<Entry>>,
-    encoded: [OnceLock<Box<Bytes>>; REPRESENTATIONS],
+    encoded: [OnceLock<Box<Bytes>>; MAX_REPRESENTATIONS],
     /// The sum of bytes held by the ring of this event.
     held: Arc<AtomicUsize>,
     /// The bytes that this event has added to `held`.
@@ -53,7 +53,7 @@ impl Event {
         Self { kind, revision, entry, prev, encoded, held, cost }
     }
 
-    /// Returns the event in one representation, encoded at most once for all watchers. Ids at or above [`REPRESENTATIONS`] are encoded every time.
+    /// Returns the event in one representation, encoded at most once for all watchers. Ids at or above [`MAX_REPRESENTATIONS`] are encoded every time.
     pub fn encoded(&self, representation: usize, make: impl FnOnce(&Self) -> Bytes) -> Bytes {
         let Some(slot) = self.encoded.get(representation) else { return make(self) };
         let bytes = slot.get_or_init(|| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use oarlock_meta::Revision;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase};
 use oarlock_seeded_bug::seeded_bug;
-use oarlock_storage::{Error, Key, Log, Piece, Record};
+use oarlock_storage::{Error, Key, LoadPart, Log, Record};
 
 use crate::entry::{Entry, Indexer};
 use crate::offload::offload;
@@ -38,7 +38,7 @@ async fn reload(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Indexer>, ano
     let (view, indexer) = (view.clone(), Arc::clone(indexer));
     offload(log, move |log| async move {
         let mut state = BTreeMap::new();
-        let mut each = |piece: Piece| {
+        let mut each = |piece: LoadPart| {
             if let Some(record) = piece.record() {
                 settle(&mut state, change(record, &*indexer));
             }

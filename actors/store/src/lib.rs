@@ -24,7 +24,7 @@ use oarlock_runtime::ActorKind;
 pub use batch::Write;
 pub use bodies::ColdOptions;
 pub use entry::{Body, Entry, EntryParts, Fields, Indexer};
-pub use error::{Gone, Hole, ReadError, WriteError};
+pub use error::{Gone, MissingChange, ReadError, WriteError};
 pub use event::{Event, EventKind};
 pub use export::Export;
 pub use store::{Options, StartError, Store};

@@ -27,7 +27,7 @@ use self::snapshot::Map;
 pub use self::snapshot::Snapshot;
 use crate::bodies::Bodies;
 use crate::entry::Entry;
-use crate::error::{Gone, Hole, ReadError};
+use crate::error::{Gone, MissingChange, ReadError};
 
 /// The default bound of all watch windows together, in bytes (`--watch-window-bytes`).
 pub const DEFAULT_WINDOW_BYTES: usize = 64 << 20;
@@ -193,9 +193,9 @@ impl View {
     /// the revision of the deletion). Only the feeder calls this.
     ///
     /// # Errors
-    /// [`Hole`] when a change does not follow from the View's state. The changes before it are applied; the feeder must load the log again and
+    /// [`MissingChange`] when a change does not follow from the View's state. The changes before it are applied; the feeder must load the log again and
     /// [`View::reset`].
-    pub fn apply(&self, changes: &[Change]) -> Result<Vec<Arc<Entry>>, Hole> {
+    pub fn apply(&self, changes: &[Change]) -> Result<Vec<Arc<Entry>>, MissingChange> {
         let Some(last) = changes.last() else { return Ok(Vec::new()) };
         let mut entries = Vec::with_capacity(changes.len());
         let mut wake = Vec::new();

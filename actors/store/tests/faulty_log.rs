@@ -135,7 +135,7 @@ async fn trial(seed: u64, sums: &mut Sums) {
     let recording = RecordingLog::new(Arc::new(MemoryLog::new()));
     let history = recording.history();
     let faulty = FaultyLog::new(Arc::new(recording), Faults::MANY, seed);
-    let bites = faulty.bites();
+    let bites = faulty.fault_counts();
     let system = system().await;
     let store = start(&system, Arc::new(faulty.clone())).await;
     let (calls, seen, relists) = (Calls::default(), Arc::default(), Arc::new(AtomicU64::new(0)));

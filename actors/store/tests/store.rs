@@ -293,7 +293,7 @@ async fn a_delete_is_acknowledged_to_one_caller() {
     let store = start(&system, Arc::new(faulty.clone())).await;
     let delete = || Write::new(Append::delete(pod("a"), made));
     let mut lost = Box::pin(store.write(delete(), soon()));
-    while faulty.bites().dropped.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+    while faulty.fault_counts().dropped.load(std::sync::atomic::Ordering::Relaxed) == 0 {
         assert!(futures::poll!(&mut lost).is_pending());
         tokio::task::yield_now().await;
     }
@@ -320,7 +320,7 @@ async fn a_write_that_was_lost_is_not_found_in_that_of_the_claims_next_holder() 
         Write::new(append.fenced(Fence { key: claim.clone(), at: epoch }))
     };
     let mut lost = Box::pin(store.write(write(made[1]), soon()));
-    while faulty.bites().dropped.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+    while faulty.fault_counts().dropped.load(std::sync::atomic::Ordering::Relaxed) == 0 {
         assert!(futures::poll!(&mut lost).is_pending());
         tokio::task::yield_now().await;
     }

@@ -58,13 +58,13 @@ struct Off {
 
 /// The fields of all types that a set of gates disables. Computed once per server.
 #[derive(Clone, Debug)]
-pub struct Disabled {
+pub struct DisabledFields {
     types: ByAddress<Off>,
 }
 
-impl Default for Disabled {
+impl Default for DisabledFields {
     fn default() -> Self {
-        static DEFAULT: LazyLock<Disabled> = LazyLock::new(|| Disabled::of(&FeatureGates::default()));
+        static DEFAULT: LazyLock<DisabledFields> = LazyLock::new(|| DisabledFields::of(&FeatureGates::default()));
         DEFAULT.clone()
     }
 }
@@ -81,7 +81,7 @@ fn gates_of(ty: TypeRef, field: &str) -> Vec<&'static str> {
     }
 }
 
-impl Disabled {
+impl DisabledFields {
     /// Computes the fields that these gates disable.
     #[must_use]
     pub fn of(gates: &FeatureGates) -> Self {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn drops_a_field_whose_gate_is_off() {
-        let disabled = Disabled::default();
+        let disabled = DisabledFields::default();
         let mut new = lease(true);
         disabled.drop(&mut new, None);
         assert_eq!(new, lease(false));
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn keeps_what_the_stored_object_has() {
         let mut new = lease(true);
-        Disabled::default().drop(&mut new, Some(&lease(true)));
+        DisabledFields::default().drop(&mut new, Some(&lease(true)));
         assert_eq!(new, lease(true));
     }
 
@@ -235,7 +235,7 @@ mod tests {
     fn keeps_a_field_whose_gate_somebody_opened() {
         let gates = "CoordinatedLeaderElection=true".parse().unwrap();
         let mut new = lease(true);
-        Disabled::of(&gates).drop(&mut new, None);
+        DisabledFields::of(&gates).drop(&mut new, None);
         assert_eq!(new, lease(true));
     }
 
@@ -245,9 +245,9 @@ mod tests {
         let mut pod = Obj::new(resource.ty);
         pod.set_at(&["spec", "hostnameOverride"], "h");
         let whole = pod.clone();
-        Disabled::default().drop(&mut pod, None);
+        DisabledFields::default().drop(&mut pod, None);
         assert_eq!(pod, whole);
-        Disabled::of(&"HostnameOverride=false".parse().unwrap()).drop(&mut pod, None);
+        DisabledFields::of(&"HostnameOverride=false".parse().unwrap()).drop(&mut pod, None);
         assert!(pod.at(&["spec", "hostnameOverride"]).is_none());
     }
 
@@ -267,8 +267,8 @@ mod tests {
 
     #[test]
     fn says_which_gates_decide_about_fields() {
-        assert!(Disabled::governs("HostnameOverride") && Disabled::governs("PodCertificateRequest"));
-        assert!(!Disabled::governs("HPAScaleToZero") && !Disabled::governs("APIResponseCompression"));
+        assert!(DisabledFields::governs("HostnameOverride") && DisabledFields::governs("PodCertificateRequest"));
+        assert!(!DisabledFields::governs("HPAScaleToZero") && !DisabledFields::governs("APIResponseCompression"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct KindRules {
 pub const DEFAULT: KindRules = KindRules { ty: "", name: subdomain };
 
 /// The rules of kinds that differ only in the format of their names.
-pub const COMMON: &[KindRules] = &[
+pub const NAME_FORMAT_RULES: &[KindRules] = &[
     KindRules { ty: "apiregistration/v1.APIService", name: path_segment },
     KindRules { ty: "apps/v1.StatefulSet", name: label },
     KindRules { ty: "certificates/v1.CertificateSigningRequest", name: path_segment },

@@ -6,7 +6,7 @@
 //!
 //! * [`default`]: sets the defaults of fields that clients left out, before admission.
 //! * [`validate`], [`validate_create`], [`validate_update`], [`validate_change`]: every error of an object or of a change, with upstream's texts.
-//! * [`Disabled`]: drops fields whose feature gates are off.
+//! * [`DisabledFields`]: drops fields whose feature gates are off.
 //! * [`warnings`]: texts for `Warning: 299` headers.
 
 pub mod admissionregistration;
@@ -36,7 +36,7 @@ pub mod table;
 mod type_rules;
 pub(crate) mod walk;
 
-pub use disabled::Disabled;
+pub use disabled::DisabledFields;
 pub use kind::KindRules;
 pub use table::{kind_rules, type_rules};
 pub use type_rules::TypeRules;

@@ -33,7 +33,7 @@ const TYPES: &[&[TypeRules]] = &[
 ];
 
 /// The rows of kinds with rules of their own, by group.
-const KINDS: &[&[KindRules]] = &[kind::COMMON];
+const KINDS: &[&[KindRules]] = &[kind::NAME_FORMAT_RULES];
 
 /// The rules and defaults of one type, found by the type's address.
 pub(crate) struct Slot {

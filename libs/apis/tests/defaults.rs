@@ -75,7 +75,7 @@ fn defaults_are_those_of_upstream() {
         let row: serde_json::Value = serde_json::from_str(line).unwrap();
         let mut ours = obj(&row["request"]);
         oarlock_apis::default(&mut ours);
-        oarlock_apis::Disabled::default().drop(&mut ours, None);
+        oarlock_apis::DisabledFields::default().drop(&mut ours, None);
         let (ours, theirs) = (comparable(ours), comparable(obj(&row["answer"])));
         if ours != theirs {
             wrong.push(format!("{}\n{}", row["request"], difference(&ours, &theirs)));

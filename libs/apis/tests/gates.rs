@@ -1,7 +1,7 @@
 //! Fields of disabled feature gates, compared with the fields that a live upstream 1.35 keeps on write.
 
 use crate::common;
-use oarlock_apis::Disabled;
+use oarlock_apis::DisabledFields;
 use serde_json::{Value, json};
 
 /// Returns the written `status.containerStatuses[0]`.
@@ -130,7 +130,7 @@ fn rows() -> Vec<(Value, Vec<(&'static str, bool)>)> {
 
 #[test]
 fn what_gates_leave_out_is_what_upstream_leaves_out() {
-    let disabled = Disabled::default();
+    let disabled = DisabledFields::default();
     for (written, fields) in rows() {
         let (_, mut obj) = common::obj(&written);
         disabled.drop(&mut obj, None);

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use oarlock_apis::Disabled;
+use oarlock_apis::DisabledFields;
 use oarlock_codec::{Mode, json, protobuf, yaml};
 use oarlock_meta::Status;
 use oarlock_schema::Obj;
@@ -15,7 +15,7 @@ use crate::common;
 /// Items of the smaller body; searched at each item, twice as many take longer than anything that is not judged.
 const ITEMS: usize = 1_000;
 
-static DISABLED: LazyLock<Disabled> = LazyLock::new(|| Disabled::of(&Default::default()));
+static DISABLED: LazyLock<DisabledFields> = LazyLock::new(|| DisabledFields::of(&Default::default()));
 
 type Step = (&'static str, fn(&Place, &str, &Obj) -> usize);
 
@@ -34,7 +34,7 @@ const STEPS: &[Step] = &[
     }),
     ("complete", |_, _, obj| {
         let mut obj = obj.clone();
-        Disabled::drop(&DISABLED, &mut obj, None);
+        DisabledFields::drop(&DISABLED, &mut obj, None);
         oarlock_apis::default(&mut obj);
         obj.entries().len()
     }),

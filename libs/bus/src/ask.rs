@@ -15,11 +15,12 @@ use crate::proof;
 use crate::proto::bus::v1::answer::Outcome;
 use crate::proto::bus::v1::{Expired, FailureCode, Stopping, WrongEpoch};
 use crate::queue::{Delivery, Queue, QueueItem};
+use crate::reply::ReplyChannel;
 use crate::role::Identity;
 use crate::stats::KindStats;
 use crate::subject::Subject;
 use crate::trace::TraceContext;
-use crate::transport::{ReplyTo, Subscription};
+use crate::transport::Subscription;
 
 /// Listener for the asks of a pattern. When dropped, the listener ends and answers waiting asks with `Stopping`.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl Asks {
         self.subscription = None;
     }
 
-    fn open(&self, arrived: Delivery) -> Result<Ask, (Option<ReplyTo>, String)> {
+    fn open(&self, arrived: Delivery) -> Result<Ask, (Option<Box<dyn ReplyChannel>>, String)> {
         let Delivery { subject, payload, at, reply } = arrived;
         let Some(subject) = Subject::parse(&subject) else { return Err((reply, format!("no subject: {subject}"))) };
         match (envelope::open(&subject, payload), reply) {
@@ -95,7 +96,7 @@ pub struct Ask {
     subject: Subject,
     opened: OpenedEnvelope,
     at: Instant,
-    reply: Option<ReplyTo>,
+    reply: Option<Box<dyn ReplyChannel>>,
     stats: Arc<KindStats>,
 }
 
@@ -178,11 +179,11 @@ impl Ask {
         };
         self.stats.answered(self.at.elapsed());
         if payload.len() <= limit {
-            return self.send(&reply, payload).await;
+            return self.send(&*reply, payload).await;
         }
         let error = AnswerError::TooLarge { bytes: payload.len(), limit };
         let outcome = envelope::failure(FailureCode::AnswerTooLarge, error.to_string());
-        self.send(&reply, envelope::answer(outcome)).await?;
+        self.send(&*reply, envelope::answer(outcome)).await?;
         Err(error)
     }
 
@@ -194,7 +195,7 @@ impl Ask {
         let Some(reply) = self.reply.take() else { return Err(AnswerError::Gone) };
         let outcome = why.outcome();
         self.stats.declined(&outcome);
-        self.send(&reply, envelope::answer(outcome)).await
+        self.send(&*reply, envelope::answer(outcome)).await
     }
 
     /// Declines the ask without waiting. If the answer cannot be sent now, the asker meets its deadline.
@@ -203,7 +204,7 @@ impl Ask {
     }
 
     /// Sends the answer; waits for room on the connection at most until the asker's deadline.
-    async fn send(&self, reply: &ReplyTo, payload: bytes::Bytes) -> Result<(), AnswerError> {
+    async fn send(&self, reply: &dyn ReplyChannel, payload: bytes::Bytes) -> Result<(), AnswerError> {
         match tokio::time::timeout(self.budget(), reply.send(payload)).await {
             Ok(sent) => sent,
             Err(_) => Err(AnswerError::Gone),

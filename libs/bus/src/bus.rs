@@ -18,7 +18,7 @@ use crate::queue::Queue;
 use crate::role::Identity;
 use crate::stats::Stats;
 use crate::subject::{Pattern, Subject};
-use crate::subjects::Carries;
+use crate::subjects::Traffic;
 use crate::trace::{self, TraceContext};
 use crate::transport::{Proof, Transport};
 
@@ -138,7 +138,7 @@ impl Bus {
         wants_proof: bool,
     ) -> Result<(bytes::Bytes, bytes::Bytes), AskError> {
         let (inner, row) = (&*self.inner, subject.row());
-        if row.carries != Carries::Asks || !row.may_publish(&inner.identity, subject.as_str()) {
+        if row.carries != Traffic::Asks || !row.may_publish(&inner.identity, subject.as_str()) {
             return Err(AskError::Denied(subject.to_string()));
         }
         if budget.is_zero() {
@@ -161,7 +161,7 @@ impl Bus {
     pub fn hint<M: Name>(&self, subject: &Subject, message: &M) -> Result<(), HintError> {
         let (inner, row) = (&*self.inner, subject.row());
         let stats = inner.stats.of(row.kind);
-        if row.carries != Carries::Hints || !row.may_publish(&inner.identity, subject.as_str()) {
+        if row.carries != Traffic::Hints || !row.may_publish(&inner.identity, subject.as_str()) {
             stats.refused();
             return Err(HintError::Denied(subject.to_string()));
         }
@@ -189,18 +189,18 @@ impl Bus {
     /// # Errors
     /// When the table does not let this member listen to the pattern, or the pattern carries hints.
     pub async fn serve(&self, pattern: &Pattern, capacity: usize) -> Result<Asks, ListenError> {
-        let (queue, stats) = self.queue(pattern, capacity, Carries::Asks)?;
+        let (queue, stats) = self.queue(pattern, capacity, Traffic::Asks)?;
         let subscription = self.inner.transport.subscribe(pattern, queue.clone()).await;
         Ok(Asks { queue, subscription: Some(subscription), stats })
     }
 
-    /// Listens for the hints of a pattern, over this connection and every later one. At most `capacity` hints wait; further ones are lost and [reported](crate::Heard::Lost).
+    /// Listens for the hints of a pattern, over this connection and every later one. At most `capacity` hints wait; further ones are lost and [reported](crate::HintEvent::Lost).
     /// On return the server knows the subscription, if there is a connection.
     ///
     /// # Errors
     /// When the table does not let this member listen to the pattern, or the pattern carries asks.
     pub async fn listen(&self, pattern: &Pattern, capacity: usize) -> Result<Hints, ListenError> {
-        let (queue, stats) = self.queue(pattern, capacity, Carries::Hints)?;
+        let (queue, stats) = self.queue(pattern, capacity, Traffic::Hints)?;
         let subscription = self.inner.transport.subscribe(pattern, queue.clone()).await;
         Ok(Hints { queue, _subscription: subscription, stats })
     }
@@ -209,13 +209,13 @@ impl Bus {
         &self,
         pattern: &Pattern,
         capacity: usize,
-        carries: Carries,
+        carries: Traffic,
     ) -> Result<(Arc<Queue>, Arc<crate::stats::KindStats>), ListenError> {
         let (row, stats) = (pattern.row(), self.inner.stats.of(pattern.row().kind));
         if row.carries != carries {
             return Err(ListenError::OtherSort(pattern.to_string()));
         }
-        if !row.may_hear(&self.inner.identity, pattern.as_str()) {
+        if !row.may_subscribe(&self.inner.identity, pattern.as_str()) {
             stats.refused();
             return Err(ListenError::Denied(pattern.to_string()));
         }

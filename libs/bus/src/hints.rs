@@ -21,7 +21,7 @@ pub struct Hints {
 
 /// One item of a hint listener.
 #[derive(Debug)]
-pub enum Heard {
+pub enum HintEvent {
     /// A received hint.
     Hint(Hint),
     /// Hints were lost: this many for lack of room in the queue, or an unknown number, as around every new connection. The receiver must read the current state from its
@@ -38,7 +38,7 @@ pub struct Hint {
 
 impl Hints {
     /// Waits for the next item. Cancel safe.
-    pub async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> HintEvent {
         loop {
             match self.queue.next().await {
                 QueueItem::Message(arrived) => {
@@ -46,14 +46,14 @@ impl Hints {
                         .ok_or_else(|| format!("no subject: {}", arrived.subject))
                         .and_then(|subject| Ok(Hint { opened: envelope::open(&subject, arrived.payload)?, subject }));
                     match opened {
-                        Ok(hint) => return Heard::Hint(hint),
+                        Ok(hint) => return HintEvent::Hint(hint),
                         Err(why) => {
                             self.stats.malformed();
                             tracing::debug!(%why, "hint refused");
                         }
                     }
                 }
-                QueueItem::Lost(count) => return Heard::Lost((count > 0).then_some(count)),
+                QueueItem::Lost(count) => return HintEvent::Lost((count > 0).then_some(count)),
                 // Only dropping the listener closes the queue.
                 QueueItem::Closed => std::future::pending::<()>().await,
             }

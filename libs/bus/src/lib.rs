@@ -8,7 +8,7 @@
 //!   uses only tokio's clock and so runs under virtual time.
 //!
 //! Guarantees of every transport: delivery is at most once; a missing receiver is reported at once; a message is never queued for a later connection and so never sent late;
-//! every queue is bounded (an ask that finds it full is answered [`AskError::Overloaded`], a hint is dropped and counted, [`Heard::Lost`]); messages of different senders have
+//! every queue is bounded (an ask that finds it full is answered [`AskError::Overloaded`], a hint is dropped and counted, [`HintEvent::Lost`]); messages of different senders have
 //! no order. Work that must not be lost belongs into an object in the store, not into a message.
 //!
 //! Messages are declared in the top-level folder `proto/` (see its README) and generated in `libs/contracts`: [`proto`].
@@ -26,6 +26,7 @@ mod nats;
 pub mod permissions;
 mod proof;
 mod queue;
+mod reply;
 mod role;
 pub mod stats;
 mod subject;
@@ -39,7 +40,7 @@ pub use oarlock_contracts::oarlock as proto;
 pub use ask::{Ask, Asks, Decline};
 pub use bus::{Bus, WeakBus};
 pub use error::{AnswerError, AskError, HintError, ListenError};
-pub use hints::{Heard, Hint, Hints};
+pub use hints::{Hint, HintEvent, Hints};
 pub use link::State;
 pub use memory::Exchange;
 pub use name::BadName;

@@ -9,16 +9,15 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
+use crate::credentials::Seed;
 use crate::error::{AnswerError, AskError, HintError};
 use crate::link::Link;
 use crate::queue::{Delivery, Queue};
+use crate::reply::ReplyChannel;
 use crate::role::{Identity, Role};
 use crate::subject::{Pattern, Subject};
-use crate::subjects::Carries;
-use crate::transport::{Proof, ReplyTo as Reply, Subscription, Transport};
-
-/// Payload limit in bytes: nats-server's default.
-pub(crate) const MAX_PAYLOAD: usize = 1024 * 1024;
+use crate::subjects::Traffic;
+use crate::transport::{DEFAULT_MAX_PAYLOAD, Proof, Subscription, Transport};
 
 /// In-memory message exchange between members of one process. Clones share the exchange.
 ///
@@ -118,7 +117,7 @@ impl Shared {
                 // Hints sent meanwhile were missed; report the loss before any message of the new connection.
                 let entries = self.table.lock().subscriptions.clone();
                 let own = entries.iter().filter(|entry| Arc::ptr_eq(&entry.member, &member));
-                own.filter(|entry| entry.pattern.row().carries == Carries::Hints).for_each(|entry| entry.queue.miss());
+                own.filter(|entry| entry.pattern.row().carries == Traffic::Hints).for_each(|entry| entry.queue.miss());
                 member.link.connected();
             } else if !wanted && is {
                 member.link.disconnected();
@@ -174,12 +173,12 @@ impl Transport for Memory {
         }
         for Entry { member, queue, .. } in receivers {
             let generation = member.link.get().generation;
-            let reply = Some(Reply::Memory(ReplyTo { slot: slot.clone(), member, generation }));
+            let reply = Box::new(MemoryReply { slot: slot.clone(), member, generation });
             queue.deliver(Delivery {
                 subject: subject.as_str().to_owned(),
                 payload: payload.clone(),
                 at: Instant::now(),
-                reply,
+                reply: Some(reply),
             });
         }
         tokio::select! {
@@ -217,7 +216,7 @@ impl Transport for Memory {
     }
 
     fn max_payload(&self) -> usize {
-        MAX_PAYLOAD
+        DEFAULT_MAX_PAYLOAD
     }
 
     fn proof_of(&self, _: Role) -> Proof<'_> {
@@ -246,20 +245,33 @@ impl Drop for SubscriptionGuard {
 
 /// Reply channel of an ask; the first answer takes it.
 #[derive(Debug)]
-pub(crate) struct ReplyTo {
+struct MemoryReply {
     slot: Arc<Mutex<Option<oneshot::Sender<Bytes>>>>,
     /// The answering member, and the connection that carried the ask.
     member: Arc<Member>,
     generation: u64,
 }
 
-impl ReplyTo {
-    pub(crate) fn send(&self, payload: Bytes) -> Result<(), AnswerError> {
+#[async_trait]
+impl ReplyChannel for MemoryReply {
+    async fn send(&self, payload: Bytes) -> Result<(), AnswerError> {
         let state = self.member.link.get();
         if !state.connected || state.generation != self.generation {
             return Err(AnswerError::Gone);
         }
         let sender = self.slot.lock().take().ok_or(AnswerError::Gone)?;
         sender.send(payload).map_err(|_| AnswerError::Gone)
+    }
+
+    fn max_payload(&self) -> usize {
+        DEFAULT_MAX_PAYLOAD
+    }
+
+    fn seed(&self) -> Option<&Seed> {
+        None
+    }
+
+    fn belongs_to(&self, _: &Identity) -> bool {
+        true
     }
 }

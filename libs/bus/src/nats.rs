@@ -6,8 +6,11 @@
 mod backoff;
 mod connection;
 mod keeper;
+mod listener;
 mod options;
+mod owner;
 mod pump;
+mod random;
 mod shared;
 
 use std::sync::Arc;
@@ -26,9 +29,8 @@ use crate::role::{Identity, Role};
 use crate::subject::{Pattern, Subject};
 use crate::transport::{Proof, Subscription, Transport};
 
-pub(crate) use connection::ReplyTo;
 pub use options::{BadOptions, Options, Spawn, TokioSpawn};
-use shared::{Owner, SubscriptionGuard};
+use owner::{Owner, SubscriptionGuard};
 
 impl Bus {
     /// Creates a member of a bus on NATS. Returns at once; a background task connects, and reconnects for as long as the bus exists.
@@ -67,10 +69,10 @@ impl Transport for Nats {
     }
 
     async fn subscribe(&self, pattern: &Pattern, queue: Arc<Queue>) -> Box<dyn Subscription> {
-        let entry = self.owner.shared.enter(pattern, queue);
-        let subscribed = SubscriptionGuard { owner: self.owner.clone(), id: entry.id };
+        let listener = self.owner.shared.add_listener(pattern, queue);
+        let subscribed = SubscriptionGuard { owner: self.owner.clone(), id: listener.id };
         if let Some(connection) = self.owner.shared.connection() {
-            self.owner.shared.attach(&connection, &entry).await;
+            self.owner.shared.attach(&connection, &listener).await;
             // If the round trip fails, the connection is about to end, and the next one includes the subscription.
             let _ = connection.round_trip().await;
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::name::BadName;
 use crate::role::{Identity, Role};
-use crate::subjects::{GROUP, Grant, Row, table};
+use crate::subjects::{Grant, QUEUE_GROUP, Row, table};
 
 /// Time in which a receiver may answer a message; no ask has a longer budget.
 const ANSWER_PERMISSION_EXPIRY: &str = "2m";
@@ -84,7 +84,7 @@ impl Permissions {
         };
         let heard = table().filter_map(|row| {
             let pattern = render(row, row.hear)?;
-            Some(if row.group { format!("{pattern} {GROUP}") } else { pattern })
+            Some(if row.group { format!("{pattern} {QUEUE_GROUP}") } else { pattern })
         });
         let hear: Vec<String> = heard.chain([own]).collect();
         Self { publish, answer: hear.len() > 1, hear }

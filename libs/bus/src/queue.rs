@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use crate::envelope;
 use crate::proto::bus::v1::{Stopping, answer::Outcome};
+use crate::reply::ReplyChannel;
 use crate::stats::KindStats;
-use crate::transport::ReplyTo;
 
 /// Retry time given to an asker that finds a full queue: a queue drains within milliseconds or not soon.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ pub(crate) struct Delivery {
     pub(crate) subject: String,
     pub(crate) payload: Bytes,
     pub(crate) at: Instant,
-    pub(crate) reply: Option<ReplyTo>,
+    pub(crate) reply: Option<Box<dyn ReplyChannel>>,
 }
 
 /// The next item for the consumer.

@@ -61,7 +61,7 @@ impl Kind {
 
 /// What the subjects of a row carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carries {
+pub enum Traffic {
     /// Questions, each of which is answered.
     Asks,
     /// Messages that may be lost.
@@ -70,7 +70,7 @@ pub enum Carries {
 
 /// Fields of a template that are pinned to the using member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pin {
+pub enum PinnedFields {
     /// No field.
     Nothing,
     /// `{role}`.
@@ -81,7 +81,7 @@ pub enum Pin {
     Both,
 }
 
-impl Pin {
+impl PinnedFields {
     /// Whether the pin covers a field of the template.
     pub(crate) fn pins(self, field: &str) -> bool {
         match self {
@@ -94,7 +94,7 @@ impl Pin {
 }
 
 /// A role whose members may use a subject, with the fields that are pinned to them.
-pub type Grant = (Role, Pin);
+pub type Grant = (Role, PinnedFields);
 
 /// One kind of subject.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ pub struct Row {
     /// Template of the subjects; fields stand in braces, one token each.
     pub template: &'static str,
     /// Whether the subjects carry asks or hints.
-    pub carries: Carries,
+    pub carries: Traffic,
     /// Whether one subscriber receives each message, instead of all.
     pub group: bool,
     /// Roles that may publish.
@@ -115,14 +115,14 @@ pub struct Row {
     pub hear: &'static [Grant],
 }
 
-use Pin::{Both, Name, Nothing, Role as OwnRole};
+use PinnedFields::{Both, Name, Nothing, Role as OwnRole};
 use Role::{Admission, ApiServer, Cloud, Controllers, Inspector, Node, Scheduler};
 
 static PRESENCE: Row = Row {
     kind: Kind::Presence,
     name: "presence",
     template: "ol.presence.{role}.{name}",
-    carries: Carries::Hints,
+    carries: Traffic::Hints,
     group: false,
     publish: &[
         (ApiServer, Both),
@@ -146,7 +146,7 @@ static UNIT: Row = Row {
     kind: Kind::Unit,
     name: "unit",
     template: "ol.unit.{role}.{unit}.{epoch}.{method}",
-    carries: Carries::Asks,
+    carries: Traffic::Asks,
     group: false,
     publish: &[(ApiServer, Nothing), (Controllers, Nothing), (Scheduler, Nothing)],
     hear: &[(Controllers, OwnRole), (Scheduler, OwnRole)],
@@ -156,7 +156,7 @@ static SERVICE: Row = Row {
     kind: Kind::Service,
     name: "service",
     template: "ol.svc.{role}.{service}",
-    carries: Carries::Asks,
+    carries: Traffic::Asks,
     group: true,
     publish: &[
         (ApiServer, Nothing),
@@ -173,7 +173,7 @@ static NODE: Row = Row {
     kind: Kind::Node,
     name: "node",
     template: "ol.node.{name}.{method}",
-    carries: Carries::Asks,
+    carries: Traffic::Asks,
     group: false,
     publish: &[(ApiServer, Nothing), (Controllers, Nothing), (Inspector, Nothing)],
     hear: &[(Node, Name)],
@@ -183,7 +183,7 @@ static UP: Row = Row {
     kind: Kind::Up,
     name: "up",
     template: "ol.up.{name}.{role}.{service}",
-    carries: Carries::Asks,
+    carries: Traffic::Asks,
     group: true,
     publish: &[(Node, Name)],
     hear: &[(ApiServer, OwnRole), (Controllers, OwnRole), (Scheduler, OwnRole), (Admission, OwnRole)],
@@ -193,7 +193,7 @@ static MEMBER: Row = Row {
     kind: Kind::Member,
     name: "member",
     template: "ol.member.{role}.{name}.{method}",
-    carries: Carries::Asks,
+    carries: Traffic::Asks,
     group: false,
     publish: &[
         (ApiServer, Nothing),
@@ -210,7 +210,7 @@ static HINT: Row = Row {
     kind: Kind::Hint,
     name: "hint",
     template: "ol.hint.{topic}",
-    carries: Carries::Hints,
+    carries: Traffic::Hints,
     group: false,
     publish: &[(ApiServer, Nothing), (Controllers, Nothing), (Scheduler, Nothing), (Admission, Nothing)],
     hear: &[(ApiServer, Nothing), (Controllers, Nothing), (Scheduler, Nothing), (Admission, Nothing)],
@@ -220,7 +220,7 @@ static FEED: Row = Row {
     kind: Kind::Feed,
     name: "feed",
     template: "ol.feed.{role}.{topic}",
-    carries: Carries::Hints,
+    carries: Traffic::Hints,
     group: false,
     publish: &[(Scheduler, OwnRole)],
     hear: &[(Scheduler, OwnRole)],
@@ -230,7 +230,7 @@ static SYNC: Row = Row {
     kind: Kind::Sync,
     name: "sync",
     template: "ol.sync",
-    carries: Carries::Asks,
+    carries: Traffic::Asks,
     group: false,
     publish: &[
         (ApiServer, Nothing),
@@ -245,7 +245,7 @@ static SYNC: Row = Row {
 };
 
 /// Queue group of all kinds with `group`.
-pub const GROUP: &str = "ol";
+pub const QUEUE_GROUP: &str = "ol";
 
 /// Returns all rows.
 pub fn table() -> impl Iterator<Item = &'static Row> {
@@ -292,7 +292,7 @@ impl Row {
 
     /// Whether the table lets a member subscribe to a pattern.
     #[must_use]
-    pub fn may_hear(&self, who: &Identity, pattern: &str) -> bool {
+    pub fn may_subscribe(&self, who: &Identity, pattern: &str) -> bool {
         self.granted(self.hear, who, pattern)
     }
 
@@ -332,9 +332,9 @@ mod tests {
         assert!(!UP.may_publish(&node, "ol.up.n2.controllers.drain"));
         assert!(!UP.may_publish(&node, "ol.up.*.controllers.drain"));
         let scheduler = Identity::new(Scheduler, "s1").unwrap();
-        assert!(UNIT.may_hear(&scheduler, "ol.unit.scheduler.arbiter.e5.*"));
-        assert!(!UNIT.may_hear(&scheduler, "ol.unit.controllers.arbiter.e5.*"));
-        assert!(!UNIT.may_hear(&scheduler, "ol.unit.*.arbiter.e5.*"));
+        assert!(UNIT.may_subscribe(&scheduler, "ol.unit.scheduler.arbiter.e5.*"));
+        assert!(!UNIT.may_subscribe(&scheduler, "ol.unit.controllers.arbiter.e5.*"));
+        assert!(!UNIT.may_subscribe(&scheduler, "ol.unit.*.arbiter.e5.*"));
     }
 
     #[test]

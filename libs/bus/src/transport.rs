@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::credentials::Seed;
-use crate::error::{AnswerError, AskError, HintError};
+use crate::error::{AskError, HintError};
 use crate::link::Link;
 use crate::queue::Queue;
-use crate::role::{Identity, Role};
+use crate::role::Role;
 use crate::subject::{Pattern, Subject};
-use crate::{memory, nats};
+
+/// Default payload limit in bytes: nats-server's.
+pub(crate) const DEFAULT_MAX_PAYLOAD: usize = 1024 * 1024;
 
 /// How answers of a role are proven.
 #[derive(Clone, Copy, Debug)]
@@ -53,43 +54,4 @@ pub(crate) trait Transport: Send + Sync + std::fmt::Debug {
 
     /// Returns a number that is unique within the process, and the number of the process.
     fn number(&self) -> (u64, u64);
-}
-
-/// Reply channel of a received ask.
-#[derive(Debug)]
-pub(crate) enum ReplyTo {
-    Memory(memory::ReplyTo),
-    Nats(nats::ReplyTo),
-}
-
-impl ReplyTo {
-    pub(crate) async fn send(&self, payload: Bytes) -> Result<(), AnswerError> {
-        match self {
-            Self::Memory(reply) => reply.send(payload),
-            Self::Nats(reply) => reply.send(payload).await,
-        }
-    }
-
-    pub(crate) fn max_payload(&self) -> usize {
-        match self {
-            Self::Memory(_) => memory::MAX_PAYLOAD,
-            Self::Nats(reply) => reply.max_payload(),
-        }
-    }
-
-    /// Returns the key that proves this member's role.
-    pub(crate) fn seed(&self) -> Option<&Seed> {
-        match self {
-            Self::Memory(_) => None,
-            Self::Nats(reply) => reply.seed(),
-        }
-    }
-
-    /// Whether the answer would go to that member.
-    pub(crate) fn belongs_to(&self, who: &Identity) -> bool {
-        match self {
-            Self::Memory(_) => true,
-            Self::Nats(reply) => reply.belongs_to(who),
-        }
-    }
 }

@@ -13,7 +13,6 @@ mod quantity;
 mod regexes;
 mod semver;
 mod sets;
-mod signature;
 mod strings;
 mod times;
 mod url;
@@ -21,35 +20,12 @@ mod url;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-pub use authz::Request;
-pub use authz::{AccessQuery, Authorizer, Decision};
-pub use named_formats::Format;
-pub use network::Cidr;
-pub use semver::Version;
-pub(crate) use signature::Signature;
 pub(crate) use times::parse as timestamp;
-pub use url::Address;
 
 use crate::error::EvalError;
-use crate::interpreter::Context;
+use crate::overload::{Cost, Overload, Run};
+use crate::signature::{self, Signature};
 use crate::types::Type;
-use crate::value::Value;
-
-/// The implementation of a function, for arguments that match its signature.
-pub(crate) type Run = for<'c, 'a> fn(&mut Context<'c, 'a>, &[Value<'a>]) -> Result<Value<'a>, EvalError>;
-
-/// The cost of a call, charged before the call runs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Cost {
-    /// A constant cost.
-    One,
-    /// Proportional to the characters or items of the arguments.
-    Scan,
-    /// Proportional to the product of the sizes of the first two arguments: the second is visited repeatedly while the first is traversed.
-    Product,
-    /// The cost of a call of the authorizer (350,000, set by Kubernetes).
-    Ask,
-}
 
 /// One function or operator with one signature.
 pub(crate) struct Row {
@@ -60,19 +36,6 @@ pub(crate) struct Row {
 
 pub(crate) const fn row(text: &'static str, cost: Cost, run: Run) -> Row {
     Row { text, cost, run }
-}
-
-/// A row with its parsed signature.
-pub(crate) struct Overload {
-    pub(crate) signature: Signature,
-    pub(crate) cost: Cost,
-    pub(crate) run: Run,
-}
-
-impl std::fmt::Debug for Overload {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.signature.fmt(f)
-    }
 }
 
 const TABLES: &[&[Row]] = &[

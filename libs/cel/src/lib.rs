@@ -11,28 +11,33 @@
 mod ast;
 mod budget;
 mod checker;
+mod context;
 mod env;
 mod error;
 mod functions;
 mod interpreter;
 mod lexer;
 pub mod limits;
+mod overload;
 mod parser;
 mod pattern;
 mod plan;
 mod program;
+mod signature;
 mod source;
 mod types;
 mod value;
 mod words;
 
 pub use budget::Budget;
+pub use context::Activation;
 pub use env::Env;
 pub use error::{CompileError, EvalError, Issue};
-pub use functions::{AccessQuery, Address, Authorizer, Cidr, Decision, Format, Request as AccessRequest, Version};
-pub use interpreter::Activation;
 pub use program::Program;
 pub use source::Position;
 pub use types::{ObjectType, Type};
-pub use value::{Key, List, Map, Opaque, Text, Value, compare, equal};
+pub use value::{
+    AccessQuery, AccessRequest, Authorizer, Cidr, Decision, Key, List, Map, NamedFormat, Opaque, Semver, Text, Url,
+    Value, compare, equal,
+};
 pub use words::is_identifier;

@@ -1,7 +1,7 @@
 //! The plan that the checker makes and the interpreter evaluates: names are stack positions, calls are lists of overloads.
 
 use crate::ast::{Access, What};
-use crate::functions::Overload;
+use crate::overload::Overload;
 use crate::value::Value;
 
 #[derive(Debug)]

@@ -2,9 +2,10 @@
 
 use crate::budget::Budget;
 use crate::checker;
+use crate::context::{Activation, Context};
 use crate::env::Env;
 use crate::error::{CompileError, EvalError};
-use crate::interpreter::{Activation, Context, Interpreter};
+use crate::interpreter::Interpreter;
 use crate::parser;
 use crate::pattern::Patterns;
 use crate::plan::Node;

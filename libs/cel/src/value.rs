@@ -14,11 +14,12 @@ use std::sync::Arc;
 use jiff::civil::DateTime;
 use oarlock_meta::GoDuration;
 
-pub(crate) use compare::equal_counted;
 pub use compare::{compare, equal};
+pub(crate) use compare::{equal_counted, sort_by};
 pub use list::List;
 pub use map::{Key, Map};
-pub use opaque::Opaque;
+pub use opaque::{AccessQuery, AccessRequest, Authorizer, Cidr, Decision, NamedFormat, Opaque, Semver, Url};
+pub(crate) use opaque::{Check, is_mapped, parse_ip};
 
 use crate::types::Type;
 

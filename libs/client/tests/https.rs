@@ -16,7 +16,7 @@ use oarlock_client::{Client, DeleteOptions, Endpoint, Event, Https, ListOptions}
 use oarlock_meta::Revision;
 use oarlock_pki::{Pki, ServingNames, UnixTime, tls};
 use oarlock_schema::{Obj, Resource, resource};
-use oarlock_testkit::wait::PATIENCE;
+use oarlock_testkit::wait::STEP_TIMEOUT;
 use tokio::sync::{Notify, mpsc};
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -116,7 +116,7 @@ fn client_at(pki: &Pki, servers: Vec<String>) -> Client {
         impersonate: None,
         user_agent: "test/1".to_owned(),
     };
-    Client::new(Arc::new(Https::new(endpoint, Arc::new(TokioSpawn)).unwrap())).with_timeout(PATIENCE)
+    Client::new(Arc::new(Https::new(endpoint, Arc::new(TokioSpawn)).unwrap())).with_timeout(STEP_TIMEOUT)
 }
 
 fn full(text: impl Into<Bytes>) -> Body {

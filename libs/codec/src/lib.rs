@@ -19,6 +19,7 @@ pub mod partial;
 pub mod printers;
 pub mod protobuf;
 mod source;
+mod stamp;
 pub mod tree;
 mod walk;
 mod wanted;

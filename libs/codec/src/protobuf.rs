@@ -4,7 +4,6 @@ mod decode;
 mod encode;
 mod envelope;
 mod plan;
-mod special;
 mod wire;
 
 pub use decode::{decode, decode_message, peek_gvk};

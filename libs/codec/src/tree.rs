@@ -8,6 +8,7 @@ use thin_vec::ThinVec;
 use crate::error::DecodeError;
 use crate::json;
 use crate::source::{Fail, Kind, Num, Source};
+use crate::stamp::stamp;
 use crate::walk::{Decoded, Mode, Walk};
 
 /// Reads a value, generic or already typed, as an object of type `ty`, with the rules and the texts of the JSON decoder.
@@ -41,18 +42,6 @@ fn finish<T>(walk: &mut Walk<'_, Tree<'_>>, result: Result<T, Fail>) -> Result<T
         Some(text) => Err(DecodeError::Value(text.into())),
         None => Ok(value),
     }
-}
-
-/// Sets `kind` and `apiVersion` if missing, for types that have a kind.
-pub(crate) fn stamp(root: Struct) -> Struct {
-    let Some(gvk) = root.ty().gvk else { return root };
-    let has = |name: &str| root.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-    if has("kind") && has("apiVersion") {
-        return root;
-    }
-    let mut obj = Obj::from_root(root);
-    obj.set_gvk(gvk);
-    obj.into_root()
 }
 
 /// Returns the generic form of a struct: maps at all levels, as JSON decoding gives.

@@ -5,8 +5,8 @@
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
+use crate::cause::Cause;
 use crate::quote::quote;
-use crate::status::Cause;
 
 /// The position of a value inside an object. Prints as `spec.containers[0].image` or `metadata.annotations[foo]`.
 #[derive(Debug, Clone, Copy)]

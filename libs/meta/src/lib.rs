@@ -2,6 +2,7 @@
 //!
 //! All types are pure values without any I/O, and every other crate uses them. Texts that clients see are upstream's.
 
+pub mod cause;
 pub mod field;
 pub mod gvk;
 pub mod ids;

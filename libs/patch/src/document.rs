@@ -5,18 +5,9 @@ use oarlock_meta::field::{FieldError, Path};
 use oarlock_meta::{GroupKind, Status};
 use oarlock_schema::{Obj, Value};
 
+use crate::errors::json_kind;
+use crate::patch_kind::PatchKind;
 use crate::{go_fmt, json_patch, kind, merge, shown, strategic};
-
-/// The classic patch types, one per content type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PatchKind {
-    /// `application/json-patch+json` (RFC 6902).
-    Json,
-    /// `application/merge-patch+json` (RFC 7386).
-    Merge,
-    /// `application/strategic-merge-patch+json`. Requests for custom resources with this type are answered with 415.
-    Strategic,
-}
 
 /// The request's `fieldValidation`. An absent parameter means [`Validation::Warn`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -75,7 +66,7 @@ pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Val
         Status::invalid(&GroupKind::default(), "", &[error])
     };
     if kind != PatchKind::Strategic && !matches!(doc, Value::Map(_)) {
-        let found = merge::json_kind(&doc);
+        let found = json_kind(&doc);
         return Err(refuse(format!("{NO_KIND_START}{found}{NO_KIND_END}")));
     }
     if kind != PatchKind::Strategic {
@@ -95,11 +86,6 @@ pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Val
         restore_managed_fields(current, &mut obj);
     }
     Ok(Patched { obj, warnings: problems })
-}
-
-/// Returns the findings of a strict decode as the texts that upstream lists.
-pub(crate) fn problems(findings: &[oarlock_codec::Finding], prefix: &str) -> Vec<String> {
-    findings.iter().map(|finding| format!("{prefix}{finding}")).collect()
 }
 
 /// Whether the patch cannot affect `metadata.managedFields`: the patch does not name the field, and no JSON patch operation addresses
@@ -133,9 +119,4 @@ fn put_managed_fields(current: &Obj, doc: &mut Value) {
     {
         meta.insert("managedFields", fields.clone());
     }
-}
-
-/// Makes upstream's 400 for a patch that cannot be decoded under strict or warning validation.
-pub(crate) fn undecodable(error: impl std::fmt::Display) -> Status {
-    Status::bad_request(format!("error decoding patch: {error}"))
 }

@@ -9,8 +9,7 @@ use oarlock_schema::{Map, Str, Value};
 
 use document::Node;
 
-use crate::document::undecodable;
-use crate::merge::json_kind;
+use crate::errors::{json_kind, problems, undecodable};
 
 /// The most operations that upstream accepts in one patch.
 const MAX_OPERATIONS: usize = 10_000;
@@ -41,7 +40,7 @@ pub(crate) fn patch(doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, Vec<
     })?;
     let operations = check(&decoded.value, mode)?;
     let mut found = strange_members(operations, mode);
-    found.extend(crate::document::problems(&decoded.findings, "json patch "));
+    found.extend(problems(&decoded.findings, "json patch "));
     if operations.len() > MAX_OPERATIONS {
         let count = operations.len();
         return Err(Status::request_too_large(format!(

@@ -3,6 +3,8 @@
 use oarlock_codec::{Mode, tree};
 use oarlock_schema::{TypeRef, Value, type_of_kind};
 
+use crate::errors::json_kind;
+
 /// Refuses a document whose `kind` and `apiVersion` are not those of `ty`, in upstream's words. Another version of the same kind is converted; an empty or absent
 /// field is filled in from the endpoint.
 pub(crate) fn check(doc: &Value, ty: TypeRef) -> Result<(), String> {
@@ -48,7 +50,7 @@ fn text<'a>(doc: &'a Value, name: &str) -> Result<&'a str, String> {
         None | Some(Value::Null) => Ok(""),
         Some(Value::Str(text)) => Ok(text),
         Some(other) => {
-            let (kind, field) = (crate::merge::json_kind(other), if name == "kind" { "kind" } else { "apiVersion" });
+            let (kind, field) = (json_kind(other), if name == "kind" { "kind" } else { "apiVersion" });
             Err(format!(
                 "couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go struct field .{field} of type string"
             ))

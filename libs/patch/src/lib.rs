@@ -6,11 +6,14 @@
 
 pub mod apply;
 mod document;
+mod errors;
 mod go_fmt;
 mod json_patch;
 mod kind;
 mod merge;
+mod patch_kind;
 mod shown;
 mod strategic;
 
-pub use document::{PatchKind, Patched, Validation, apply_patch};
+pub use document::{Patched, Validation, apply_patch};
+pub use patch_kind::PatchKind;

@@ -4,7 +4,7 @@ use oarlock_codec::{Mode, json};
 use oarlock_meta::Status;
 use oarlock_schema::Value;
 
-use crate::document::{problems, undecodable};
+use crate::errors::{json_kind, problems, undecodable};
 
 /// Applies `patch` to `doc`; also returns the findings of strict decoding of the patch.
 pub(crate) fn patch(mut doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, Vec<String>), Status> {
@@ -29,18 +29,6 @@ pub(crate) fn patch(mut doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, 
     let found = problems(&decoded.findings, "");
     merge(&mut doc, decoded.value);
     Ok((doc, found))
-}
-
-/// Returns the name of a JSON value's kind in errors of Go's decoder.
-pub(crate) fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Number(_) => "number",
-        Value::Str(_) => "string",
-        Value::List(_) => "array",
-        Value::Map(_) | Value::Struct(_) => "object",
-    }
 }
 
 fn merge(target: &mut Value, patch: Value) {

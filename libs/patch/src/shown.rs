@@ -4,8 +4,8 @@
 use oarlock_codec::json;
 use oarlock_schema::{Map, Obj, Value};
 
-use crate::document::PatchKind;
 use crate::json_patch::steps;
+use crate::patch_kind::PatchKind;
 
 /// Returns the JSON text of `doc`, the result of `patch` on `current`.
 pub(crate) fn document(kind: PatchKind, doc: &Value, current: &Obj, patch: &Value) -> String {

@@ -10,9 +10,8 @@ use oarlock_codec::{Mode, json};
 use oarlock_meta::{GroupResource, Status};
 use oarlock_schema::{FieldDef, Map, Shape, TypeRef, Value};
 
-use crate::document::problems;
+use crate::errors::{json_kind, problems};
 use crate::go_fmt;
-use crate::merge::json_kind;
 
 mod lists;
 mod positions;

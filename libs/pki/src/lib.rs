@@ -18,6 +18,7 @@ mod files;
 mod jwk;
 mod key;
 mod leaf;
+mod provider;
 mod set;
 mod subject;
 pub mod tls;

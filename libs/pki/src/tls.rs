@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -13,16 +13,11 @@ use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertSto
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
+pub use crate::provider::provider;
 use crate::{ClientTrust, Error, Issued, Result, parse_chain, read};
 
 /// Application protocols offered in the handshake, best first.
 pub const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
-
-/// Returns the crypto provider of this project.
-#[must_use]
-pub fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
-}
 
 /// The serving certificate of a server, replaceable while the server runs, so that renewal needs no restart.
 #[derive(Debug)]

@@ -8,7 +8,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls_pki_types::{CertificateDer, UnixTime};
 
-use crate::{Error, Presented, Result, tls::provider};
+use crate::provider::provider;
+use crate::{Error, Presented, Result};
 
 /// Certificate authorities trusted for client certificates.
 #[derive(Debug, Clone)]

@@ -19,6 +19,6 @@ pub mod toleration;
 
 pub use amounts::Amounts;
 pub use qos::QosClass;
-pub use requests::{Accounting, Side, Sum};
+pub use requests::{Accounting, RequirementKind, Sum};
 pub use resource_list::ResourceList;
 pub use toleration::{Effect, Taint, Toleration};

@@ -17,14 +17,14 @@ use crate::sidecar::is_sidecar;
 
 /// Requests or limits: one of the two halves of resource requirements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum RequirementKind {
     /// The amounts reserved for a container or pod.
     Requests,
     /// The most that a container or pod may use.
     Limits,
 }
 
-impl Side {
+impl RequirementKind {
     /// Returns the field of resource requirements that holds this half.
     #[must_use]
     pub fn of(self, requirements: ResourceRequirements<'_>) -> Map<'_, &str> {
@@ -52,13 +52,13 @@ pub trait Accounting {
 pub struct Sum<'a> {
     spec: PodSpec<'a>,
     status: Option<PodStatus<'a>>,
-    side: Side,
+    side: RequirementKind,
 }
 
 impl<'a> Sum<'a> {
     /// Makes the sum of one half over the pod's specification.
     #[must_use]
-    pub fn new(spec: PodSpec<'a>, side: Side) -> Self {
+    pub fn new(spec: PodSpec<'a>, side: RequirementKind) -> Self {
         Self { spec, status: None, side }
     }
 
@@ -74,8 +74,8 @@ impl<'a> Sum<'a> {
         let mut sum = self.without_overhead(by);
         let overhead = by.read(self.spec.overhead().iter());
         match self.side {
-            Side::Requests => sum.add(&overhead),
-            Side::Limits => sum.add_where_some(&overhead),
+            RequirementKind::Requests => sum.add(&overhead),
+            RequirementKind::Limits => sum.add_where_some(&overhead),
         }
         sum
     }
@@ -129,7 +129,7 @@ impl<'a> Sum<'a> {
             Some((status, actuated)) => {
                 let mut amounts = if infeasible { A::List::default() } else { wanted() };
                 amounts.raise(&by.read(self.side.of(actuated).iter()));
-                if self.side == Side::Requests {
+                if self.side == RequirementKind::Requests {
                     amounts.raise(&by.read(status.allocated_resources().iter()));
                 }
                 amounts

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use oarlock_pods::amounts::Quantities;
-use oarlock_pods::{Accounting, Side, Sum, pod_level};
+use oarlock_pods::{Accounting, RequirementKind, Sum, pod_level};
 use oarlock_schema::views::core_v1::Pod;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn sums(pod: &Value) -> (String, String) {
     let object = common::pod(pod);
     let pod = object.view::<Pod<'_>>().unwrap();
     let sum = |side| Sum::new(pod.spec(), side).with_status(pod.status()).total(&Quantities).to_string();
-    (sum(Side::Requests), sum(Side::Limits))
+    (sum(RequirementKind::Requests), sum(RequirementKind::Limits))
 }
 
 fn of_spec(spec: &Value) -> (String, String) {
@@ -137,7 +137,7 @@ fn the_pod_as_a_whole_speaks_before_its_containers_and_overhead_is_added() {
     assert_eq!(of_spec(&spec), ("cpu=2250m,memory=8".to_owned(), "cpu=5250m,hugepages-2Mi=4Mi,memory=8".to_owned()));
     let object = common::of_spec(&spec);
     let pod = object.view::<Pod<'_>>().unwrap();
-    let sum = Sum::new(pod.spec(), Side::Requests);
+    let sum = Sum::new(pod.spec(), RequirementKind::Requests);
     assert_eq!(sum.without_overhead(&Quantities).to_string(), "cpu=2,memory=7");
     assert_eq!(sum.of_containers(&Quantities).to_string(), "cpu=1,memory=7");
 }
@@ -180,7 +180,7 @@ impl Accounting for Memory {
 fn containers_that_say_nothing_are_filled_in_each() {
     let of = |spec: Value| {
         let object = common::of_spec(&spec);
-        Sum::new(object.view::<Pod<'_>>().unwrap().spec(), Side::Requests).total(&Memory).get(&0).copied()
+        Sum::new(object.view::<Pod<'_>>().unwrap().spec(), RequirementKind::Requests).total(&Memory).get(&0).copied()
     };
     let (silent, zero) = (json!({"name": "a"}), container("b", &json!({"memory": "0"})));
     assert_eq!(of(json!({"containers": [silent, zero, silent]})), Some(20));

@@ -6,8 +6,18 @@
 
 use oarlock_seeded_bug::seeded_bug;
 
-use crate::types::{FieldDef, Presence, Shape, TypeDef};
+use crate::types::{FieldDef, Presence, Shape, TypeDef, TypeRef};
 use crate::value::{Struct, Value};
+
+impl Struct {
+    /// Makes the canonical zero struct: only the fields that Go always writes.
+    #[must_use]
+    pub fn zero(ty: TypeRef) -> Self {
+        let mut zero = Self::new(ty);
+        fill_always(&mut zero);
+        zero
+    }
+}
 
 /// Whether a canonical struct contains this field even if unset. `build.rs` precomputes the answers as
 /// [`TypeDef::always`](crate::TypeDef).

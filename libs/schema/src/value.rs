@@ -205,14 +205,6 @@ impl Struct {
         Self { ty, fields: ThinVec::with_capacity(capacity) }
     }
 
-    /// Makes the canonical zero struct: only the fields that Go always writes.
-    #[must_use]
-    pub fn zero(ty: TypeRef) -> Self {
-        let mut zero = Self::new(ty);
-        crate::canonical::fill_always(&mut zero);
-        zero
-    }
-
     /// Returns the type.
     #[must_use]
     pub fn ty(&self) -> TypeRef {

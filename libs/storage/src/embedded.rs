@@ -21,7 +21,7 @@ use self::probe::Probe;
 use crate::disk::{Disk, FileDisk};
 use crate::follow::{Follower, Past};
 use crate::heads::{Heads, Plan};
-use crate::{Append, Error, FatalHook, GroupOutcome, Health, Key, Loaded, Log, Piece, Record, Sharing, Tail, Value};
+use crate::{Append, Error, FatalHook, GroupOutcome, Health, Key, LoadPart, Loaded, Log, Record, Sharing, Tail, Value};
 
 /// Versions deleted in one transaction, at about 15 µs each. The bound keeps a trim from delaying writes.
 const TRIM_STEP: usize = 256;
@@ -344,11 +344,11 @@ impl Log for EmbeddedLog {
         Ok(Box::new(Follower::new(Arc::clone(&self.shared), self.shared.tip.subscribe(), after)))
     }
 
-    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
+    async fn load(&self, each: &mut (dyn FnMut(LoadPart) + Send)) -> Result<Loaded, Error> {
         self.shared.check_alive()?;
         let mut writer = self.shared.writer.lock();
         let floor = self.shared.floor();
-        let heads = self.shared.scan(&mut Piece::of(floor, each))?;
+        let heads = self.shared.scan(&mut LoadPart::of(floor, each))?;
         let loaded = Loaded { revision: heads.last(), floor: heads.floor() };
         writer.heads = Some(heads);
         Ok(loaded)

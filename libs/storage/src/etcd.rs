@@ -37,7 +37,7 @@ pub use self::options::{Options, PREFIX};
 use self::shared::Shared;
 use self::tail::EtcdTail;
 use crate::heads::check_shape;
-use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Outcome, Piece, Sharing, Tail, Value};
+use crate::{Append, Error, GroupOutcome, Health, Key, LoadPart, Loaded, Log, Outcome, Sharing, Tail, Value};
 
 /// A [`Log`] in an etcd cluster. Clones share the log.
 #[derive(Clone, Debug)]
@@ -220,7 +220,7 @@ impl Log for EtcdLog {
         Ok(Box::new(EtcdTail::open(Arc::clone(&self.shared), heads).await?))
     }
 
-    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
+    async fn load(&self, each: &mut (dyn FnMut(LoadPart) + Send)) -> Result<Loaded, Error> {
         load::load(&self.shared, each).await
     }
 

@@ -29,8 +29,8 @@ pub use etcd::EtcdLog;
 pub use heads::MAX_VALUE_BYTES;
 pub use key::Key;
 pub use log::{
-    Append, Cause, Expect, Fence, GroupOutcome, Health, Loaded, Log, Outcome, Piece, Record, Sharing, Tail, TailBatch,
-    Value,
+    Append, Cause, Expect, Fence, GroupOutcome, Health, LoadPart, Loaded, Log, Outcome, Record, Sharing, Tail,
+    TailBatch, Value,
 };
 pub use memory::MemoryLog;
 pub use oarlock_meta::Revision;

@@ -147,7 +147,7 @@ pub struct Record {
 
 /// One piece of the data that [`Log::load`] reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum LoadPart {
     /// A record of the state. When several have the same key, the last counts. Their `prev` is meaningless.
     State(Record),
     /// Marks the end of the state and names its revision; history follows.
@@ -156,7 +156,7 @@ pub enum Piece {
     History(Record),
 }
 
-impl Piece {
+impl LoadPart {
     /// The record of this piece, if any.
     #[must_use]
     pub fn record(self) -> Option<Record> {
@@ -261,7 +261,7 @@ pub trait Log: Send + Sync + 'static {
     ///
     /// # Errors
     /// Any read failure; `each` may already have been called.
-    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error>;
+    async fn load(&self, each: &mut (dyn FnMut(LoadPart) + Send)) -> Result<Loaded, Error>;
 
     /// Returns the value that a key was given at exactly this revision; `None` when the key was not written there, was deleted there, or the version was trimmed.
     ///

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::follow::{Follower, Past};
 use crate::heads::Heads;
-use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Record, Sharing, Tail, Value};
+use crate::{Append, Error, GroupOutcome, Health, Key, LoadPart, Loaded, Log, Record, Sharing, Tail, Value};
 
 /// A [`Log`] that keeps all data in memory. Clones share the log.
 #[derive(Clone, Debug, Default)]
@@ -89,9 +89,9 @@ impl Log for MemoryLog {
         Ok(Box::new(Follower::new(Arc::clone(&self.shared), self.shared.tip.subscribe(), after)))
     }
 
-    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
+    async fn load(&self, each: &mut (dyn FnMut(LoadPart) + Send)) -> Result<Loaded, Error> {
         let state = self.shared.state.lock();
-        state.records.values().cloned().for_each(Piece::of(state.heads.floor(), each));
+        state.records.values().cloned().for_each(LoadPart::of(state.heads.floor(), each));
         Ok(Loaded { revision: state.heads.last(), floor: state.heads.floor() })
     }
 

@@ -10,7 +10,7 @@ mod write;
 
 use oarlock_meta::Revision;
 
-pub use digest::{Digest, Disorder, Summary};
+pub use digest::{Digest, OutOfOrder, Summary};
 pub use read::{ReadError, Reader};
 pub use restore::{RestoreError, restore};
 pub use write::Encoder;
@@ -18,7 +18,7 @@ pub use write::Encoder;
 use crate::{Key, Value};
 
 /// Default gap between a snapshot's revision and the first revision after its restore: the original server may have handed out more revisions since.
-pub const BUMP: u64 = 1_000_000_000;
+pub const RESTORE_REVISION_GAP: u64 = 1_000_000_000;
 
 /// The first bytes of every snapshot.
 const MAGIC: &[u8; 8] = b"oarlsnap";

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use oarlock_storage::embedded::Options;
 use oarlock_storage::testing::contract::{Backend, CASES};
-use oarlock_storage::testing::faulty::{Bites, Faults, FaultyLog};
+use oarlock_storage::testing::faulty::{FaultCounts, Faults, FaultyLog};
 use oarlock_storage::testing::recording_hook;
 use oarlock_storage::{EmbeddedLog, EtcdLog, Log, MemoryLog, etcd};
 use oarlock_testkit::Etcd;
@@ -124,7 +124,7 @@ impl Backend for Cluster {
 struct Faulty {
     inner: Arc<dyn Backend>,
     seed: AtomicU64,
-    bites: Mutex<Vec<Arc<Bites>>>,
+    bites: Mutex<Vec<Arc<FaultCounts>>>,
     bare: Mutex<Option<Arc<dyn Log>>>,
 }
 
@@ -133,7 +133,7 @@ impl Faulty {
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
         *self.bare.lock() = Some(Arc::clone(&inner));
         let faulty = FaultyLog::new(inner, Faults::NO_COMPACTION, seed);
-        self.bites.lock().push(faulty.bites());
+        self.bites.lock().push(faulty.fault_counts());
         Arc::new(faulty)
     }
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use bytes::Bytes;
-use oarlock_storage::{Append, Error, EtcdLog, Key, Log, Outcome, Piece, Revision, TailBatch, etcd};
+use oarlock_storage::{Append, Error, EtcdLog, Key, LoadPart, Log, Outcome, Revision, TailBatch, etcd};
 use oarlock_testkit::{Etcd, Signal};
 
 const QUICK: [&str; 4] = ["--heartbeat-interval", "20", "--election-timeout", "200"];
@@ -121,7 +121,7 @@ async fn a_load_among_writes_and_compactions_says_how_far_it_has_come() {
                 let _said = tokio::task::block_in_place(|| cluster.ctl(0, &["compaction", &now.to_string()]));
             }
             let mut last = Revision::ZERO;
-            let mut each = |piece: Piece| last = last.max(piece.record().map_or(last, |record| record.revision));
+            let mut each = |piece: LoadPart| last = last.max(piece.record().map_or(last, |record| record.revision));
             let loaded = log.load(&mut each).await.unwrap();
             assert!(last <= loaded.revision && loaded.floor <= loaded.revision, "{last} in {loaded:?}");
             beyond += usize::from(last > now);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use oarlock_storage::embedded::Options;
 use oarlock_storage::testing::recording_hook;
 use oarlock_storage::testing::rng::Rng;
-use oarlock_storage::testing::sim_disk::{Loss, SimDisk};
+use oarlock_storage::testing::sim_disk::{PowerLoss, SimDisk};
 use oarlock_storage::{Append, EmbeddedLog, Error, Expect, GroupOutcome, Key, Log, Revision};
 
 type State = BTreeMap<Key, Bytes>;
@@ -150,9 +150,9 @@ async fn verify(log: &EmbeddedLog, known: &mut Known) -> Result<(), String> {
 }
 
 /// Runs three boots in a row, each cut short at some operation, also during the repair of the previous loss.
-async fn trial(seed: u64, broken: Broken) -> Result<Loss, String> {
+async fn trial(seed: u64, broken: Broken) -> Result<PowerLoss, String> {
     let mut rng = Rng::new(seed);
-    let (mut known, mut disk, mut sum) = (Known::default(), SimDisk::new(), Loss::default());
+    let (mut known, mut disk, mut sum) = (Known::default(), SimDisk::new(), PowerLoss::default());
     // `EmbeddedLog::open` creates an empty log under a temporary name, so power fails only afterwards.
     drop(open(&disk, Broken::Not).map_err(|error| error.to_string())?);
     for _ in 0..3 {

@@ -11,7 +11,7 @@ use oarlock_storage::testing::recording_hook;
 use oarlock_storage::{Append, EmbeddedLog, Error, EtcdLog, Key, Log, MemoryLog, Outcome, Revision, etcd};
 use oarlock_testkit::Etcd;
 
-const BUMP: u64 = 1_000;
+const RESTORE_REVISION_GAP: u64 = 1_000;
 
 fn pod(name: impl ToString) -> Key {
     Key::namespaced("/registry/pods/", "default", &name.to_string())
@@ -40,7 +40,7 @@ async fn lived(log: &dyn Log) -> (Vec<Object>, Revision) {
 
 async fn state(log: &dyn Log) -> Vec<Object> {
     let mut state = BTreeMap::new();
-    let mut each = |piece: oarlock_storage::Piece| {
+    let mut each = |piece: oarlock_storage::LoadPart| {
         let Some(record) = piece.record() else { return };
         match record.value {
             Some(value) => state.insert(record.key, (record.revision, value)),
@@ -63,7 +63,7 @@ fn all(objects: &[Object]) -> impl Stream<Item = Result<Object, ReadError>> {
 
 /// Restores into an empty log, and again over existing objects; each time no earlier revision is handed out again.
 async fn takes(name: &str, target: Arc<dyn Log>, objects: &[Object], revision: Revision) {
-    let above = Revision(revision.get() + BUMP);
+    let above = Revision(revision.get() + RESTORE_REVISION_GAP);
     let now = restore(&*target, above, false, all(objects)).await.unwrap();
     assert!(now > above, "{name}: {now} after a snapshot of {revision}");
     let there = state(&*target).await;
@@ -123,7 +123,7 @@ async fn a_snapshot_goes_into_etcd_and_back() {
     takes("etcd", over(cluster.endpoints(), "").await, &objects, revision).await;
     // A log opened later continues above the restored revisions.
     let late = over(cluster.endpoints(), "").await;
-    assert!(late.barrier().await.unwrap() > Revision(revision.get() + BUMP));
+    assert!(late.barrier().await.unwrap() > Revision(revision.get() + RESTORE_REVISION_GAP));
     let (back, now) = (state(&*late).await, late.barrier().await.unwrap());
     takes("embedded", embedded(&folder, "target"), &back, now).await;
     takes("etcd, elsewhere", over(cluster.endpoints(), "/elsewhere").await, &back, now).await;
@@ -139,7 +139,7 @@ async fn another_servers_restore_ends_the_tails_of_this_one() {
     let (here, there) = (over(cluster.endpoints(), "").await, over(cluster.endpoints(), "").await);
     let made = write(&*here, Append::create(pod("a"), Bytes::from_static(b"1"))).await;
     let mut tail = here.tail(made).await.unwrap();
-    there.raise(Revision(made.get() + BUMP)).await.unwrap();
+    there.raise(Revision(made.get() + RESTORE_REVISION_GAP)).await.unwrap();
     let ended = loop {
         match tail.next(8).await {
             Ok(batch) => assert!(batch.records.is_empty(), "{batch:?}"),
@@ -156,7 +156,7 @@ async fn another_servers_restore_ends_the_tails_of_this_one() {
     let old = here.append(Append::update(pod("a"), made, Bytes::from_static(b"2"))).await.unwrap();
     assert!(matches!(old, Outcome::Rejected { current, .. } if current == Some(at)), "{old:?}");
     let next = write(&*here, Append::update(pod("a"), at, Bytes::from_static(b"2"))).await;
-    assert!(next.get() > made.get() + BUMP);
+    assert!(next.get() > made.get() + RESTORE_REVISION_GAP);
     assert!(there.barrier().await.unwrap() >= next);
 }
 

@@ -11,10 +11,12 @@
 //! | v5 | yes | yes | a `Status` |
 
 mod outcome;
+mod protocol;
 mod translate;
 
 pub use outcome::{exit, failure};
-pub use translate::{Protocol, refuse, translate};
+pub use protocol::Protocol;
+pub use translate::{refuse, translate};
 
 /// The header of a SPDY upgrade with which both sides name the protocol.
 pub const PROTOCOL_HEADER: &str = "x-stream-protocol-version";

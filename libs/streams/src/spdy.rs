@@ -9,6 +9,7 @@ mod connection;
 mod dictionary;
 mod frame;
 mod headers;
+mod open_streams;
 mod stream;
 
 pub use connection::{Connection, Role, start};

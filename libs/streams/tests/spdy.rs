@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use oarlock_streams::spdy::{Connection, Error, Receiver, Role, Stream, start};
-use oarlock_testkit::wait::PATIENCE;
+use oarlock_testkit::wait::STEP_TIMEOUT;
 
 async fn pair<F>(test: impl FnOnce(Connection, Connection) -> F)
 where
@@ -23,7 +23,7 @@ where
         }
     };
     let both = async { tokio::join!(carried, test(client, server)) };
-    tokio::time::timeout(PATIENCE, both).await.expect("in time");
+    tokio::time::timeout(STEP_TIMEOUT, both).await.expect("in time");
 }
 
 async fn all(mut from: Receiver) -> Vec<u8> {
@@ -121,7 +121,7 @@ async fn a_reader_that_does_not_read_stops_the_sender() {
             drop(held);
             (receiver, sender)
         };
-        tokio::time::timeout(PATIENCE, async {
+        tokio::time::timeout(STEP_TIMEOUT, async {
             for _ in 0..100 {
                 if sender.send(Bytes::from(vec![0; 32 << 10])).await.is_err() {
                     return;
@@ -147,7 +147,7 @@ async fn a_dropped_stream_is_reset_and_a_dropped_connection_ends_all() {
         assert!(all(receiver).await.is_empty());
         // The writer notices at the latest when its queue is full.
         let refused = async { while sender.send(Bytes::from_static(b"x")).await.is_ok() {} };
-        tokio::time::timeout(PATIENCE, refused).await.expect("refused");
+        tokio::time::timeout(STEP_TIMEOUT, refused).await.expect("refused");
         assert!(matches!(client.open(named("c")).await, Err(Error::Closed)));
     })
     .await;
@@ -177,7 +177,7 @@ async fn damaged_conversations_end() {
         one.shutdown().await.unwrap();
         let accept = async { while server.accept().await.is_some() {} };
         let run = async { tokio::join!(carry, accept) };
-        let _ = tokio::time::timeout(PATIENCE, run).await.expect("it ends");
+        let _ = tokio::time::timeout(STEP_TIMEOUT, run).await.expect("it ends");
     }
 }
 
@@ -202,5 +202,5 @@ async fn what_is_said_last_is_heard_over_unread_data() {
         drop((sender, client));
     };
     let run = async { tokio::join!(carry_client, carry_server, serve, ask) };
-    let _ = tokio::time::timeout(PATIENCE, run).await.expect("in time");
+    let _ = tokio::time::timeout(STEP_TIMEOUT, run).await.expect("in time");
 }

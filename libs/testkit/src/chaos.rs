@@ -59,7 +59,7 @@ impl State {
 
 /// Counters of a link's effects since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct LinkCounts {
     /// Connections established.
     pub connections: u64,
     /// Connections refused while the link was cut.
@@ -78,7 +78,7 @@ pub struct Marks {
     pub delayed: u64,
 }
 
-/// Counters behind [`Marks`].
+/// Counters behind [`LinkCounts`].
 #[derive(Debug, Default)]
 struct Counters {
     connections: AtomicU64,
@@ -129,10 +129,10 @@ impl Link {
 
     /// Returns the counters so far.
     #[must_use]
-    pub fn marks(&self) -> Marks {
+    pub fn marks(&self) -> LinkCounts {
         let Counters { connections, refused, cut, broken, delivered, lost, held, delayed } = &self.0.counters;
         let read = |counter: &AtomicU64| counter.load(Ordering::Acquire);
-        Marks {
+        LinkCounts {
             connections: read(connections),
             refused: read(refused),
             cut: read(cut),

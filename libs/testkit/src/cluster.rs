@@ -13,7 +13,7 @@ use crate::wait::eventually;
 use crate::{Kubectl, binary, process};
 
 /// Environment variable with flags for every [`Cluster::up`], so that a suite can run with other settings.
-pub const FLAGS: &str = "OARLOCK_TEST_FLAGS";
+pub const FLAGS_VARIABLE: &str = "OARLOCK_TEST_FLAGS";
 
 /// One `oarlock up` with a data directory of its own. Dropping the value ends the process and, when the test is failing, prints its log.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Cluster {
     #[must_use]
     pub fn up(flags: &[&str]) -> Self {
         let dir = tempfile::Builder::new().prefix("oarlock-test-").tempdir().expect("a temporary directory");
-        let everywhere = std::env::var(FLAGS).unwrap_or_default();
+        let everywhere = std::env::var(FLAGS_VARIABLE).unwrap_or_default();
         let flags = flags.iter().copied().chain(everywhere.split_whitespace()).map(str::to_owned).collect();
         let mut cluster = Self { dir, flags, child: None };
         cluster.start();

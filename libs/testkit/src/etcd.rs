@@ -214,7 +214,7 @@ impl Etcd {
         let mut command = Command::new(program);
         command.arg("--endpoints").arg(&self.endpoints()[index]).args(words);
         // etcdctl's own limits are 5 s per command and 2 s per connection.
-        let patience = format!("{}s", wait::PATIENCE.as_secs());
+        let patience = format!("{}s", wait::STEP_TIMEOUT.as_secs());
         command.args(["--command-timeout", &patience, "--dial-timeout", &patience]);
         if self.secured.is_some() {
             for (flag, file) in [("--cacert", "ca.crt"), ("--cert", "client.crt"), ("--key", "client.key")] {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// Annotation by which a recorded write marks its object.
-pub const TAG: &str = "oarlock.dev/write";
+pub const WRITE_ANNOTATION: &str = "oarlock.dev/write";
 
 /// A file of JSON lines with a common clock for all its writers.
 #[derive(Debug)]
@@ -86,10 +86,17 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
+/// Returns the key of an object of the resource `plural`: `plural/namespace/name`.
+#[must_use]
+pub fn key(plural: &str, object: &Value) -> String {
+    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+    format!("{plural}/{}/{}", text("namespace"), text("name"))
+}
+
 /// Returns the mark of the write that produced this object.
 #[must_use]
 pub fn tag(object: &Value) -> Option<&str> {
-    object["metadata"]["annotations"][TAG].as_str()
+    object["metadata"]["annotations"][WRITE_ANNOTATION].as_str()
 }
 
 /// Returns the revision of an object or a list.

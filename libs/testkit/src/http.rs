@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 pub use answer::{Answer, Stream};
 
-use crate::wait::PATIENCE;
+use crate::wait::STEP_TIMEOUT;
 
 /// Credential of a request.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Http {
         };
         let mut config = tls::client_config(trust, identity).expect("a TLS configuration");
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Self { authority: endpoint.authority().to_owned(), config: Arc::new(config), token, patience: PATIENCE }
+        Self { authority: endpoint.authority().to_owned(), config: Arc::new(config), token, patience: STEP_TIMEOUT }
     }
 
     /// Returns the client with another address of the server, or of a server with the same names.

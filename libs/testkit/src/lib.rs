@@ -44,7 +44,7 @@ pub mod work;
 pub mod workload;
 
 pub use binary::{cargo, example, go, kubectl, oarlock, part, replace_oarlock};
-pub use cluster::{Cluster, FLAGS, read};
+pub use cluster::{Cluster, FLAGS_VARIABLE, read};
 pub use damage::{damaged, damaged_text};
 pub use disk::Disk;
 pub use etcd::{Etcd, Secured};

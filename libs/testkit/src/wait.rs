@@ -1,6 +1,6 @@
 //! Waiting for conditions.
 //!
-//! A wait fails because progress has stopped, never because a machine is slow. A wait for one condition is limited by [`PATIENCE`] ([`eventually`]); a wait for work of many
+//! A wait fails because progress has stopped, never because a machine is slow. A wait for one condition is limited by [`STEP_TIMEOUT`] ([`eventually`]); a wait for work of many
 //! steps gets that limit anew after each step ([`gradually`], [`step`], [`Progress`]).
 
 use std::fmt::{self, Display};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 /// Limit of a wait for one step, far above what any step takes on a slow and busy machine. The limit detects hangs and measures nothing.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Pause between two checks of a condition.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -17,13 +17,13 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Repeats `look` until it returns `Ok`.
 ///
 /// # Panics
-/// When `look` has not succeeded within [`PATIENCE`]; the message names `what` and the last error.
+/// When `look` has not succeeded within [`STEP_TIMEOUT`]; the message names `what` and the last error.
 pub fn eventually<T, E: Display>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
-    let deadline = Deadline::after(PATIENCE);
+    let deadline = Deadline::after(STEP_TIMEOUT);
     loop {
         match look() {
             Ok(found) => return found,
-            Err(seen) => assert!(!deadline.passed(), "not within {PATIENCE:?}: {what}; last seen: {seen}"),
+            Err(seen) => assert!(!deadline.passed(), "not within {STEP_TIMEOUT:?}: {what}; last seen: {seen}"),
         }
         pause();
     }
@@ -32,7 +32,7 @@ pub fn eventually<T, E: Display>(what: &str, mut look: impl FnMut() -> Result<T,
 /// Repeats `look` until it returns `Ok`, for work of many steps; an error reports the progress so far (see [`Progress`]).
 ///
 /// # Panics
-/// When the progress does not change for [`PATIENCE`]; the message names `what` and the last progress.
+/// When the progress does not change for [`STEP_TIMEOUT`]; the message names `what` and the last progress.
 pub fn gradually<T, M: PartialEq + Display>(what: &str, mut look: impl FnMut() -> Result<T, M>) -> T {
     let mut progress = Progress::default();
     loop {
@@ -44,12 +44,12 @@ pub fn gradually<T, M: PartialEq + Display>(what: &str, mut look: impl FnMut() -
     }
 }
 
-/// Awaits one step of many, each with the limit [`PATIENCE`].
+/// Awaits one step of many, each with the limit [`STEP_TIMEOUT`].
 ///
 /// # Panics
 /// When the step does not finish in time; the message names `what`: which step of how many.
 pub async fn step<T>(what: &str, step: impl Future<Output = T>) -> T {
-    step_within(PATIENCE, what, step).await
+    step_within(STEP_TIMEOUT, what, step).await
 }
 
 async fn step_within<T>(patience: Duration, what: &str, step: impl Future<Output = T>) -> T {
@@ -81,9 +81,9 @@ struct Last<M> {
 }
 
 impl<M> Default for Progress<M> {
-    /// With the limit [`PATIENCE`].
+    /// With the limit [`STEP_TIMEOUT`].
     fn default() -> Self {
-        Self::with_patience(PATIENCE)
+        Self::with_patience(STEP_TIMEOUT)
     }
 }
 

@@ -223,7 +223,7 @@ fn folder(flag: &str, path: &Path) -> anyhow::Result<()> {
 
 /// Warns of changed feature gates that govern no field: the API server uses gates for nothing else.
 fn warn_of_unused_gates(gates: &FeatureGates) {
-    for (gate, on) in gates.changed().filter(|(gate, _)| !oarlock_apis::Disabled::governs(gate.name)) {
+    for (gate, on) in gates.changed().filter(|(gate, _)| !oarlock_apis::DisabledFields::governs(gate.name)) {
         tracing::warn!(
             gate = gate.name,
             on,

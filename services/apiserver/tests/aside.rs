@@ -6,7 +6,7 @@ use oarlock_config::Kubeconfig;
 use oarlock_runtime::{System, clock};
 use oarlock_service_apiserver::assemble::{Api, Cluster, Store, start};
 use oarlock_testkit::http::{Http, Who};
-use oarlock_testkit::wait::PATIENCE;
+use oarlock_testkit::wait::STEP_TIMEOUT;
 use serde_json::json;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -19,7 +19,7 @@ async fn server() -> (tempfile::TempDir, Api, Http) {
         ..Cluster::new(directory.path().to_owned(), Store::Memory)
     };
     let api = start(&system, cluster).await.unwrap();
-    oarlock_apiserver::start::ready(&api.server, clock::after(PATIENCE)).await.unwrap();
+    oarlock_apiserver::start::ready(&api.server, clock::after(STEP_TIMEOUT)).await.unwrap();
     let endpoint = Kubeconfig::read(&api.kubeconfig).unwrap().resolve(None).unwrap();
     (directory, api, Http::new(&endpoint, Who::Admin))
 }

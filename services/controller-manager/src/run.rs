@@ -4,7 +4,7 @@ use anyhow::Context;
 use futures::future::BoxFuture;
 use oarlock_bus::Role;
 use oarlock_config::ServerTrust;
-use oarlock_controllers::Started;
+use oarlock_controllers::StartedControllers;
 use oarlock_informer::{CONTROLLER, REFLECTOR};
 use oarlock_runtime::System;
 use oarlock_runtime::shutdown::{self, End, Graces};
@@ -39,7 +39,7 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
 ///
 /// # Errors
 /// When the kubeconfig is unusable, the port is taken, or a controller is not known or cannot be started.
-pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
+pub async fn start(system: &System, args: &Args) -> anyhow::Result<StartedControllers> {
     let bound = oarlock_serving::bind(&args.serving, args.secure_port, "kube-controller-manager").await?;
     let resolved = args.api.read()?;
     let root_ca = root_ca(args, &resolved.trust)?;

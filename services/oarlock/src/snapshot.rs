@@ -12,7 +12,7 @@ use anyhow::{Context, ensure};
 use oarlock_registry::index::StoredIndexer;
 use oarlock_service_apiserver::EtcdOptions;
 use oarlock_storage::Log;
-use oarlock_storage::snapshot::BUMP;
+use oarlock_storage::snapshot::RESTORE_REVISION_GAP;
 use oarlock_store::{Export, Indexer, export};
 
 use self::place::{Place, StoreArgs};
@@ -68,7 +68,7 @@ pub(crate) struct FillOptions {
     #[arg(long)]
     overwrite: bool,
     /// Distance from the snapshot's revision to the first new revision; must exceed the number of revisions the server has made since the snapshot.
-    #[arg(long, default_value_t = BUMP, value_name = "N")]
+    #[arg(long, default_value_t = RESTORE_REVISION_GAP, value_name = "N")]
     bump_revision: u64,
 }
 

@@ -4,12 +4,12 @@ use crate::history::{Claim, History};
 use crate::log::Log;
 use crate::report::{Report, Rule};
 
-/// What the keys of Assignments begin with.
+/// The prefix of the keys of Assignments.
 const ASSIGNMENTS: &str = "oarlock.dev/assignments/";
 
 /// Compares each claim with the unit's Assignment at the time of the write.
 pub(crate) fn check(history: &History, log: &Log<'_>, report: &mut Report) {
-    // What was before the records nobody can judge.
+    // The writes before the first record cannot be judged.
     for claim in history.claims.iter().filter(|claim| claim.is.revision > log.after()) {
         report.count(Rule::F1);
         let Claim { unit, epoch, revision, key } = &claim.is;

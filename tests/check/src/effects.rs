@@ -3,13 +3,13 @@
 //! | rule | holds when |
 //! |---|---|
 //! | one | a Service never has two load balancers |
-//! | once | none is made, changed to what it was already, or taken away a second time |
-//! | order | nothing is done for an epoch after something was done for a later one |
-//! | end | at the end there is one for each Service that wants one, as it wants it, and no other |
+//! | once | no load balancer is made twice, changed to its present content, or deleted twice |
+//! | order | no effect of an epoch follows an effect of a later epoch |
+//! | end | at the end there is one load balancer, as specified, for each Service that wants one, and no other |
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was done.
+/// The kind of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A load balancer was made.
@@ -20,7 +20,7 @@ pub enum What {
     Removed,
 }
 
-/// One effect.
+/// One effect on the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
     /// The kind of the effect.
@@ -35,7 +35,7 @@ pub struct Effect {
     pub epoch: u64,
 }
 
-/// The violations; none if all is right. `wanted`: each Service that is to have a load balancer at the end, and the wanted content.
+/// Returns the violations. `wanted`: each Service that must have a load balancer at the end, with the wanted content.
 #[must_use]
 pub fn judge(effects: &[Effect], wanted: &BTreeMap<String, String>) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -95,7 +95,7 @@ mod tests {
         Effect { what, balancer, service: "u".into(), content: content.into(), epoch }
     }
 
-    /// The rules that are broken, if the Service wants `content` at the end.
+    /// Returns the rules that the effects of one Service break, if the Service wants `content` at the end.
     fn broken(effects: &[Effect], content: Option<&str>) -> Vec<String> {
         let wanted = content.map(|content| ("u".to_owned(), content.to_owned())).into_iter().collect();
         let rule = |text: String| text.split(':').next().unwrap_or_default().to_owned();

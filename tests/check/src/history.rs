@@ -14,7 +14,7 @@ pub type Labels = BTreeMap<String, String>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
 pub enum Line {
-    /// What the records cover; appears once.
+    /// The revisions and keys that the records cover; appears once.
     Truth(Truth),
     /// One write in the log.
     Record(Record),
@@ -26,7 +26,7 @@ pub enum Line {
     Watch(Open),
     /// An event that a watch delivered.
     Event(Event),
-    /// The client gave a watch up.
+    /// The client ended a watch.
     End(End),
     /// A write that was made under a claim.
     Claim(Claim),
@@ -40,7 +40,7 @@ pub struct Truth {
     pub after: u64,
     /// The revision up to which the log was read.
     pub through: u64,
-    /// Prefixes to which only the recorded clients wrote.
+    /// Prefixes below which only the recorded clients write.
     #[serde(default)]
     pub own: Vec<String>,
 }
@@ -53,13 +53,13 @@ pub struct Record {
     pub revision: u64,
     /// The key that was written.
     pub key: String,
-    /// The replaced revision; none if the key was absent.
+    /// The replaced revision; `None` if the key was absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prev: Option<u64>,
-    /// Hash of the written object; none for a delete.
+    /// Hash of the written object; `None` for a delete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The mark of the call that made the write, found in the object.
+    /// The tag of the call that made the write, found in the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// The object's labels.
@@ -71,9 +71,9 @@ pub struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Floor {
-    /// The oldest revision from which a watch can still be asked for.
+    /// The oldest revision from which a watch can still start.
     pub revision: u64,
-    /// The time since when.
+    /// The time from which on the floor applies.
     #[serde(default)]
     pub at: u64,
 }
@@ -99,11 +99,11 @@ pub enum Op {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done.
+    /// The call had its effect.
     Ok,
-    /// Not done; the server gave a reason.
+    /// The call had no effect; the server gave a reason.
     Rejected,
-    /// No answer, or one that leaves the outcome open.
+    /// No answer, or an answer that leaves the outcome open.
     #[default]
     Unknown,
 }
@@ -159,7 +159,7 @@ pub struct Call {
     /// The reason of a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// The revision that a write expects its key to have; none: any.
+    /// The revision that a write expects its key to have; `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<u64>,
     /// The revision of the answer: of the object, or of the list.
@@ -168,7 +168,7 @@ pub struct Call {
     /// Hash of the object in the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The mark that a create or update left in the object; no other call has the same.
+    /// The tag that a create or update leaves in the object; no other call has the same tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// The state that a read asked for.
@@ -183,7 +183,7 @@ fn is_default(asked: &Asked) -> bool {
     *asked == Asked::default()
 }
 
-/// A page of a list; a list that is not paged has one.
+/// A page of a list; a list that is not paged has one page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Page {
@@ -194,7 +194,7 @@ pub struct Page {
     /// Whether another page follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
-    /// Labels that the objects have.
+    /// The labels that listed objects must have.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub selector: Labels,
     /// Key, revision and hash of each object, in the order of the answer.
@@ -214,10 +214,10 @@ pub struct Open {
     pub replica: String,
     /// The watched prefix of keys.
     pub key: String,
-    /// Labels that the objects have.
+    /// The labels that watched objects must have.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub selector: Labels,
-    /// Events above this revision are wanted. For a resume: the last delivered revision.
+    /// The watch starts after this revision; for a resume: the last delivered revision.
     pub from: u64,
     /// The time of the request.
     pub at: u64,
@@ -253,7 +253,7 @@ pub struct Event {
     /// The object's key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// The event's revision; none for [`EventType::Gone`].
+    /// The event's revision; `None` for [`EventType::Gone`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
     /// Hash of the object.
@@ -261,7 +261,7 @@ pub struct Event {
     pub body: Option<String>,
 }
 
-/// The client of a watch gives the watch up.
+/// The end of a watch by its client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
@@ -269,7 +269,7 @@ pub struct End {
     pub watch: String,
     /// The time of the end.
     pub at: u64,
-    /// The client waited long enough to have received everything up to this revision.
+    /// The client waited long enough to have received all events up to this revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<u64>,
 }
@@ -323,29 +323,29 @@ pub enum Step {
     Resume(Open),
     /// The watch delivered an event.
     Event(Event),
-    /// The client gave the watch up.
+    /// The client ended the watch.
     End(End),
 }
 
 /// A source of lines.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// A file's name.
+    /// The name of the file.
     pub name: String,
-    /// Its lines, as evidence.
+    /// The lines of the file, as evidence.
     pub lines: Vec<String>,
 }
 
-/// A sound history: what may be judged.
+/// A well-formed history, which the rules can judge.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// The sources of the history.
     pub sources: Vec<Source>,
-    /// What the records cover.
+    /// The revisions and keys that the records cover.
     pub truth: Truth,
     /// The log, as recorded.
     pub records: Vec<At<Record>>,
-    /// The floors of the log: how far history may be compacted.
+    /// The floors of the log: the revisions up to which history may be compacted.
     pub floors: Vec<At<Floor>>,
     /// The calls.
     pub calls: Vec<At<Call>>,
@@ -356,13 +356,13 @@ pub struct History {
 }
 
 impl History {
-    /// Whether a 410 at some time, for events above `from`, is justified.
+    /// Whether a 410 at time `at`, for events after `from`, is justified.
     pub(crate) fn gone(&self, from: u64, at: u64) -> bool {
         self.floors.iter().any(|floor| floor.is.at <= at && floor.is.revision > from)
     }
 }
 
-/// Whether an object with these labels is selected.
+/// Whether a selector matches an object with these labels.
 pub(crate) fn selects(selector: &Labels, labels: &Labels) -> bool {
     selector.iter().all(|(name, value)| labels.get(name) == Some(value))
 }

@@ -1,23 +1,24 @@
-//! Did the clients see one store? Checks recorded histories against the log.
+//! Checks recorded histories of clients against the log: have all clients seen one store?
 //!
-//! Shares no code with the server: an error there must not hide itself here. The revision is the witness order, so every rule is one pass
-//! over the history (after a sort by time). What a line holds, and how histories are recorded: `docs/operations/histories.md`.
+//! This crate shares no code with the server, so that no error of the server can hide its own consequences. The revision is the witness order, so
+//! every rule is one pass over the history (after a sort by time). The format of histories, and how histories are recorded:
+//! `docs/operations/histories.md`.
 //!
 //! | rule | holds when |
 //! |---|---|
-//! | log | revisions rise, each record names its predecessor, somebody asked for each record of a prefix that the clients have to themselves |
+//! | log | revisions rise, each record names its predecessor, and a call asked for each record of a prefix to which only the clients write |
 //! | W1 | an acknowledged write is in the log at its revision with its bytes, one acknowledgement per revision |
-//! | W2 | the predecessor of a write is what it expected |
-//! | W3 | if A returned before B began, then A's revision is below B's; a most recent read reflects all that, and equals the log's state |
-//! | W4 | a refusal is justified by some state within its interval, and what was refused was not written |
+//! | W2 | the predecessor of a write is the revision that the write expected |
+//! | W3 | if A returned before B began, then A's revision is below B's; a most recent read reflects all earlier writes, and equals the log's state |
+//! | W4 | a refusal is justified by some state within its interval, and a refused write is not in the log |
 //! | W5 | a write of unknown outcome is in the log at most once |
 //! | W6 | a watch equals the log filtered by its selector, in order, once each, through all resumes; 410 only below the floor |
 //! | W7 | the pages of a list equal the state at one revision |
-//! | 2nd | small histories of one key have some linear order at all, whatever the log says |
+//! | 2nd | small histories of one key have some linear order, whatever the log says |
 //! | F1 | a write under `unit@epoch` lies in the log between that epoch and the unit's next |
 //!
-//! Three more judge something else: [`placement`] a log of nodes and pods, whether every pod was placed as its constraints want; [`workloads`] (C1) one
-//! state of the API, whether everything is there that somebody wants, and nothing else; [`effects`] what a cloud has done.
+//! Three further judges need no history: [`placement`] judges from a log of nodes and pods whether every pod was placed as its constraints demand;
+//! [`workloads`] (C1) judges one state of the API, in which every wanted object must exist and no other; [`effects`] judges the effects on a cloud.
 
 mod claims;
 pub mod effects;

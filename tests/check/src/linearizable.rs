@@ -1,37 +1,37 @@
 //! A general linearizability checker: Wing and Gong's search with Lowe's memory of configurations seen.
 //!
-//! Exponential at worst, and knows nothing of revisions: a second opinion on small histories.
+//! The search is exponential at worst and ignores revisions: an independent check of small histories.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// More operations than this are not looked at.
+/// The most operations of a key that the search accepts.
 pub const MAX_OPERATIONS: usize = 128;
 
 /// One operation and its interval.
 #[derive(Clone, Debug)]
 pub struct Timed<O> {
-    /// The beginning.
+    /// The time at which the operation began.
     pub invoke: u64,
-    /// The end; none if the outcome is unknown: the operation may have taken effect at any later time, or not at all.
+    /// The time at which the operation ended; `None` if the outcome is unknown: the operation may have taken effect at any later time, or not at all.
     pub returned: Option<u64>,
     /// The operation and its result.
     pub op: O,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is an order.
+    /// A linear order exists.
     Linear,
-    /// There is none.
+    /// No linear order exists.
     NotLinear,
-    /// Too many operations or configurations.
+    /// The search ended without a result: too many operations or configurations.
     GaveUp,
 }
 
-/// Whether operations have an order that agrees with real time and in which `apply` takes each (none: the state does not allow it).
-/// At most `budget` configurations are looked at.
+/// Searches an order of the operations that agrees with real time and in which `apply` accepts each operation (`None`: the state does not allow the
+/// operation). Visits at most `budget` configurations.
 pub fn search<S: Clone + Eq + Hash, O>(
     start: S,
     ops: &[Timed<O>],
@@ -51,7 +51,7 @@ pub fn search<S: Clone + Eq + Hash, O>(
             return Verdict::Linear;
         }
         let open = || ops.iter().enumerate().filter(|(index, _)| done & bit(*index) == 0);
-        // Whatever began after another's end comes after it.
+        // An operation that began after the end of another one comes after it.
         let horizon = open().filter_map(|(_, op)| op.returned).min().unwrap_or(u64::MAX);
         for (index, op) in open().filter(|(_, op)| op.invoke <= horizon) {
             let Some(next) = apply(&state, &op.op) else { continue };

@@ -23,7 +23,7 @@ pub(crate) fn check(history: &History, log: &Log<'_>, report: &mut Report) {
     }
     let revision = |pages: &Pages<'_>| pages.first().and_then(|(call, _)| call.is.revision).unwrap_or_default();
     lists.sort_by_key(|pages| (revision(pages), pages.first().map(|(call, _)| call.place)));
-    // The log is played once; each list is compared when its moment has come.
+    // The log is replayed once; each list is compared when the replay reaches the list's revision.
     let mut state: BTreeMap<&str, &At<Record>> = BTreeMap::new();
     let mut records = log.records().map(|(_, record)| record).peekable();
     for pages in &lists {
@@ -40,7 +40,7 @@ pub(crate) fn check(history: &History, log: &Log<'_>, report: &mut Report) {
 
 fn compare(pages: &Pages<'_>, state: &BTreeMap<&str, &At<Record>>, report: &mut Report) {
     let (Some((first, page)), Some((last, end))) = (pages.first(), pages.last()) else { return };
-    // A list of one page is a read like others.
+    // A list of one page counts as a read (W3).
     let rule = if pages.len() > 1 || end.more { Rule::W7 } else { Rule::W3 };
     report.count(rule);
     for (call, _) in pages.iter().filter(|(call, _)| call.is.revision != first.is.revision) {

@@ -5,19 +5,19 @@ use std::collections::HashMap;
 use crate::history::{At, History, Record};
 use crate::report::{Report, Rule};
 
-/// The records in their order, found by revision, key and tag. Records are named by their index.
+/// The records in their order, found by revision, key and tag. A record is identified by its index.
 pub(crate) struct Log<'a> {
     records: Vec<&'a At<Record>>,
     by_key: HashMap<&'a str, Vec<usize>>,
     by_tag: HashMap<&'a str, Vec<usize>>,
-    /// For each record, the next record of its key.
+    /// The index of the next record of the same key, for each record.
     next: Vec<Option<usize>>,
     after: u64,
     through: u64,
 }
 
 impl<'a> Log<'a> {
-    /// Sorts the records, and checks that they form one order.
+    /// Sorts the records, and reports records that do not form one order.
     pub(crate) fn new(history: &'a History, report: &mut Report) -> Self {
         let mut records: Vec<_> = history.records.iter().collect();
         for (earlier, later) in records.iter().zip(records.iter().skip(1)) {
@@ -79,45 +79,45 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The last revision of the log.
+    /// Returns the last revision of the log.
     pub(crate) fn through(&self) -> u64 {
         self.through
     }
 
-    /// The revision at which its records are a state.
+    /// Returns the revision up to which the records are a state and not single writes.
     pub(crate) fn after(&self) -> u64 {
         self.after
     }
 
-    /// All records.
+    /// Returns all records with their indices.
     pub(crate) fn records(&self) -> impl Iterator<Item = (usize, &'a At<Record>)> {
         self.records.iter().copied().enumerate()
     }
 
-    /// One record.
+    /// Returns the record with this index.
     pub(crate) fn get(&self, index: usize) -> Option<&'a At<Record>> {
         self.records.get(index).copied()
     }
 
-    /// What was written at exactly this revision: to this key, or else to any.
+    /// Returns the record of this key at exactly this revision, or else any record at this revision.
     pub(crate) fn written_at(&self, revision: u64, key: &str) -> Option<(usize, &'a At<Record>)> {
         let first = self.records.partition_point(|record| record.is.revision < revision);
         let here = || self.records().skip(first).take_while(|(_, record)| record.is.revision == revision);
         here().find(|(_, record)| record.is.key == key).or_else(|| here().next())
     }
 
-    /// What carries a call's mark.
+    /// Returns the records with a call's tag.
     pub(crate) fn tagged(&self, tag: &str) -> &[usize] {
         self.by_tag.get(tag).map_or(&[], Vec::as_slice)
     }
 
-    /// The record of the same key that follows.
+    /// Returns the next record of the same key.
     pub(crate) fn successor(&self, index: usize) -> Option<(usize, &'a At<Record>)> {
         let next = self.next.get(index).copied().flatten()?;
         self.get(next).map(|record| (next, record))
     }
 
-    /// The last record of a key up to a revision: what the key is at that moment. A delete is a record too.
+    /// Returns the last record of a key up to a revision, which gives the key's state there. A delete is a record too.
     pub(crate) fn state(&self, key: &str, revision: u64) -> Option<(usize, &'a At<Record>)> {
         let own = self.by_key.get(key)?;
         let later = own.partition_point(|index| self.get(*index).is_some_and(|record| record.is.revision <= revision));
@@ -125,7 +125,8 @@ impl<'a> Log<'a> {
         self.get(index).map(|record| (index, record))
     }
 
-    /// The first moment, from `from` on, at which a key satisfies `wanted`, which gets the key's revision, or none when the key is absent.
+    /// Returns the first revision from `from` on at which the state of a key satisfies `wanted`, which gets the key's revision, or `None` when the
+    /// key is absent.
     pub(crate) fn moment(&self, key: &str, from: u64, wanted: impl Fn(Option<u64>) -> bool) -> Option<u64> {
         let there = |record: &Record| record.body.as_ref().map(|_| record.revision);
         let own = self.by_key.get(key).map_or(&[][..], Vec::as_slice);

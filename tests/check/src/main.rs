@@ -14,16 +14,16 @@ struct Args {
     /// Files of JSON lines; together they are one history.
     #[arg(required = true, value_name = "FILE")]
     histories: Vec<PathBuf>,
-    /// Violations that are shown of each rule.
+    /// Number of violations of each rule that are shown.
     #[arg(long, default_value_t = 10, value_name = "N")]
     most: usize,
-    /// The files are a log of nodes, pods and namespaces: judges where pods were placed.
+    /// Reads the files as a log of nodes, pods and namespaces, and judges the placement of pods.
     #[arg(long)]
     placement: bool,
     /// Values of `spec.schedulerName` whose bindings are judged.
     #[arg(long, value_name = "NAME", requires = "placement", default_value = "default-scheduler")]
     scheduler: Vec<String>,
-    /// For how many revisions who decides may not know what others have done.
+    /// Number of revisions by which the scheduler's knowledge of other writers may lag.
     #[arg(long, value_name = "REVISIONS", requires = "placement", default_value_t = Rules::default().lag)]
     lag: u64,
 }
@@ -37,14 +37,14 @@ fn main() -> ExitCode {
             if sound && said.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
-            // When nobody reads, the exit code still says it.
+            // The exit code reports the error even when stderr is closed.
             let _ = writeln!(std::io::stderr(), "{error}");
             ExitCode::from(2)
         }
     }
 }
 
-/// What is to be said of it, and whether nothing is broken.
+/// The text of a report, and whether no rule is violated.
 type Judged = Result<(String, bool), Malformed>;
 
 fn histories(args: &Args) -> Judged {

@@ -1,4 +1,4 @@
-//! The second opinion: checks small histories of one key with the general checker.
+//! The second check: judges small histories of one key with the general checker.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::log::Log;
 use crate::report::{Report, Rule};
 use crate::writes::Written;
 
-/// Configurations per key.
+/// The most configurations visited per key.
 const BUDGET: usize = 200_000;
 
 /// Checks each key that only the recorded clients wrote with the general checker.
@@ -37,7 +37,7 @@ pub(crate) fn check(history: &History, log: &Log<'_>, written: &Written, report:
     }
 }
 
-/// What a call says about its key, whose state is the revision at which it was written.
+/// The observation of a call about its key, whose state is the revision of its last write.
 #[derive(Clone, Copy)]
 enum Observation {
     Written { from: From, to: Option<u64> },
@@ -46,7 +46,7 @@ enum Observation {
     Another(u64),
 }
 
-/// What a write replaced.
+/// The state that a write replaced.
 #[derive(Clone, Copy)]
 enum From {
     Nothing,
@@ -54,7 +54,7 @@ enum From {
     Exactly(u64),
 }
 
-/// None: a call that says nothing.
+/// Returns the observation of a call; `None` for a call that shows nothing about its key.
 fn seen(call: &Call, made: Option<u64>) -> Option<Observation> {
     let from = match (call.op, call.expect) {
         (Op::Create, _) => From::Nothing,
@@ -70,13 +70,13 @@ fn seen(call: &Call, made: Option<u64>) -> Option<Observation> {
         (_, Op::Get, _) | (Outcome::Rejected, ..) => None,
         (Outcome::Ok, Op::Delete, _) => Some(Observation::Written { from, to: None }),
         (Outcome::Ok, ..) => Some(Observation::Written { from, to: call.revision }),
-        // What is not in the log changed nothing that anybody could see.
+        // A write that is not in the log changed nothing that a client could observe.
         (Outcome::Unknown, Op::Delete, _) => made.map(|_| Observation::Written { from, to: None }),
         (Outcome::Unknown, ..) => made.map(|revision| Observation::Written { from, to: Some(revision) }),
     }
 }
 
-/// None: it cannot be; else what there is then.
+/// Returns the state after the observation; `None` if the observation contradicts the state.
 fn apply(state: &Option<u64>, seen: &Observation) -> Option<Option<u64>> {
     let right = match *seen {
         Observation::Read(there) => *state == there,

@@ -1,14 +1,14 @@
 //! W3 and W4: checks that real time agrees with the log's order.
 //!
-//! Every call that took effect did so at one position of the log, between its beginning and its end. One sweep through time gives each call
-//! the least position that its own facts and everything that returned before it began allow. If any choice of positions works, this one does.
+//! Every call that took effect did so at one position of the log, between its beginning and its end. One sweep through time gives each call the least
+//! position that its own answer and all calls that returned before it began allow. If any choice of positions works, this one does.
 
 use crate::history::{Asked, At, Call, History, Op, Outcome, Place, Reason, Step};
 use crate::log::Log;
 use crate::report::{Report, Rule};
 use crate::writes::Written;
 
-/// The highest position that something has shown, and what has.
+/// The highest position proven so far, and the line that proves it.
 #[derive(Clone, Copy, Default)]
 struct Known {
     position: u64,
@@ -17,7 +17,7 @@ struct Known {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
-    /// At the same time as another call's end: the calls overlap.
+    /// A call begins. Sorted before ends at the same time: such calls overlap.
     Begin(usize),
     End(usize),
     /// A watch delivered a revision.
@@ -29,11 +29,11 @@ struct Sweep<'a, 'r> {
     history: &'a History,
     report: &'r mut Report,
     known: Known,
-    /// What was known when each call began.
+    /// The highest proven position at the beginning of each call.
     lower: Vec<Known>,
 }
 
-/// Sweeps through time.
+/// Sweeps through the history in the order of time.
 pub(crate) fn check(history: &History, log: &Log<'_>, written: &Written, report: &mut Report) {
     let mut moments = Vec::with_capacity(2 * history.calls.len());
     for (index, call) in history.calls.iter().enumerate() {
@@ -61,7 +61,7 @@ pub(crate) fn check(history: &History, log: &Log<'_>, written: &Written, report:
 
 impl Sweep<'_, '_> {
     fn shows(&mut self, position: u64, by: Place) {
-        // What the log does not have shows nothing; another rule says so.
+        // A position beyond the log proves nothing; the rule of the log reports it.
         if position > self.known.position && position <= self.log.through() {
             self.known = Known { position, by: Some(by) };
         }
@@ -97,7 +97,7 @@ impl Sweep<'_, '_> {
         }
     }
 
-    /// The position of a read of one object.
+    /// Returns the position of a read of one object.
     fn got(&mut self, call: &At<Call>, lower: Known) -> Option<u64> {
         self.report.count(Rule::W3);
         let revision = call.is.revision.unwrap_or_default();
@@ -124,7 +124,7 @@ impl Sweep<'_, '_> {
         }
     }
 
-    /// The position of a list; a later page belongs to the moment of the first.
+    /// Returns the position of a list; a later page has the position of the first.
     fn listed(&mut self, call: &At<Call>, lower: Known) -> Option<u64> {
         let revision = call.is.revision.unwrap_or_default();
         if call.is.list.as_ref().is_some_and(|page| page.page > 0) {
@@ -148,7 +148,7 @@ impl Sweep<'_, '_> {
         Some(revision)
     }
 
-    /// The position of a refusal: the first state that justifies it.
+    /// Returns the position of a refusal: the first state that justifies the refusal.
     fn refused(&mut self, call: &At<Call>, lower: Known) -> Option<u64> {
         let from = match call.is.asked {
             Asked::Recent => lower.position,
@@ -173,7 +173,7 @@ impl Sweep<'_, '_> {
         moment.filter(|_| call.is.asked == Asked::Recent)
     }
 
-    /// A 410 of a read: only below the floor.
+    /// Checks the 410 of a read, which is allowed only below the floor.
     fn expired(&mut self, call: &At<Call>) -> Option<u64> {
         self.report.count(Rule::W4);
         let first = |page: &crate::history::Page| {

@@ -1,23 +1,24 @@
-//! Judges whether every pod was placed as its constraints demand: replays a log of nodes and pods, and checks each binding against the state at its revision.
+//! Judges whether every pod was placed as its constraints demand: replays a log of nodes and pods, and checks each binding against the state at its
+//! revision.
 //!
-//! Shares no code with the scheduler: what a pod requests, whom a selector means, which domains a constraint spans is worked out here anew. A binding
-//! or a preemption is the only thing of a scheduler's that can break a rule, so each rule is asked at each binding, `nodeName` and the mark of a victim at every record. What others do
-//! (a pod that is created with a node, a node that changes, a deletion) counts from [`Rules::lag`] revisions on: who decided need not have seen what is younger.
-//! Where a rule wants others to be there (affinity, the least domain of a spread), pods that wait for their node count too: the decision may have rested
-//! on one that was accepted before and bound later, or whose binding failed.
+//! This module shares no code with the scheduler: it computes anew what a pod requests, which pods a selector matches and which domains a constraint
+//! spans. A scheduler can break a rule only by a binding or a preemption, so most rules are checked at each binding, `nodeName` and the mark of a
+//! victim at every record. Changes by others (a pod created with a node, a node that changes, a deletion) count from [`Rules::lag`] revisions on: the
+//! scheduler need not have seen later ones. Where a rule needs other pods (affinity, the smallest domain of a spread), pods that wait for their node
+//! count too: the decision may have relied on a pod that was accepted before and bound later, or whose binding failed.
 //!
 //! | rule | holds when |
 //! |---|---|
 //! | once | `spec.nodeName` of a pod is set once and stays |
-//! | there | the node is there |
+//! | there | the node exists |
 //! | admission | node name, node selector, required node affinity, taints and `unschedulable` let the pod onto the node |
-//! | resources | of each resource that the pod requests, the sum over the node's pods is at most what is allocatable; pods count too |
+//! | resources | of each resource that the pod requests, the sum over the node's pods is at most the allocatable amount; pods count too |
 //! | ports | no two pods of a node have a host port in common |
 //! | affinity | each required term finds its pod in the domain, or the pod is the first of its kind |
-//! | anti-affinity | no required term, of the pod or of one that is there, finds the other in its domain |
+//! | anti-affinity | no required term, of the pod or of a pod on a node, finds the other pod in its domain |
 //! | spread | each hard constraint's skew is at most its `maxSkew` |
-//! | victims | who is marked as preempted is so for a pod of higher priority, which was nominated to the node before |
-//! | nominated | a pod leaves room for those that are nominated to its node, are of its priority at least and stay so for the lag |
+//! | victims | a pod is marked as preempted only for a pod of higher priority that was nominated to the node before |
+//! | nominated | a pod leaves room for the pods that are nominated to its node, have at least its priority, and stay nominated for the lag |
 
 mod facts;
 mod judge;
@@ -31,12 +32,12 @@ use std::fmt::Write as _;
 
 pub use read::{Line, Log};
 
-/// By which rules a log is judged.
+/// The parameters of the judgement.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Values of `spec.schedulerName` whose bindings are judged.
     pub schedulers: Vec<String>,
-    /// For how many revisions whoever decides may not know what others have done.
+    /// Number of revisions by which the scheduler's knowledge of other writers may lag.
     pub lag: u64,
 }
 
@@ -46,7 +47,7 @@ impl Default for Rules {
     }
 }
 
-/// What a placement must not break; see the module text.
+/// A rule of placement; the module's table states the rules in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the module text says what each is")]
 pub enum Rule {
@@ -63,7 +64,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 10] = [
         Self::Once,
         Self::There,
@@ -77,7 +78,7 @@ impl Rule {
         Self::Nominated,
     ];
 
-    /// Its name.
+    /// Returns the rule's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -95,38 +96,38 @@ impl Rule {
     }
 }
 
-/// A rule that is broken.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Which.
+    /// The violated rule.
     pub rule: Rule,
-    /// By what was written at this revision.
+    /// The revision of the violating write.
     pub revision: u64,
-    /// The pod, as its key.
+    /// The key of the pod.
     pub pod: String,
-    /// How.
+    /// The details.
     pub what: String,
 }
 
-/// What was found.
+/// The result of a judgement.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Bindings that were judged.
+    /// Number of judged bindings.
     pub bindings: u64,
-    /// Pods that came with a node, or were bound by others.
+    /// Number of pods that were created with a node, or were bound by another scheduler.
     pub others: u64,
-    /// How often each rule was asked where it could have been broken.
+    /// How often each rule was checked where it could have been broken.
     pub asked: BTreeMap<Rule, u64>,
-    /// Bindings that break a rule only if what others did within the lag is counted.
+    /// Number of bindings that break a rule only if the changes of others within the lag count.
     pub excused: u64,
-    /// What is broken.
+    /// The violations.
     pub broken: Vec<Broken>,
-    /// The fullest that each node has been: the part of its allocatable cpu that pods requested, in per cent.
+    /// The highest requested share of each node's allocatable cpu, in per cent.
     pub fullest: BTreeMap<String, u64>,
 }
 
 impl Findings {
-    /// For people: what is broken, at most so many of each rule, and a table.
+    /// Returns a report for people: the violations, at most `most` of each rule, and a table.
     #[must_use]
     pub fn show(&self, most: usize) -> String {
         let mut text = String::new();

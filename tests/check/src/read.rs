@@ -1,4 +1,4 @@
-//! Reads histories, and refuses those that cannot be judged.
+//! Reads histories, and refuses malformed ones.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -18,10 +18,10 @@ pub struct Malformed {
 }
 
 impl History {
-    /// Reads files; together they are one history.
+    /// Reads files, which together are one history.
     ///
     /// # Errors
-    /// A file that cannot be read, and the first line that makes no sense.
+    /// A file that cannot be read, and the first malformed line.
     pub fn read(files: &[impl AsRef<Path>]) -> Result<Self, Malformed> {
         let sources: Result<Vec<_>, _> = files
             .iter()
@@ -38,10 +38,10 @@ impl History {
         Self::of(sources?)
     }
 
-    /// A history that never was in a file.
+    /// Makes a history of lines that were never in a file.
     ///
     /// # Errors
-    /// The first line that makes no sense.
+    /// The first malformed line.
     pub fn from_lines(lines: &[Line]) -> Result<Self, Malformed> {
         let text = |line| serde_json::to_string(line).unwrap_or_default();
         Self::of(vec![Source { name: "history".to_owned(), lines: lines.iter().map(text).collect() }])
@@ -59,7 +59,7 @@ impl History {
     }
 }
 
-/// Where, and what is wrong.
+/// The place of a malformed line, and the defect.
 type Wrong = (Place, String);
 
 #[derive(Default)]
@@ -70,9 +70,9 @@ struct Reading {
     tags: HashSet<String>,
 }
 
-/// How far a watch is.
+/// The progress of a watch while its lines are read.
 struct Progress {
-    /// Its index in the history.
+    /// The watch's index in the history.
     index: usize,
     /// The last delivered revision.
     told: u64,
@@ -167,7 +167,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Nothing speaks of what was before the records.
+    /// Checks that no line refers to revisions before the records.
     fn covered(&self) -> Result<(), Wrong> {
         let after = self.history.truth.after;
         let early =
@@ -186,7 +186,7 @@ impl Reading {
         }
     }
 
-    /// Answered pages of a list follow one another.
+    /// Checks that the answered pages of each list are consecutive.
     fn paged(&self) -> Result<(), Wrong> {
         let mut lists: HashMap<&str, Vec<(&Page, Place)>> = HashMap::new();
         for call in self.history.calls.iter().filter(|call| call.is.outcome == Outcome::Ok) {
@@ -209,7 +209,7 @@ impl Reading {
     }
 }
 
-/// Whether a call has what its kind and outcome need, and nothing that makes no sense.
+/// Checks that a call has the fields that its operation and outcome need, and no contradictory ones.
 fn sound(call: &Call) -> Result<(), &'static str> {
     let tagged = matches!(call.op, Op::Create | Op::Update);
     let refused = match call.reason {

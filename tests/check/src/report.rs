@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::history::{History, Place};
 
-/// Characters of a line that are shown as evidence.
+/// The most characters of a line that are shown as evidence.
 const SHOWN: usize = 400;
 
 /// The rules; the library's documentation states them in full.
@@ -23,9 +23,9 @@ pub enum Rule {
     W4,
     /// Unknown writes happened at most once.
     W5,
-    /// Watches tell the log.
+    /// Watches deliver the log.
     W6,
-    /// Pages are one state.
+    /// The pages of a list are one state.
     W7,
     /// A general checker finds a linear order too.
     Second,
@@ -37,7 +37,7 @@ impl Rule {
     /// All rules, in the order of the report.
     pub const ALL: [Self; 10] =
         [Self::Log, Self::W1, Self::W2, Self::W3, Self::W4, Self::W5, Self::W6, Self::W7, Self::Second, Self::F1];
-    /// Those that are about clients and the log.
+    /// The rules about clients and the log.
     pub const OF_CLIENTS: [Self; 9] =
         [Self::Log, Self::W1, Self::W2, Self::W3, Self::W4, Self::W5, Self::W6, Self::W7, Self::Second];
 
@@ -68,15 +68,15 @@ impl fmt::Display for Rule {
 /// A rule that was broken.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which.
+    /// The violated rule.
     pub rule: Rule,
-    /// How.
+    /// The details.
     pub what: String,
     /// The lines that show the violation, the violating one first.
     pub evidence: Vec<Place>,
 }
 
-/// What was looked at and found.
+/// The result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The violations, in the order in which they were found.
@@ -85,13 +85,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// How many things a rule was asked about: one that was asked about nothing has shown nothing.
+    /// Returns how often a rule was checked: a rule that was never checked has shown nothing.
     #[must_use]
     pub fn checked(&self, rule: Rule) -> u64 {
         self.checked.get(&rule).copied().unwrap_or(0)
     }
 
-    /// Whether a rule was broken.
+    /// Whether a rule was violated.
     #[must_use]
     pub fn broken(&self, rule: Rule) -> bool {
         self.violations.iter().any(|violation| violation.rule == rule)
@@ -106,7 +106,7 @@ impl Report {
         self.violations.push(Violation { rule, what, evidence: evidence.into_iter().flatten().collect() });
     }
 
-    /// The violations with their evidence (at most `most` of each rule), and the table.
+    /// Returns a report: the violations with their evidence (at most `most` of each rule), and the table.
     #[must_use]
     pub fn show<'a>(&'a self, history: &'a History, most: usize) -> impl fmt::Display + 'a {
         Shown { report: self, history, most }

@@ -6,7 +6,7 @@ use crate::history::{At, Event, EventType, History, Labels, Place, Record, Step,
 use crate::log::Log;
 use crate::report::{Report, Rule};
 
-/// What a watch must tell of one record.
+/// The event that a watch must deliver for a record.
 struct Due<'a> {
     revision: u64,
     told: EventType,
@@ -18,7 +18,7 @@ struct Due<'a> {
 /// Compares every watch with the log.
 pub(crate) fn check(history: &History, log: &Log<'_>, report: &mut Report) {
     let before = predecessors(log);
-    // Watches of the same prefix and selector are due the same.
+    // Watches of the same prefix and selector must deliver the same events.
     let mut dues: HashMap<(&str, &Labels), Vec<Due<'_>>> = HashMap::new();
     for watch in &history.watches {
         let open = &watch.open.is;
@@ -61,7 +61,7 @@ struct Judge<'a, 'r> {
     report: &'r mut Report,
     due: &'r [Due<'a>],
     watch: &'a Watch,
-    /// Everything up to this revision was delivered.
+    /// The revision up to which all events were delivered.
     position: u64,
 }
 
@@ -94,7 +94,7 @@ impl Judge<'_, '_> {
             let what = format!("it told {revision} after {}", self.position);
             return self.report.broke(Rule::W6, what, [Some(place), Some(self.watch.open.place)]);
         }
-        // A revision is one record.
+        // Each revision of a key is one record.
         self.all_told(revision - 1, place);
         self.position = revision;
         let Ok(at) = self.due.binary_search_by_key(&revision, |due| due.revision) else {
@@ -109,7 +109,7 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// Moves the position, and reports what was left out.
+    /// Moves the position forward, and reports the events that the watch omitted.
     fn all_told(&mut self, through: u64, place: Place) {
         let from = self.due.partition_point(|due| due.revision <= self.position);
         let to = self.due.partition_point(|due| due.revision <= through);

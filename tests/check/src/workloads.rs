@@ -1,16 +1,17 @@
-//! C1: judges one state of the API, taken after all had time to settle: every wanted object exists as specified, and no other object does.
+//! C1: judges one state of the API, taken after all controllers had time to settle: every wanted object exists as specified, and no other object
+//! does.
 //!
-//! Shares no code with the controllers: who belongs to whom, and which pods a Service means, is worked out here anew.
+//! This module shares no code with the controllers: it computes anew which objects an owner has and which pods a Service selects.
 //!
 //! | finding | when |
 //! |---|---|
-//! | missing | what is wanted is not there |
-//! | left over | what nobody wants (any more) is there |
-//! | not at spec | a Deployment has other replicas, fewer ready ones, or a status that is behind its spec; a pod has no node or is not ready; a Job is not complete, has another number of successes, or fewer pods that ended well |
+//! | missing | a wanted object does not exist |
+//! | left over | an object exists that is not wanted (any more) |
+//! | not at spec | a Deployment has other replicas, fewer ready ones, or a status that is behind its spec; a pod has no node or is not ready; a Job is not complete, has another number of successes, or fewer pods that succeeded |
 //! | duplicate | an owner has more pods than it wants, or a Deployment more than one ReplicaSet with pods; a Job had more successes than it counts |
-//! | orphan | an owner, or the namespace, is gone |
-//! | stuck | it is being deleted, still; a pod of a finished Job is kept to be counted |
-//! | endpoints | a Service's EndpointSlices or Endpoints name others than its ready pods |
+//! | orphan | the owner or the namespace of an object does not exist |
+//! | stuck | an object is still being deleted; a pod of a finished Job still has the finalizer that keeps it until it is counted |
+//! | endpoints | a Service's EndpointSlices or Endpoints name other pods than its ready ones |
 
 mod judge;
 
@@ -19,14 +20,14 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// What users want. Names are `namespace/name`; only what is in these namespaces is asked about.
+/// The objects that users want, by `namespace/name`; only these namespaces are judged.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Namespaces.
     pub namespaces: BTreeSet<String>,
     /// Deployments, with their replicas.
     pub deployments: BTreeMap<String, u64>,
-    /// Jobs that end well, with their completions.
+    /// Jobs that succeed, with their completions.
     pub jobs: BTreeMap<String, u64>,
     /// Services.
     pub services: BTreeSet<String>,
@@ -34,7 +35,7 @@ pub struct Wanted {
     pub pods: BTreeSet<String>,
 }
 
-/// What is there, of every namespace.
+/// The objects of all namespaces.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs, reason = "each is a list of objects of the kind that it names")]
 pub struct State {
@@ -48,7 +49,7 @@ pub struct State {
     pub endpoints: Vec<Value>,
 }
 
-/// What is wrong with something; see the module text.
+/// The kind of a violation; the module's table states the kinds in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the module text says what each is")]
 pub enum Finding {
@@ -64,7 +65,7 @@ pub enum Finding {
 /// A violation of C1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wrong {
-    /// In which way.
+    /// The kind of the violation.
     pub finding: Finding,
     /// The object: kind, namespace, name.
     pub object: String,
@@ -79,7 +80,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// What is wrong with a state; nothing: C1 holds.
+/// Returns the violations of C1.
 #[must_use]
 pub fn judge(state: &State, wanted: &Wanted) -> Vec<Wrong> {
     judge::Judge::new(state, wanted).run()

@@ -23,7 +23,7 @@ struct Judge<'a, 'r> {
     report: &'r mut Report,
     /// For each record, the call that made it.
     makers: HashMap<usize, &'a At<Call>>,
-    /// For each revision, the call that it was returned to.
+    /// The call to which each revision was returned.
     told: HashMap<u64, &'a At<Call>>,
     made: Vec<Option<usize>>,
 }
@@ -40,7 +40,7 @@ pub(crate) fn check<'a>(history: &'a History, log: &'a Log<'a>, report: &mut Rep
             Op::Get | Op::List => {}
         }
     }
-    // Of several that may have made the same deletion, it is the first: it has the least to be late for.
+    // When several calls may have made the same deletion, the one that began first gets it, because it has the weakest lower bound.
     let mut unknown: Vec<_> = calls(Outcome::Unknown).collect();
     unknown.sort_by_key(|(_, call)| call.is.invoke);
     for (index, call) in unknown {
@@ -96,7 +96,7 @@ impl<'a> Judge<'a, '_> {
         }
     }
 
-    /// The deletion that a call asked for, by the revision that it expected.
+    /// Returns the deletion that a call asked for, by the revision that it expected.
     fn deletion(&self, call: &Call) -> Option<(usize, &'a At<crate::history::Record>)> {
         let (expected, record) = self.log.written_at(call.expect?, &call.key)?;
         if record.is.key != call.key {
@@ -117,7 +117,7 @@ impl<'a> Judge<'a, '_> {
         }
     }
 
-    /// W2.
+    /// Checks W2: a write replaced the revision that it expected.
     fn follows(&mut self, at: usize, call: &At<Call>) {
         self.report.count(Rule::W2);
         let Some(record) = self.log.get(at) else { return };
@@ -137,7 +137,7 @@ impl<'a> Judge<'a, '_> {
         }
     }
 
-    /// W5. A deletion whose predecessor is known is in the log at most once, by nature.
+    /// Checks W5. A deletion with a known predecessor can be in the log only once.
     fn unknown(&mut self, index: usize, call: &'a At<Call>) {
         match call.is.op {
             Op::Get | Op::List => {}
@@ -173,7 +173,7 @@ impl<'a> Judge<'a, '_> {
         }
     }
 
-    /// W4: what was refused was not written.
+    /// Checks W4: a refused write is not in the log.
     fn rejected(&mut self, call: &'a At<Call>) {
         let found = match call.is.op {
             Op::Get | Op::List => return,
@@ -181,7 +181,7 @@ impl<'a> Judge<'a, '_> {
                 let found = call.is.tag.as_deref().and_then(|tag| self.log.tagged(tag).first());
                 found.and_then(|at| self.log.get(*at).map(|record| (*at, record)))
             }
-            // Somebody else's, unless everybody else is known; then it shows as a record that nobody asked for.
+            // The deletion may be another writer's. Below the clients' own prefixes it is reported as a record that no call asked for.
             Op::Delete => return,
         };
         self.report.count(Rule::W4);
@@ -192,7 +192,7 @@ impl<'a> Judge<'a, '_> {
         }
     }
 
-    /// Nobody else writes to the clients' own prefixes.
+    /// Checks that only the clients write below their own prefixes.
     fn unasked(&mut self, history: &History) {
         let own = |key: &str| history.truth.own.iter().any(|prefix| key.starts_with(prefix.as_str()));
         for (at, record) in self.log.records() {

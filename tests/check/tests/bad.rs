@@ -5,7 +5,7 @@ use oarlock_check::history::{Asked, Call, Claim, EventType, Line, Op, Reason, Re
 
 use crate::build::*;
 
-/// A is created at 1 and updated at 2, B created at 3.
+/// Makes a log: `m/a` is created at 1 and updated at 2, `m/b` is created at 3.
 fn three() -> Vec<Line> {
     vec![truth(3), put(1, "m/a", None), put(2, "m/a", 1), put(3, "m/b", None)]
 }
@@ -31,7 +31,7 @@ fn a_record_of_the_clients_own_was_asked_for() {
     breaks(&lines(&log, [create(1, "m/a", (1, 2)), delete("m/a", 1, (3, 4))]), []);
     breaks(&lines(&log, [create(1, "m/a", (1, 2)), unknown(delete("m/a", 1, (3, 4)))]), []);
     breaks(&lines(&log, [create(1, "m/a", (1, 2))]), [Log]);
-    // Its own deletion is why the second attempt of a server found nothing.
+    // The server's second attempt found nothing because its first attempt had deleted the object.
     breaks(&lines(&log, [create(1, "m/a", (1, 2)), refused(delete("m/a", 1, (3, 4)), Reason::Absent)]), [Log, Second]);
     breaks(&lines(&[own_truth(2), put(1, "n/a", None)], []), []);
 }
@@ -40,9 +40,9 @@ fn a_record_of_the_clients_own_was_asked_for() {
 fn an_acknowledged_write_is_in_the_log() {
     let log = three();
     breaks(&lines(&log, [create(1, "m/a", (1, 2)), update(2, "m/a", 1, (3, 4))]), []);
-    // Lost.
+    // A lost write.
     breaks(&lines(&log, [create(4, "m/c", (1, 2))]), [W1]);
-    // With other bytes, of another key, of another write, a deletion instead.
+    // A write with other bytes, a write of another key, another write at the revision, a deletion instead of a write.
     breaks(&lines(&log, [Call { body: body(9), ..create(1, "m/a", (1, 2)) }]), [W1]);
     breaks(&lines(&log, [create(1, "m/b", (1, 2))]), [W1]);
     breaks(&lines(&log, [Call { tag: tag(9), ..create(1, "m/a", (1, 2)) }]), [W1]);
@@ -53,7 +53,7 @@ fn an_acknowledged_write_is_in_the_log() {
 fn one_acknowledgement_per_revision() {
     let second = Call { tag: tag(9), ..create(1, "m/a", (1, 2)) };
     breaks(&lines(&three(), [create(1, "m/a", (1, 2)), second]), [W1]);
-    // Two that were written together, and should not have been.
+    // Two records of one revision that no call wrote together.
     let Line::Record(other) = put(1, "m/b", None) else { unreachable!() };
     let together = [truth(1), put(1, "m/a", None), Line::Record(Record { tag: tag(2), ..other })];
     let second = Call { tag: tag(2), ..create(1, "m/b", (1, 2)) };
@@ -62,7 +62,7 @@ fn one_acknowledgement_per_revision() {
     let log = [truth(2), put(1, "m/a", None), gone(2, "m/a", 1)];
     breaks(&lines(&log, [delete("m/a", 1, (1, 2))]), []);
     breaks(&lines(&log, [delete("m/a", 1, (1, 2)), delete("m/a", 1, (1, 2))]), [W1]);
-    // The other one was told that it came too late.
+    // The second deletion was refused, because it came too late.
     let late = refused(delete("m/a", 1, (1, 2)), Reason::Absent);
     breaks(&lines(&log, [delete("m/a", 1, (1, 2)), late]), []);
 }
@@ -89,12 +89,12 @@ fn an_acknowledged_deletion_is_in_the_log() {
 fn a_write_follows_what_it_expected() {
     let log = [truth(4), put(1, "m/a", None), put(2, "m/a", 1), put(3, "m/a", 2), gone(4, "m/a", 3)];
     breaks(&lines(&log, [update(3, "m/a", 2, (1, 2)), Call { expect: None, ..update(2, "m/a", 1, (1, 2)) }]), []);
-    // An update was lost on the way: it replaced what its writer never saw.
+    // A lost update: the write replaced a revision that its writer never read.
     breaks(&lines(&log, [update(3, "m/a", 1, (1, 2))]), [W2]);
     breaks(&lines(&log, [create(2, "m/a", (1, 2))]), [W2]);
     breaks(&lines(&log, [Call { expect: None, ..update(1, "m/a", 1, (1, 2)) }]), [W2]);
     breaks(&lines(&log, [Call { revision: Some(4), ..delete("m/a", 2, (1, 2)) }]), [W2]);
-    // Nobody knows its outcome, and it did what it should not.
+    // A write of unknown outcome that replaced a revision other than the expected one.
     breaks(&lines(&log, [unknown(update(3, "m/a", 1, (1, 2)))]), [W2]);
     breaks(&lines(&log, [unknown(update(3, "m/a", 2, (1, 2)))]), []);
 }
@@ -104,9 +104,9 @@ fn what_returned_earlier_has_the_lower_revision() {
     let log = three();
     breaks(&lines(&log, [create(3, "m/b", (1, 2)), update(2, "m/a", 1, (2, 4))]), []);
     breaks(&lines(&log, [create(3, "m/b", (1, 2)), update(2, "m/a", 1, (3, 4))]), [W3]);
-    // What nobody acknowledged came after its beginning all the same.
+    // A write of unknown outcome took effect at a revision below a write that had returned before it began.
     breaks(&lines(&log, [create(3, "m/b", (1, 2)), unknown(update(2, "m/a", 1, (3, 4)))]), [W3]);
-    // Read, listed or watched before it was written.
+    // An object is read, listed or watched before it was written.
     breaks(&lines(&log, [get(3, "m/b", (1, 2)), create(3, "m/b", (3, 4))]), [W3]);
     breaks(&lines(&log, [get(3, "m/b", (1, 3)), create(3, "m/b", (3, 4))]), []);
     let items = [("m/a", 2), ("m/b", 3)];
@@ -114,7 +114,7 @@ fn what_returned_earlier_has_the_lower_revision() {
     let watched = [log.clone(), vec![open(2, 1), told(EventType::Added, "m/b", 3, 3, 2)]].concat();
     breaks(&lines(&watched, [create(3, "m/b", (2, 4))]), []);
     breaks(&lines(&watched, [create(3, "m/b", (3, 4))]), [W3]);
-    // Of two that may have made the same deletion, one could.
+    // Two calls may have made the same deletion; one of them began early enough.
     let log = [truth(3), put(1, "m/a", None), gone(2, "m/a", 1), put(3, "m/b", None)];
     let (early, late) = (unknown(delete("m/a", 1, (1, 9))), unknown(delete("m/a", 1, (5, 9))));
     breaks(&lines(&log, [late.clone(), early, create(3, "m/b", (2, 4))]), []);
@@ -144,12 +144,12 @@ fn a_most_recent_read_is_fresh() {
     breaks(&lines(&log, [write.clone(), get(1, "m/a", (4, 5))]), []);
     breaks(&lines(&log, [write.clone(), get(1, "m/a", (5, 6))]), [W3]);
     breaks(&lines(&log, [write.clone(), list(1, &[("m/a", 1)], (5, 6))]), [W3]);
-    // A later write of another key shows that this one was there.
+    // A later write of another key proves that the revision existed.
     breaks(&lines(&log, [create(3, "m/b", (1, 4)), get(1, "m/a", (5, 6))]), [W3]);
-    // A read that saw it does too: most recent reads do not go back.
+    // A read that returned the revision proves it too: most recent reads never go back.
     breaks(&lines(&log, [get(2, "m/a", (1, 2)), get(1, "m/a", (3, 4))]), [W3]);
     breaks(&lines(&log, [get(2, "m/a", (1, 3)), get(1, "m/a", (3, 4))]), []);
-    // Who asks for anything gets anything, but not older than wanted.
+    // A read that accepts older states may get any of them, but none older than it asked for.
     let old = |wanted| asked(get(1, "m/a", (5, 6)), wanted);
     breaks(&lines(&log, [write.clone(), old(Asked::AtLeast(0))]), []);
     breaks(&lines(&log, [write.clone(), old(Asked::AtLeast(1))]), []);
@@ -168,20 +168,20 @@ fn a_refusal_is_justified() {
     let exists = refused(other(Op::Create), Reason::Exists);
     let absent = refused(call(Op::Get, "m/a", (5, 6)), Reason::Absent);
     let conflict = |expect| refused(Call { expect: Some(expect), ..other(Op::Update) }, Reason::Conflict);
-    // Before anything is known, each may be.
+    // Without further knowledge each refusal is justified.
     for refusal in [&exists, &absent, &conflict(4)] {
         breaks(&lines(&log, [refusal.clone()]), []);
     }
-    // Deleted and made again while it was asked.
+    // The object was deleted and created again during the call.
     breaks(&lines(&log, [create(1, "m/a", (1, 2)), absent.clone(), get(4, "m/a", (1, 9))]), []);
-    // It is there for good, from 3 on.
+    // From revision 3 on the object exists.
     breaks(&lines(&log, [create(3, "m/a", (3, 4)), absent.clone()]), [W4]);
     breaks(&lines(&log, [create(3, "m/a", (3, 5)), absent]), []);
     breaks(&lines(&log, [update(4, "m/a", 3, (3, 4)), conflict(4)]), [W4]);
     breaks(&lines(&log, [update(4, "m/a", 3, (3, 4)), conflict(3)]), []);
     let refusal = refused(Call { expect: Some(4), ..call(Op::Delete, "m/a", (5, 6)) }, Reason::Absent);
     breaks(&lines(&log, [update(4, "m/a", 3, (3, 4)), refusal]), [W4]);
-    // What justifies it began only later.
+    // The write that would justify the refusal began after the refusal had returned.
     let log = [truth(2), put(1, "m/a", None), gone(2, "m/a", 1)];
     breaks(
         &lines(
@@ -192,7 +192,7 @@ fn a_refusal_is_justified() {
     );
     breaks(&lines(&log, [delete("m/a", 1, (1, 2)), Call { tag: Some("x".to_owned()), ..exists.clone() }]), [W4]);
     breaks(&lines(&log, [delete("m/a", 1, (1, 5)), exists]), []);
-    // Reasons that are not about the state.
+    // A reason that does not depend on the state is always justified.
     breaks(&lines(&log, [refused(other(Op::Create), Reason::Other)]), []);
 }
 
@@ -211,7 +211,7 @@ fn an_expired_read_asked_for_what_is_below_the_floor() {
     breaks(&lines(&log, [exactly(2)]), [W4]);
     breaks(&lines(&[three(), vec![floor(2, 7)]].concat(), [exactly(1)]), [W4]);
     breaks(&lines(&three(), [exactly(1)]), [W4]);
-    // The second page of a list of revision 1.
+    // The second page of a list at revision 1.
     let first = page("l", 0, true, 1, &[], (1, 2));
     let second = refused(page("l", 1, false, 1, &[], (5, 6)), Reason::Expired);
     breaks(&lines(&log, [first.clone(), second.clone()]), []);
@@ -227,11 +227,11 @@ fn an_unknown_write_happens_at_most_once() {
     breaks(&lines(&log, [unknown(Call { expect: None, ..update(2, "m/a", 1, (1, 2)) })]), [W5]);
     breaks(&lines(&three(), [unknown(update(2, "m/a", 1, (1, 2)))]), []);
     breaks(&lines(&three(), [unknown(update(7, "m/a", 1, (1, 2)))]), []);
-    // To another key.
+    // The write of another key.
     breaks(&lines(&three(), [unknown(create(3, "m/c", (1, 2)))]), [W5]);
 }
 
-/// A comes, gets a label, B comes, A changes, loses the label, is deleted.
+/// Makes a log: `m/a` is created, gets a label, `m/b` is created, `m/a` changes, loses its label, is deleted.
 fn changes() -> Vec<Line> {
     let tier = [("tier", "gold")];
     vec![
@@ -257,18 +257,18 @@ fn a_watch_tells_the_log() {
     let watch = |steps: &[&[Line]]| [&changes(), &[open(1, 10)][..], &steps.concat()].concat();
     breaks(&watch(&[&events, &[end(6, 20)]]), []);
     breaks(&watch(&[&events[..3], &[end(4, 20)]]), []);
-    // Missed: in between, at the end, before a bookmark.
+    // Missing events: in between, at the end, before a bookmark.
     breaks(&watch(&[&events[..1], &events[2..]]), [W6]);
     breaks(&watch(&[&events[1..]]), [W6]);
     breaks(&watch(&[&events[..4], &[end(6, 20)]]), [W6]);
     breaks(&watch(&[&events[..3], &[bookmark(5, 14)]]), [W6]);
     breaks(&watch(&[&events[..3], &[bookmark(4, 14)], &events[3..]]), []);
     breaks(&watch(&[&events[..3], &[bookmark(3, 14)]]), [W6]);
-    // Twice, and out of order.
+    // An event twice, and two events out of order.
     breaks(&watch(&[&events[..2], &[told(EventType::Added, "m/b", 3, 3, 12)], &events[2..]]), [W6]);
     let swapped = [told(EventType::Added, "m/b", 3, 3, 11), told(EventType::Modified, "m/a", 2, 2, 12)];
     breaks(&watch(&[&swapped, &events[2..]]), [W6]);
-    // Of another kind, with other bytes, of another key, of nothing.
+    // Events of another type, with other bytes, of another key, of a write that does not exist.
     breaks(&watch(&[&[told(EventType::Added, "m/a", 2, 2, 11)]]), [W6]);
     breaks(&watch(&[&[told(EventType::Modified, "m/a", 2, 1, 11)]]), [W6]);
     breaks(&watch(&[&[told(EventType::Modified, "m/b", 2, 2, 11)]]), [W6]);
@@ -319,12 +319,12 @@ fn pages_are_one_state() {
         lines(&log, [page("l", 0, true, first, one, (1, 2)), page("l", 1, more, second, other, (3, 4))])
     };
     breaks(&pages(3, &[("m/a", 1), ("m/b", 2)], 3, &[("m/c", 3)], false), []);
-    // Its client did not want to know the rest.
+    // A client may stop reading after a page.
     breaks(&pages(3, &[("m/a", 1)], 3, &[("m/b", 2)], true), []);
     breaks(&pages(3, &[("m/a", 1)], 3, &[("m/b", 2)], false), [W7]);
     breaks(&pages(3, &[("m/a", 1)], 3, &[("m/c", 3)], false), [W7]);
     breaks(&pages(3, &[("m/a", 1), ("m/b", 2)], 3, &[("m/b", 2), ("m/c", 3)], false), [W7]);
-    // The second page is of a later moment.
+    // The second page shows a later revision.
     breaks(&pages(3, &[("m/a", 1)], 4, &[("m/c", 3)], false), [W7]);
     breaks(&pages(3, &[("m/a", 1)], 4, &[("m/b", 2), ("m/c", 3)], false), [W7]);
     breaks(&pages(4, &[("m/a", 1), ("m/b", 2)], 4, &[("m/c", 3)], false), [W7]);
@@ -357,7 +357,7 @@ fn the_state_that_the_truth_begins_with_counts() {
     breaks(&twice, [Log]);
 }
 
-/// A write at a revision under a claim to unit `u`.
+/// Makes a write under a claim to unit `u`.
 fn claimed(epoch: u64, revision: u64, key: Option<&str>) -> Line {
     Line::Claim(Claim { unit: "u".to_owned(), epoch, revision, key: key.map(str::to_owned) })
 }
@@ -365,7 +365,7 @@ fn claimed(epoch: u64, revision: u64, key: Option<&str>) -> Line {
 #[test]
 fn a_fenced_write_lies_between_its_epoch_and_the_next() {
     let unit = "oarlock.dev/assignments/u";
-    // Assigned at 1, given away at 4, deleted at 7.
+    // The unit is assigned at 1, reassigned at 4 and deleted at 7.
     let log = [
         truth(8),
         put(1, unit, None),
@@ -381,14 +381,14 @@ fn a_fenced_write_lies_between_its_epoch_and_the_next() {
     breaks(&with(claimed(1, 2, Some("m/a"))), []);
     breaks(&with(claimed(4, 5, Some("m/a"))), []);
     breaks(&with(claimed(4, 6, None)), []);
-    // Who holds a unit may give it away: what is compared is what was there before.
+    // The holder may reassign the unit: the claim is compared with the state before the write.
     breaks(&with(claimed(1, 4, Some(unit))), []);
-    // After the next epoch, before its own, under one that never was, after the end.
+    // Writes after the next epoch, before their own epoch, under an unknown epoch, and after the unit's deletion.
     breaks(&with(claimed(1, 5, Some("m/a"))), [F1]);
     breaks(&with(claimed(4, 2, Some("m/a"))), [F1]);
     breaks(&with(claimed(3, 5, Some("m/a"))), [F1]);
     breaks(&with(claimed(4, 8, Some("m/c"))), [F1]);
-    // Of what is not in the log, or is something else there.
+    // Claims about a revision that is not in the log or has another key there.
     breaks(&with(claimed(4, 9, None)), [F1]);
     breaks(&with(claimed(4, 5, Some("m/b"))), [F1]);
 }

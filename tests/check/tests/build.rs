@@ -5,7 +5,7 @@ use oarlock_check::history::{
 };
 use oarlock_check::{Rule, check};
 
-/// When a call began and ended.
+/// The times at which a call began and ended.
 pub(crate) type Span = (u64, u64);
 
 pub(crate) fn body(revision: u64) -> Option<String> {
@@ -20,7 +20,7 @@ pub(crate) fn truth(through: u64) -> Line {
     Line::Truth(Truth { after: 0, through, own: Vec::new() })
 }
 
-/// Nobody but the clients writes to `m/`.
+/// Makes the line that says that only the clients write below `m/`.
 pub(crate) fn own_truth(through: u64) -> Line {
     Line::Truth(Truth { after: 0, through, own: vec!["m/".to_owned()] })
 }
@@ -83,7 +83,7 @@ pub(crate) fn asked(call: Call, asked: Asked) -> Call {
     Call { asked, ..call }
 }
 
-/// One page, with what was written at these revisions.
+/// Makes a page of a list with the objects written at these revisions.
 pub(crate) fn page(id: &str, number: u64, more: bool, revision: u64, items: &[(&str, u64)], span: Span) -> Call {
     let items = items.iter().map(|(key, at)| ((*key).to_owned(), *at, format!("b{at}"))).collect();
     let list = Some(Page { id: id.to_owned(), page: number, more, selector: Labels::new(), items });
@@ -104,7 +104,7 @@ pub(crate) fn open_for(selector: &[(&str, &str)], from: u64, at: u64) -> Line {
     Line::Watch(Open { selector: labels_of(selector), ..open })
 }
 
-/// An event about a revision with the body of `of`.
+/// Makes an event about a revision with the body of revision `of`.
 pub(crate) fn told(told: EventType, key: &str, revision: u64, of: u64, at: u64) -> Line {
     let (watch, key) = ("w".to_owned(), key.to_owned());
     Line::Event(Event { watch, at, told, key, revision: Some(revision), body: body(of) })
@@ -136,7 +136,7 @@ pub(crate) fn lines(log: &[Line], calls: impl IntoIterator<Item = Call>) -> Vec<
     log.iter().cloned().chain(calls.into_iter().map(Line::Call)).collect()
 }
 
-/// Asserts which rules a history breaks, and no others.
+/// Asserts that a history breaks exactly these rules.
 #[track_caller]
 pub(crate) fn breaks<const N: usize>(lines: &[Line], rules: [Rule; N]) {
     let history = History::from_lines(lines).unwrap_or_else(|error| panic!("{error}"));

@@ -11,7 +11,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use crate::build::{body, labels_of, tag};
 
-/// How large and how wild.
+/// The size and the operations of a generated history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub clients: u64,
@@ -19,15 +19,15 @@ pub(crate) struct Shape {
     /// Calls of each client.
     pub calls: u64,
     pub watches: u64,
-    /// Whether objects go, too.
+    /// Whether objects are deleted, too.
     pub deletes: bool,
 }
 
 pub(crate) const WIDE: Shape = Shape { clients: 5, keys: 6, calls: 40, watches: 4, deletes: true };
-/// What a general checker can judge, and in one order only: each write names its predecessor.
+/// A history that the general checker can judge and that has one order only: each write names its predecessor.
 pub(crate) const NARROW: Shape = Shape { clients: 4, keys: 1, calls: 6, watches: 0, deletes: false };
 
-/// Objects in pages.
+/// Objects per page of a list.
 const LIMIT: usize = 2;
 
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ struct Version {
 }
 
 type State = BTreeMap<String, Version>;
-/// As a page has them.
+/// Key, revision and hash of each object of a page.
 type Items = Vec<(String, u64, String)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ enum Phase {
 #[derive(Default)]
 struct Client {
     call: Call,
-    /// What it knows of each key.
+    /// The last revision of each key that the client knows.
     seen: BTreeMap<String, u64>,
     /// The rest of a list in pages: its revision and what is left.
     pages: Option<(Call, Items)>,
@@ -65,13 +65,13 @@ struct World {
     clients: Vec<Client>,
     state: State,
     revision: u64,
-    /// Records and when they happened.
+    /// The records with their times.
     log: Vec<(u64, Record)>,
     calls: Vec<Call>,
     tags: u64,
 }
 
-/// A correct history; the same for the same seed.
+/// Generates a correct history, determined by the seed.
 pub(crate) fn history(shape: Shape, seed: u64) -> Vec<Line> {
     let mut world = World {
         rng: StdRng::seed_from_u64(seed),
@@ -160,7 +160,7 @@ impl World {
         Call { op: Op::List, key: "m/".to_owned(), list, ..base }
     }
 
-    /// The one moment of a call.
+    /// Applies a client's call at its one moment.
     fn happen(&mut self, client: u64) {
         let mut call = std::mem::take(&mut self.client(client).call);
         let lost = self.rng.random_bool(0.1);
@@ -196,7 +196,7 @@ impl World {
             (call.outcome, call.reason) = (Outcome::Rejected, Some(reason));
             return;
         }
-        // Others write elsewhere, so there are gaps.
+        // Other clients write other keys, so the revisions have gaps.
         self.revision += self.rng.random_range(1..3);
         let revision = self.revision;
         let gold = self.rng.random_bool(0.5);
@@ -214,7 +214,7 @@ impl World {
 
     fn get(&mut self, call: &mut Call) {
         let now = self.state.get(&call.key).map(|version| version.revision);
-        // Who asks for anything gets what was there at some moment.
+        // A read that accepts any state gets the state at some earlier moment.
         let there = match call.asked {
             Asked::Recent | Asked::Exactly(_) => now,
             Asked::AtLeast(least) => {
@@ -269,7 +269,7 @@ impl World {
         self.later(client, Phase::Begin);
     }
 
-    /// Everything as lines: the truth, the calls, the watches.
+    /// Returns all lines: the truth, the calls, the watches.
     fn told(mut self) -> Vec<Line> {
         let own = vec!["m/".to_owned()];
         let mut lines = vec![Line::Truth(Truth { after: 0, through: self.revision, own })];
@@ -321,7 +321,7 @@ impl World {
                     lines.push(Line::Event(Event { watch: name, at, told, revision, ..Event::default() }));
                 }
                 2 if number == 0 && self.log.len() - index > 3 => {
-                    // The log was compacted under it.
+                    // The log was compacted beyond the watch's position.
                     lines.push(Line::Floor(Floor { revision: position + 1, at }));
                     lines.push(Line::Event(Event { watch: name, at, told: EventType::Gone, ..Event::default() }));
                     return;

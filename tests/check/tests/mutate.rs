@@ -8,9 +8,9 @@ use rand::rngs::StdRng;
 
 pub(crate) struct Mutation {
     pub name: &'static str,
-    /// Does it somewhere; false: there is no place for it.
+    /// Applies the damage at a random place; returns false when the history has no such place.
     pub apply: fn(&mut Vec<Line>, &mut StdRng) -> bool,
-    /// One of them notices.
+    /// The rules of which at least one must find the damage.
     pub caught_by: &'static [Rule],
 }
 
@@ -35,7 +35,7 @@ pub(crate) const ALL: &[Mutation] = &[
     Mutation { name: "list a page of another moment", apply: page_elsewhere, caught_by: &[W7] },
 ];
 
-/// The indices of what is asked for, one of them drawn.
+/// Returns the index of a random line that satisfies `wanted`.
 fn draw(lines: &[Line], rng: &mut StdRng, wanted: impl Fn(usize, &Line) -> bool) -> Option<usize> {
     let found: Vec<_> = lines.iter().enumerate().filter(|(at, line)| wanted(*at, line)).map(|(at, _)| at).collect();
     if found.is_empty() { None } else { Some(found[rng.random_range(0..found.len())]) }
@@ -65,7 +65,7 @@ fn records(lines: &[Line]) -> impl Iterator<Item = &Record> {
 }
 
 fn drop_event(lines: &mut Vec<Line>, rng: &mut StdRng) -> bool {
-    // One after which its watch says something more, so that nothing but the event is missing.
+    // An event after which the watch delivers a further event, so that only the removed event is missing.
     let next = |at: usize, line: &Line| {
         object(line).is_some() && matches!(&lines.get(at + 1), Some(Line::Event(e)) if e.told != EventType::Gone)
     };
@@ -203,7 +203,7 @@ fn refuse_written(lines: &mut Vec<Line>, rng: &mut StdRng) -> bool {
 }
 
 fn find_nothing(lines: &mut Vec<Line>, rng: &mut StdRng) -> bool {
-    // What it read was there before it began, and whoever deletes the key begins later.
+    // The object existed before the read began, and the call that deleted it began after the read.
     let firm = |call: &Call| {
         let end = call.returned.unwrap();
         let there = records(lines).any(|record| {
@@ -224,7 +224,7 @@ fn find_nothing(lines: &mut Vec<Line>, rng: &mut StdRng) -> bool {
     true
 }
 
-/// Appends a record, and moves the end of the truth.
+/// Appends a record, and moves the last covered revision.
 fn append(lines: &mut Vec<Line>, record: impl FnOnce(u64) -> Record) {
     let Some(Line::Truth(truth)) = lines.first_mut() else { panic!("the truth comes first") };
     truth.through += 1;
@@ -265,7 +265,7 @@ fn page_of(line: &mut Line) -> &mut Page {
 }
 
 fn drop_item(lines: &mut Vec<Line>, rng: &mut StdRng) -> bool {
-    // The end of a list that its client did not finish may be missing: not from a page after which another is expected.
+    // The last items of a list that its client did not finish may be missing, so only a page before another page is damaged.
     let full = |line: &Line| {
         call(line).and_then(|call| call.list.as_ref()).is_some_and(|page| !page.items.is_empty() && !page.more)
     };

@@ -16,7 +16,7 @@ fn node(number: u64) -> Line {
     Line { revision: number, key: format!("nodes/{name}"), object: Some(object) }
 }
 
-/// A pod that asks for one core, and for what `more` says.
+/// Makes a pod's spec that requests one core, with further fields.
 fn spec(more: &Value) -> Value {
     let mut spec = json!({
         "schedulerName": "default-scheduler",
@@ -37,7 +37,7 @@ fn pod(revision: u64, name: &str, node: Option<&str>, more: &Value) -> Line {
     Line { revision, key: format!("pods/default/{name}"), object: Some(json!({"metadata": metadata, "spec": spec})) }
 }
 
-/// A pod that is created, and bound at the revision after.
+/// Makes a pod that is created, and bound at the next revision.
 fn bound(revision: u64, name: &str, node: &str, more: &Value) -> [Line; 2] {
     [pod(revision, name, None, more), pod(revision + 1, name, Some(node), more)]
 }
@@ -51,7 +51,7 @@ fn found(lag: u64, lines: &[&[Line]]) -> Findings {
     judge(&log, &Rules { lag, ..Rules::default() })
 }
 
-/// Two nodes, and then: exactly these rules are broken.
+/// Asserts that these lines, after those of two nodes, break exactly these rules.
 #[track_caller]
 fn breaks(lines: &[&[Line]], rules: &[Rule]) {
     let nodes = [node(1), node(2)];
@@ -84,7 +84,7 @@ fn a_node_name_is_set_once() {
     breaks(&[&bound(10, "a", "n1", &none)], &[]);
     breaks(&[&bound(10, "a", "n1", &none), &[pod(12, "a", Some("n2"), &none)]], &[Once]);
     breaks(&[&bound(10, "a", "n1", &none), &[pod(12, "a", None, &none)]], &[Once]);
-    // Another pod of the same name.
+    // The second pod has the same name and another uid.
     breaks(&[&bound(10, "a", "n1", &none), &[gone(12, "a")], &bound(13, "a", "n2", &none)], &[]);
 }
 
@@ -99,7 +99,7 @@ fn a_pod_goes_to_a_node_that_is_there_and_takes_it() {
     let mut cordoned = node(1);
     cordoned.revision = 20;
     cordoned.object.as_mut().unwrap()["spec"] = json!({"unschedulable": true});
-    // Within the lag nobody has to know.
+    // Within the lag the scheduler need not know the change.
     breaks(&[std::slice::from_ref(&cordoned), &bound(25, "a", "n1", &json!({}))], &[]);
     breaks(&[&[cordoned], &bound(40, "a", "n1", &json!({}))], &[Admission]);
 }
@@ -119,11 +119,11 @@ fn a_node_has_room_for_all_its_pods() {
     let gpu = json!({"containers": [{"resources": {"requests": {"example.com/gpu": "1"}}}]});
     breaks(&[&bound(10, "a", "n1", &gpu)], &[]);
     breaks(&[&bound(10, "a", "n1", &gpu), &bound(12, "b", "n1", &gpu)], &[Resources]);
-    // One that ended uses nothing.
+    // A pod that has ended uses no resources.
     let mut ended = pod(14, "a", Some("n1"), &none);
     ended.object.as_mut().unwrap()["status"] = json!({"phase": "Succeeded"});
     breaks(&[&two, &[ended], &bound(15, "c", "n1", &none)], &[]);
-    // Init containers run one after the other, sidecars beside all.
+    // Init containers run one after the other, sidecars beside all containers.
     let init = |cpu: &str, policy: Value| {
         let init = json!({"restartPolicy": policy, "resources": {"requests": {"cpu": cpu}}});
         json!({"initContainers": [init]})
@@ -170,14 +170,14 @@ fn required_affinity_finds_somebody() {
     breaks(&[&bound(10, "db1", "n1", &none), &bound(12, "web", "n1", &near("zone", "db"))], &[]);
     breaks(&[&bound(10, "db1", "n1", &none), &bound(12, "web", "n2", &near("zone", "db"))], &[Affinity]);
     breaks(&[&bound(12, "web", "n2", &near("zone", "db"))], &[Affinity]);
-    // The first of its kind.
+    // The first pod of its kind.
     breaks(&[&bound(12, "web", "n2", &near("zone", "web"))], &[]);
     breaks(
         &[&bound(10, "web1", "n1", &near("zone", "web")), &bound(12, "web2", "n2", &near("zone", "web"))],
         &[Affinity],
     );
     breaks(&[&[pod(11, "db9", None, &none)], &bound(12, "web", "n2", &near("zone", "db"))], &[]);
-    // Whom it was put beside may have gone since.
+    // The pod that satisfied the affinity may have been deleted meanwhile.
     let left = [&bound(10, "db1", "n1", &none)[..], &[gone(20, "db1")]].concat();
     breaks(&[&left, &bound(25, "web", "n1", &near("zone", "db"))], &[]);
     breaks(&[&left, &bound(45, "web", "n1", &near("zone", "db"))], &[Affinity]);
@@ -203,13 +203,13 @@ fn hard_spread_keeps_its_skew() {
     let even = spread("web");
     breaks(&[&bound(20, "web1", "n1", &even), &bound(22, "web2", "n2", &even)], &[]);
     breaks(&[&bound(20, "web1", "n1", &even), &bound(22, "web2", "n1", &even)], &[Spread]);
-    // Pods that the constraint does not mean do not count.
+    // Pods that the constraint does not select do not count.
     breaks(&[&bound(20, "db1", "n1", &json!({})), &bound(22, "web2", "n1", &even)], &[]);
-    // The other domain was emptied a moment ago.
+    // The pod in the other domain was deleted just before.
     let both = [bound(20, "web1", "n1", &even), bound(22, "web2", "n2", &even)].concat();
     breaks(&[&both, &[gone(24, "web2")], &bound(26, "web3", "n1", &even)], &[]);
     breaks(&[&both, &[gone(24, "web2")], &bound(46, "web3", "n1", &even)], &[Spread]);
-    // It may have rested on one that was accepted for the other domain, and on no more than are there.
+    // The decision may have relied on one pod that waits for the other domain, but not on more pods than exist.
     let waits = |name| [pod(21, name, None, &even)];
     breaks(&[&bound(20, "web1", "n1", &even), &waits("web9"), &bound(22, "web2", "n1", &even)], &[]);
     breaks(&[&bound(20, "web1", "n1", &even), &waits("db9"), &bound(22, "web2", "n1", &even)], &[Spread]);
@@ -218,7 +218,7 @@ fn hard_spread_keeps_its_skew() {
     bare.revision = 3;
     bare.object.as_mut().unwrap()["metadata"]["labels"] = json!({"host": "n1"});
     breaks(&[&[bare], &bound(20, "web1", "n1", &even)], &[Spread]);
-    // A domain in which the pod may not be is none.
+    // A domain that the pod's node selector excludes does not count.
     let mut there = even.clone();
     there["nodeSelector"] = json!({"zone": "z1"});
     breaks(&[&bound(20, "web1", "n1", &there), &bound(22, "web2", "n1", &there)], &[]);
@@ -235,14 +235,14 @@ fn rules_count_where_they_could_be_broken_and_nodes_tell_how_full_they_were() {
     assert_eq!(findings.fullest.get("n2"), None);
 }
 
-/// A pod of a priority, nominated to a node.
+/// Makes a pod of a priority, nominated to a node.
 fn nominated(revision: u64, name: &str, node: &str, priority: i64) -> Line {
     let mut line = pod(revision, name, None, &json!({"priority": priority}));
     line.object.as_mut().unwrap()["status"] = json!({"nominatedNodeName": node});
     line
 }
 
-/// A pod on a node that is marked as preempted.
+/// Makes a pod on a node that is marked as preempted.
 fn marked(revision: u64, name: &str, node: &str, priority: i64) -> Line {
     let mut line = pod(revision, name, Some(node), &json!({"priority": priority}));
     let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"});
@@ -258,12 +258,12 @@ fn who_has_to_leave_does_so_for_a_pod_of_higher_priority_that_is_nominated_there
     leaves(nominated(20, "equal", "n1", 1), &[Victims]);
     leaves(nominated(20, "elsewhere", "n2", 2), &[Victims]);
     leaves(nominated(22, "later", "n1", 2), &[Victims]);
-    // It may have its node by then, or be gone.
+    // The nominated pod may have its node by then, or be deleted.
     let got = pod(20, "high", Some("n1"), &json!({"priority": 2}));
     breaks(&[&low, &[nominated(15, "high", "n1", 2), got, marked(21, "low", "n1", 1)]], &[]);
     breaks(&[&low, &[nominated(15, "high", "n1", 2), gone(20, "high"), marked(21, "low", "n1", 1)]], &[]);
     breaks(&[&low, &[nominated(15, "high", "n1", 2), gone(20, "high"), marked(41, "low", "n1", 1)]], &[Victims]);
-    // Whom others make leave is no business of a scheduler's.
+    // Evictions by others are not judged.
     let mut evicted = marked(21, "low", "n1", 1);
     evicted.object.as_mut().unwrap()["status"]["conditions"][0]["reason"] = json!("EvictionByEvictionAPI");
     breaks(&[&low, &[evicted]], &[]);
@@ -273,7 +273,7 @@ fn who_has_to_leave_does_so_for_a_pod_of_higher_priority_that_is_nominated_there
 fn room_is_left_for_who_is_nominated() {
     let of = |priority: i64| json!({"priority": priority});
     let there = bound(10, "there", "n1", &of(9));
-    // Two cores: one is taken, one is for the nominee.
+    // Of the two cores one is in use and one is for the nominee.
     let comes = |more: &[&[Line]], rules: &[Rule]| {
         let end = [nominated(100, "end", "n2", 0)];
         breaks(&[&[&there[..], &[nominated(15, "high", "n1", 5)]], more, &[&end[..]]].concat(), rules);
@@ -282,15 +282,16 @@ fn room_is_left_for_who_is_nominated() {
     comes(&[&bound(40, "equal", "n1", &of(5))], &[Nominated]);
     comes(&[&bound(40, "higher", "n1", &of(6))], &[]);
     comes(&[&bound(40, "low", "n2", &of(1))], &[]);
-    // Within the lag nobody has to know of it, or may know better: it has found another node, lost its nomination, or is gone.
+    // Within the lag the scheduler need not know the nomination. It may also know a later state: the nominee has another node, lost its nomination,
+    // or was deleted.
     comes(&[&bound(20, "low", "n1", &of(1))], &[]);
     comes(&[&bound(40, "low", "n1", &of(1)), &[pod(45, "high", Some("n2"), &of(5))]], &[]);
     comes(&[&bound(40, "low", "n1", &of(1)), &[pod(45, "high", None, &of(5))]], &[]);
     comes(&[&bound(40, "low", "n1", &of(1)), &[gone(45, "high")]], &[]);
     comes(&[&bound(40, "low", "n1", &of(1)), &[pod(60, "high", Some("n2"), &of(5))]], &[Nominated]);
-    // That it gets its node in the end, because a third leaves, makes nothing good.
+    // The violation stays one if the nominee gets its node later, because a third pod leaves.
     let third = [gone(44, "there"), pod(45, "high", Some("n1"), &of(5))];
     comes(&[&bound(40, "low", "n1", &of(1)), &third], &[Nominated]);
-    // Where there is room for both, there is.
+    // With room for both pods the binding is correct.
     comes(&[&[gone(20, "there")], &bound(40, "low", "n1", &of(1))], &[]);
 }

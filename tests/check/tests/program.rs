@@ -6,7 +6,7 @@ use oarlock_check::history::Line;
 
 use crate::build::*;
 
-/// Its exit code, what it said, and what it complained of, about histories in files `0`, `1`, ….
+/// Runs the program on histories in files `0`, `1`, …; returns its exit code, stdout and stderr.
 fn run(files: &[String]) -> (Option<i32>, String, String) {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_oarlock-check"));

@@ -63,7 +63,7 @@ fn damage_is_noticed() {
     }
 }
 
-/// Drawn histories have something for every rule, or their passing would show nothing.
+/// Generated histories check every rule; otherwise their success would show nothing.
 #[test]
 fn every_rule_is_asked() {
     let reports: Vec<_> = (0..20).map(|seed| judged(&history(WIDE, seed)).1).collect();
@@ -73,7 +73,7 @@ fn every_rule_is_asked() {
     }
 }
 
-/// Histories that were disturbed are of both kinds, or the comparison above would show nothing.
+/// The disturbed histories include both correct and damaged ones; otherwise the comparison above would show nothing.
 #[test]
 fn the_general_checker_is_asked_about_both_kinds() {
     let mut verdicts = [0_u32; 2];

@@ -17,14 +17,14 @@ fn pod(name: &str, owner: Option<(&str, &str)>, ip: &str) -> Value {
     json!({"metadata": meta(name, owner), "spec": {"nodeName": "n1"}, "status": {"podIP": ip, "conditions": ready}})
 }
 
-/// A pod of a Job that has ended.
+/// Makes a pod of a Job that has ended.
 fn ended(name: &str, job: &str, phase: &str) -> Value {
     let mut meta = meta(name, Some(("Job", job)));
     meta["labels"] = json!({"job-name": job});
     json!({"metadata": meta, "spec": {"nodeName": "n1"}, "status": {"phase": phase}})
 }
 
-/// A Deployment of two pods behind a Service, a Job of two that is complete, and a pod of its own, all of it as wanted.
+/// Makes a state that is as wanted: a Deployment of two pods behind a Service, a complete Job of two completions, and a pod without an owner.
 fn good() -> (State, Wanted) {
     let counts = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": 2});
     let own = Some(("ReplicaSet", "set"));
@@ -67,7 +67,7 @@ fn good() -> (State, Wanted) {
     (state, wanted)
 }
 
-/// A change of the good state is found to be exactly this.
+/// Asserts that a change of the good state gives exactly these findings.
 #[track_caller]
 fn breaks(change: impl FnOnce(&mut State, &mut Wanted), findings: &[Finding]) {
     let (mut state, mut wanted) = good();
@@ -80,14 +80,14 @@ fn breaks(change: impl FnOnce(&mut State, &mut Wanted), findings: &[Finding]) {
 #[test]
 fn what_is_as_it_should_be_is_not_complained_of() {
     breaks(|_, _| (), &[]);
-    // Elsewhere is none of its business, as long as it belongs there.
+    // Objects in other namespaces are not judged, if their namespace and owners exist.
     let elsewhere = |state: &mut State, _: &mut Wanted| {
         let mut other = pod("other", None, "10.0.0.7");
         other["metadata"]["namespace"] = json!("kube-system");
         state.pods.push(other);
     };
     breaks(elsewhere, &[]);
-    // What was scaled to nothing needs no pods, and what it had before may stay.
+    // A ReplicaSet that was scaled to zero needs no pods, and its pods may still exist.
     let old = |state: &mut State, _: &mut Wanted| {
         let mut old = state.replica_sets[0].clone();
         old["metadata"]["uid"] = json!("old");
@@ -116,7 +116,7 @@ fn workloads_are_at_their_spec() {
     }
     breaks(|state, _| state.pods[2]["spec"]["nodeName"] = Value::Null, &[NotAtSpec]);
     breaks(|state, _| state.pods[2]["status"]["conditions"][0]["status"] = json!("False"), &[NotAtSpec]);
-    // The set lacks a pod that the Service's endpoints still name.
+    // The ReplicaSet lacks a pod that the Service's endpoints still name.
     breaks(|state, _| drop(state.pods.remove(1)), &[NotAtSpec, Endpoints, Endpoints]);
 }
 
@@ -126,7 +126,7 @@ fn jobs_end_and_count_each_success_once() {
     breaks(|state, _| state.jobs[0]["status"]["active"] = json!(1), &[NotAtSpec]);
     breaks(|_, wanted| wanted.jobs.extend([("work/more".to_owned(), 1)]), &[Missing]);
     breaks(|_, wanted| wanted.jobs.clear(), &[LeftOver]);
-    // It counts one that never was, or one twice.
+    // The Job counts a pod that did not succeed, or counts fewer than succeeded.
     breaks(|state, _| state.pods[3]["status"]["phase"] = json!("Failed"), &[NotAtSpec]);
     breaks(|state, _| state.pods[5]["status"]["phase"] = json!("Succeeded"), &[Duplicate]);
     breaks(|state, _| state.pods[5]["status"]["phase"] = json!("Running"), &[LeftOver]);

@@ -65,12 +65,12 @@ impl Balancer {
         Self { address, shared, runtime: Some(runtime) }
     }
 
-    /// What clients connect to.
+    /// Returns the address for clients.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many requests each server got.
+    /// Returns the number of requests that each server got.
     pub(crate) fn shares(&self) -> Vec<u64> {
         self.shared.shares.iter().map(|share| share.load(Ordering::Relaxed)).collect()
     }

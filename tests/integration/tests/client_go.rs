@@ -1,5 +1,5 @@
-//! client-go as a foreign client, over TLS with the kubeconfig: informers (WatchList first, as since 1.35), also over a history that
-//! is gone, protobuf, conflicts; and a controller of the controller-runtime kind.
+//! client-go as a foreign client, over TLS with the kubeconfig: informers (WatchList first, as since 1.35), also when the history is compacted,
+//! protobuf, conflicts; and a controller written with controller-runtime.
 
 use std::process::Command;
 

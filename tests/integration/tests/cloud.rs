@@ -44,7 +44,7 @@ fn until(cluster: &Cluster, what: &str, wanted: impl Fn(&Value) -> bool) -> Valu
     })
 }
 
-/// What each load balancer is to hold, by the uid of its Service.
+/// Returns the content that each load balancer must have, by the uid of its Service.
 pub(crate) fn wanted(services: &[Value], nodes: &str) -> BTreeMap<String, String> {
     let balanced = services.iter().filter(|one| one["spec"]["type"] == "LoadBalancer");
     let each = balanced.map(|service| {

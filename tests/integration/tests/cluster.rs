@@ -12,7 +12,7 @@ use oarlock_runtime::{LoopCtx, System, clock};
 use oarlock_schema::{Resource, resource};
 use oarlock_service_apiserver::KubeletOptions;
 use oarlock_service_apiserver::assemble::{self, Api, Cluster as Wanted, Store};
-use oarlock_testkit::wait::{PATIENCE, Progress};
+use oarlock_testkit::wait::{Progress, STEP_TIMEOUT};
 use serde_json::{Value, json};
 
 /// An API server in memory, with clients. A dropped value leaves the server to the runtime of the test, which ends.
@@ -52,7 +52,7 @@ impl Cluster {
             local: None,
         };
         let api = assemble::start(&system, wanted).await.unwrap();
-        oarlock_apiserver::start::ready(&api.server, clock::after(PATIENCE)).await.unwrap();
+        oarlock_apiserver::start::ready(&api.server, clock::after(STEP_TIMEOUT)).await.unwrap();
         let admin = client(&api, UserInfo::new("admin", ["system:masters"]));
         Self { system, api, admin, _dir: dir }
     }
@@ -69,7 +69,7 @@ impl Cluster {
         oarlock_controllers::start(&self.system, manager, clients, options).await.unwrap();
     }
 
-    /// A stand-in for kubelets: every pod that is not on its way out runs and is ready at once.
+    /// Stands in for kubelets: every pod that is not terminating becomes running and ready at once.
     pub(crate) async fn run_pods(&self) {
         self.pods_become(
             json!({"phase": "Running", "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}], "conditions": [
@@ -78,7 +78,7 @@ impl Cluster {
         .await;
     }
 
-    /// A stand-in for kubelets: every pod gets this status at once.
+    /// Stands in for kubelets: every pod gets this status at once.
     pub(crate) async fn pods_become(&self, status: Value) {
         static KIND: ActorKind = ActorKind {
             name: "test.kubelet",
@@ -104,7 +104,7 @@ impl Cluster {
         self.system.spawn_loop(&KIND, "all", run).await.unwrap();
     }
 
-    /// What one of the controllers sees.
+    /// Returns a client with the identity of one of the controllers.
     pub(crate) fn as_controller(&self, account: &str) -> Client {
         client(&self.api, UserInfo::service_account("kube-system", account, ""))
     }
@@ -148,7 +148,7 @@ impl Cluster {
     where
         F: Future<Output = Option<T>>,
     {
-        let deadline = clock::after(PATIENCE);
+        let deadline = clock::after(STEP_TIMEOUT);
         loop {
             if let Some(answer) = test().await {
                 return answer;
@@ -173,7 +173,7 @@ impl Cluster {
         }
     }
 
-    /// What the actors show.
+    /// Returns the statuses of all actors as text.
     pub(crate) fn seen(&self) -> String {
         let all = self.system.snapshot();
         let lines = all.iter().filter(|actor| format!("{actor:?}").contains("informer.controller"));

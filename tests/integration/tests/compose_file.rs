@@ -8,10 +8,10 @@ use serde_norway::{Mapping, Value};
 
 /// The only service that runs as root, because its containers are real.
 const ROOT: &str = "containerd-node";
-/// Makes all keys, and ends.
+/// The service that makes all keys and then ends.
 const KEYS: &str = "keys";
 
-/// What of keys each service sees: its part's volume.
+/// The volume of keys that each service mounts: the one of its part.
 const SEES: [(&str, &[&str]); 15] = [
     ("admission", &["keys-admission"]),
     ("apiserver", &["keys-apiserver"]),
@@ -64,7 +64,7 @@ fn flat(mapping: &Mapping) -> Mapping {
     mapping
 }
 
-/// Every service by its name, and the whole file.
+/// Returns every service by its name, and the whole file.
 fn services() -> (BTreeMap<String, Mapping>, Value) {
     let file: Value = serde_norway::from_str(&read("compose.yaml")).unwrap();
     let services = file["services"].as_mapping().unwrap().iter();
@@ -78,7 +78,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     items.map(|item| item.as_str().unwrap().to_owned()).collect()
 }
 
-/// For each volume that a service mounts: name, path and options.
+/// Returns name, path and options of each volume that a service mounts.
 fn mounts(service: &Mapping) -> Vec<(String, String, String)> {
     let parse = |text: String| {
         let mut fields = text.splitn(3, ':').map(str::to_owned);
@@ -130,7 +130,7 @@ fn each_service_sees_the_keys_of_its_own_part() {
     for volume in mounts(&services[KEYS]).into_iter().map(|(what, ..)| what) {
         assert!(file["volumes"].as_mapping().unwrap().contains_key(volume.as_str()), "{volume}");
     }
-    // Nobody is told of the node's or the user's credential in another way.
+    // The credentials of the node and of the user are given in no other way.
     let text = read("compose.yaml");
     assert!(!text.contains("kubelet.kubeconfig") && !text.contains("--insecure-bind"));
 }
@@ -141,7 +141,7 @@ fn everything_between_hosts_is_encrypted() {
     let (text, nats) = (read("compose.yaml"), "--nats-servers");
     assert!(!text.contains("nats://"), "a client of the bus without TLS");
     assert_eq!(text.matches("tls://nats-0:4222").count(), text.matches(nats).count());
-    // Both written once and named elsewhere, or side by side.
+    // The two flags are written once and referenced elsewhere, or stand side by side.
     assert_eq!(text.matches("--nats-ca").count(), text.matches(nats).count());
     for name in ["etcd-0", "etcd-1", "etcd-2"] {
         let environment = flat(services[name].get("environment").unwrap().as_mapping().unwrap());
@@ -160,7 +160,7 @@ fn everything_between_hosts_is_encrypted() {
     assert!(file["configs"].as_mapping().unwrap().get("nats").is_none(), "the servers' own configuration says it");
 }
 
-/// Compose writes what stands in the file into the container, which a read-only one does not let it.
+/// Compose writes a configuration from the file into the container, which fails for a read-only container.
 #[test]
 fn what_cannot_be_written_to_gets_its_configuration_from_a_file() {
     let (services, file) = services();

@@ -137,7 +137,7 @@ fn a_deployment_runs_answers_and_leaves_nothing() {
         assert!(ip.starts_with(&machine.pods()), "{ip}");
         assert!(main["containerID"].as_str().unwrap().starts_with("containerd://"), "{main}");
         assert!(main["imageID"].as_str().unwrap().contains("sha256:"), "{main}");
-        // From the host, and from another pod.
+        // The pod is reached from the host and from another pod.
         let text = eventually("an answer", || get(ip, 8080));
         assert!(text.contains(pod["metadata"]["name"].as_str().unwrap()), "{text}");
     }
@@ -198,9 +198,9 @@ fn pods_survive_restarts_of_the_kubelet_and_of_the_runtime() {
     let before = containers();
     cluster.kill();
     cluster.start();
-    // The port is another one, and so is the kubeconfig.
+    // After the restart the port and the kubeconfig are other ones.
     let kubectl = settled(&cluster);
-    // What ended meanwhile is found out; only then is it sure that everything was looked at.
+    // When the kubelet reports the container that ended meanwhile, it has examined all containers.
     let ended = until(&kubectl, "ends", phase("Failed"));
     assert_eq!(ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 3);
     let containers = || {
@@ -214,12 +214,12 @@ fn pods_survive_restarts_of_the_kubelet_and_of_the_runtime() {
     kubectl.until("get nodes", |out| out.contains("NotReady"));
     machine.run_containerd();
     kubectl.until("get nodes", |out| out.contains(" Ready "));
-    // It works again, and what ran was not touched.
+    // Containerd works again; the running containers were not touched.
     apply(&kubectl, &pod("after", "exit 4", "", "  restartPolicy: Never"));
     let after = until(&kubectl, "after", phase("Failed"));
     assert_eq!(after["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 4);
     assert_eq!(containers(), before, "after a restart of containerd");
-    // An exit is noticed through the new connection.
+    // The kubelet learns of exits through the new connection.
     kubectl.ok("delete deployment/web pod/ends pod/after --wait");
     kubectl.until("get pods", |out| !out.contains("web-"));
     machine.until_clean();
@@ -262,7 +262,7 @@ fn a_kubelet_killed_at_any_moment_leaves_no_orphans() {
         for name in &names {
             apply(&kubectl, &pod(name, "trap 'exit 0' TERM; sleep 1000 & wait", "", ""));
         }
-        // In the middle of it: the first sandbox is there, or the first container runs.
+        // The kill happens during the start of the pods: the first sandbox exists, or the first container runs.
         eventually("something has begun", || {
             let begun = machine.cri(async |cri| cri.list_pod_sandbox(None).await.unwrap().len());
             if begun > round { Ok(()) } else { Err("nothing") }
@@ -281,7 +281,7 @@ fn a_kubelet_killed_at_any_moment_leaves_no_orphans() {
         assert_eq!(uids.len(), names.len(), "one sandbox a pod");
         uids.dedup();
         assert_eq!(uids.len(), names.len(), "one sandbox a pod");
-        // And in the middle of their ends.
+        // The second kill happens while the pods terminate.
         kubectl.ok(&format!("delete pod {} --wait=false", names.join(" ")));
         cluster.kill();
         cluster.start();
@@ -374,7 +374,7 @@ fn init_containers_come_first_sidecars_stay_and_logs_are_read() {
     let talks = "i=0; while [ $i -lt 8 ]; do i=$((i+1)); echo talk $i; sleep 0.3; done";
     apply(&kubectl, &pod("talks", talks, "", "  restartPolicy: Never"));
     until(&kubectl, "talks", phase("Running"));
-    // It ends by itself when the container does, with all that was written.
+    // `logs -f` ends when the container ends, after all of its output.
     kubectl.until_says("logs -f talks", ["talk 1\n", "talk 8\n"]);
     kubectl.ok("delete pod --all --wait");
     machine.until_clean();

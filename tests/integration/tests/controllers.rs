@@ -89,7 +89,7 @@ async fn a_deployment_rolls_out_scales_updates_and_rolls_back() {
         .map(|pod| pod["spec"]["containers"][0]["image"].clone())
         .collect();
     assert!(images.len() == 10 && images.iter().all(|image| image == "a:2"), "{images:?}");
-    // What `kubectl rollout undo` does: the template of the old set, without its hash.
+    // The patch of `kubectl rollout undo`: the template of the old ReplicaSet without its hash.
     let sets = cluster.list("replicasets", "default").await;
     let old = sets.iter().find(|set| set["metadata"]["labels"]["pod-template-hash"] == hash.as_str()).unwrap();
     let mut template = old["spec"]["template"].clone();
@@ -122,7 +122,7 @@ async fn a_deleted_pod_is_replaced_and_an_orphan_is_adopted() {
             (pods.len() == 2 && pods.iter().all(|pod| pod["metadata"]["name"] != victim)).then_some(())
         })
         .await;
-    // A pod that loses its label is let go and replaced; when it gets it back, one too many is there and one goes.
+    // A pod that loses its label is released and replaced. When the pod gets its label back, there is one pod too many, and one is deleted.
     let pods = cluster.list("pods", "default").await;
     let stray = pods[0]["metadata"]["name"].as_str().unwrap().to_owned();
     cluster.merge("pods", ("default", &stray), json!({"metadata": {"labels": {"app": "other"}}})).await;
@@ -167,7 +167,7 @@ async fn without_its_binding_exactly_one_loop_fails_and_says_so() {
     cluster.create("deployments", deployment("before", 1, "a:1")).await;
     settled(&cluster, "before", 1).await;
     cluster.delete("clusterrolebindings", "", "system:controller:replicaset-controller").await;
-    // The authorizer follows the store.
+    // The authorizer reads the store with a delay.
     let controller = cluster.as_controller("replicaset-controller");
     cluster
         .eventually("the right is gone", || async {
@@ -190,7 +190,7 @@ async fn without_its_binding_exactly_one_loop_fails_and_says_so() {
         })
         .await;
     assert!(error.contains("system:serviceaccount:kube-system:replicaset-controller"), "{error}");
-    // All others go on: the deployment got its set, a namespace its account.
+    // The other controllers still work: the Deployment got its ReplicaSet, and the new namespace its ServiceAccount.
     cluster.create("namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "next"}})).await;
     cluster.eventually("account", || cluster.get("serviceaccounts", "next", "default")).await;
     cluster
@@ -278,7 +278,7 @@ async fn dependents_go_before_after_or_not_at_all_as_the_deletion_says() {
             .eventually(name, || async {
                 let there = cluster.get("deployments", "default", name).await.is_some();
                 let rest = left("replicasets", name).await.len() + left("pods", name).await.len();
-                // In the foreground the owner is there until the last of them is gone.
+                // With foreground deletion the owner exists until its last dependent is deleted.
                 assert!(name != "front" || there || rest == 0, "{rest} left of a deployment that is gone");
                 (!there && rest == 0).then_some(())
             })
@@ -377,7 +377,7 @@ async fn a_node_without_a_sign_of_life_is_tainted_and_emptied_and_its_pods_are_c
     let start = clock::now();
     let mut beats = 0;
     loop {
-        // One of the two goes on renewing its Lease, with a clock that nobody has to believe.
+        // One of the two nodes renews its Lease, with a clock that controllers must not rely on.
         beats += 1;
         let renewed = format!("2026-01-01T00:00:{beats:02}.000000Z");
         cluster.merge("leases", ("kube-node-lease", "alive"), json!({"spec": {"renewTime": renewed}})).await;
@@ -493,7 +493,7 @@ async fn whatever_users_do_meanwhile_every_deployment_settles() {
                         let all = cluster.list(plural, "default").await;
                         if let Some(victim) = rng.pick(&all) {
                             let victim = victim["metadata"]["name"].as_str().unwrap();
-                            // Another user may have been faster.
+                            // Another user may have deleted the object first.
                             let options = DeleteOptions::default().propagate(Propagation::Background);
                             let _ =
                                 cluster.admin.delete(crate::cluster::find(plural), "default", victim, options).await;

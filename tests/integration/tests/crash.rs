@@ -13,7 +13,7 @@ const WRITERS: usize = 4;
 const ENOUGH: u64 = 60;
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
-/// What one writer knows.
+/// The acknowledged state of one writer's objects.
 #[derive(Default)]
 struct Ledger {
     /// Objects by number: what was acknowledged last, with its revision.
@@ -34,7 +34,7 @@ fn write(http: &Http, writer: usize, round: usize, most: &AtomicU64, ledger: &mu
     for number in 0.. {
         most.fetch_max(number, Ordering::SeqCst);
         if number >= ENOUGH {
-            // The server is about to be killed: go on until it is.
+            // The test will kill the server; until then the writer continues.
             wait::pause();
         }
         let name = format!("w{writer}-r{round}-n{number}");
@@ -81,7 +81,7 @@ fn kill_nine_loses_nothing_acknowledged() {
             while written() < ENOUGH && !progress.stalled(written()) {
                 wait::pause();
             }
-            // Even when nothing goes on: the writers end only with the server.
+            // The kill is needed even without progress, because the writers end only with the server.
             cluster.kill();
             assert!(written() == ENOUGH, "writes: {progress}");
         });
@@ -99,7 +99,7 @@ fn kill_nine_loses_nothing_acknowledged() {
         for ledger in &mut ledgers {
             assert!(now >= ledger.last_revision, "the revision fell from {} to {now}", ledger.last_revision);
             if let Some((name, value)) = ledger.hanging.take() {
-                // The unanswered update is either there, once, or not: both are true now and stay so.
+                // The unanswered update either has happened once or has not; whichever is true must remain true.
                 let item = items[&name];
                 if item["data"]["value"] == value.to_string().as_str() {
                     let own = ledger.acknowledged.iter_mut().find(|(own, ..)| *own == name).unwrap();

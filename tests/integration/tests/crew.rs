@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"];
 
-/// One of our parts in a process of its own.
+/// Starts one of Oarlock's parts in a process of its own.
 fn part(cluster: &Cluster, name: &str, more: &[&str]) -> Process {
     let mut command = oarlock_testkit::part(name);
     command.arg("--kubeconfig").arg(cluster.data_dir().component_kubeconfig(name)).args(more);
@@ -37,7 +37,7 @@ fn units(cluster: &Cluster) -> Units {
     assigned(&serde_json::from_str(&cluster.kubectl().ok("get assignments -o json")).unwrap())
 }
 
-/// What a list of Assignments says.
+/// Returns the holder and the epoch of each unit in a list of Assignments.
 pub(crate) fn assigned(list: &Value) -> Units {
     let each = list["items"].as_array().unwrap().iter().map(|unit| {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -47,7 +47,7 @@ pub(crate) fn assigned(list: &Value) -> Units {
     each.collect()
 }
 
-/// How many units each member of a role holds.
+/// Returns the number of units that each member of a role holds.
 fn loads(units: &Units, of_role: impl Fn(&str) -> bool) -> BTreeMap<String, usize> {
     units.iter().filter(|(name, _)| of_role(name)).fold(BTreeMap::new(), |mut loads, (_, (holder, _))| {
         *loads.entry(holder.clone()).or_default() += 1;
@@ -58,17 +58,17 @@ fn loads(units: &Units, of_role: impl Fn(&str) -> bool) -> BTreeMap<String, usiz
 /// Units of controllers: sixteen shards and one for each controller that is not sharded.
 pub(crate) const UNITS: usize = 20;
 
-/// Waits until all units are held, evenly by so many controller managers and so many schedulers.
+/// Waits until all units are held, spread evenly over this many controller managers and schedulers.
 fn shared_by(cluster: &Cluster, managers: usize, of_schedulers: usize) -> Units {
     shared(|| units(cluster), managers, of_schedulers)
 }
 
-/// The same of whatever says how they are.
+/// Waits as [`shared_by`] does, for the units that `read` returns.
 pub(crate) fn shared(read: impl Fn() -> Units, managers: usize, of_schedulers: usize) -> Units {
     shared_of(read, UNITS, managers, of_schedulers)
 }
 
-/// As [`shared`], where controllers have so many units.
+/// Waits as [`shared`] does, where controllers have this many units.
 pub(crate) fn shared_of(read: impl Fn() -> Units, all: usize, managers: usize, of_schedulers: usize) -> Units {
     eventually("the units are shared", || {
         let units = read();

@@ -19,7 +19,7 @@ fn each_reads_what_the_other_wrote() {
     let samples = samples::all(&theirs);
     let their_work = samples::make(&theirs, &samples, "t");
     assert!(their_work.len() > 52, "{}: {their_work:?}", their_work.len());
-    // Both run over the one etcd: what one writes the other sees live.
+    // Upstream's server and ours run over one etcd: the writes of each are live on the other.
     let cluster = Cluster::up(&["--etcd-servers", &peer.etcd(), "--disable", "scheduler,controller-manager,kubelet"]);
     let ours = cluster.http(Who::Admin);
     same(&ours, &theirs, &their_work);
@@ -35,7 +35,7 @@ fn each_reads_what_the_other_wrote() {
     }
     same(&ours, &theirs, &their_work);
     same(&theirs, &ours, &our_work);
-    // And alone, from the beginning.
+    // Then our server runs alone from a fresh start.
     peer.end("kube-apiserver");
     let mut alone = cluster;
     alone.kill();
@@ -48,7 +48,7 @@ fn each_reads_what_the_other_wrote() {
     for (path, object) in &before {
         assert_eq!(object["metadata"]["labels"]["exchanged"], "yes", "{path}");
     }
-    // And in a folder, where what was protobuf is as if we had written it.
+    // Then the state is moved into a folder, where objects that upstream stored as protobuf are as if our server had written them.
     assert_eq!(alone.stop(), Some(0));
     let store = format!("embedded:{}", alone.data_dir().root().join("store").display());
     let words = ["migrate", "--from", "etcd", "--etcd-servers", &peer.etcd(), "--to", &store];

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use oarlock_check::history::{Call, Outcome};
 use oarlock_check::{History, Report, Rule, check};
-use oarlock_testkit::chaos::{Chaos, Link, Marks};
+use oarlock_testkit::chaos::{Chaos, Link, LinkCounts};
 use oarlock_testkit::history::Recorder;
 use oarlock_testkit::http::Who;
 use oarlock_testkit::wait::eventually;
@@ -33,7 +33,7 @@ use self::truth::Truth;
 
 const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"];
 
-/// What every run needs: clients, a network, and a place for their history.
+/// The parts of every run: clients, a network, and a file for the history.
 struct Scene {
     name: String,
     chaos: Chaos,
@@ -53,7 +53,7 @@ impl Scene {
 
     /// Over whatever serves.
     fn over(name: &str) -> Self {
-        // It stays: where the check fails, it is the evidence.
+        // The history file is kept as evidence for a failed check.
         let history = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.jsonl"));
         let recorder = Arc::new(Recorder::new(&history));
         let options = Options { patience: Duration::from_secs(3), ..Options::default() };
@@ -72,7 +72,7 @@ impl Scene {
         Workload::start(Arc::clone(&self.recorder), replicas, self.options.clone())
     }
 
-    /// Makes a fault, and waits until every mark of it has grown.
+    /// Makes a fault, and waits until every counter of its effects has grown.
     #[track_caller]
     fn bites<const N: usize>(&self, fault: &'static str, act: impl FnOnce(), marks: impl Fn() -> [u64; N]) {
         let before = marks();
@@ -85,7 +85,7 @@ impl Scene {
         });
     }
 
-    /// What was wanted of the crew since the last fault is done.
+    /// Waits until the crew has done the work that was requested since the last fault.
     fn done(&self) {
         self.bites.borrow_mut().last_mut().expect("a fault").done = Some(self.recorder.now());
     }
@@ -135,7 +135,7 @@ fn account(server: &Cluster) {
 /// Restarts a killed server at its clients' address.
 fn revive(server: &mut Cluster, link: &Link) {
     server.start();
-    // Had it lost this too, the checker would still have something to judge.
+    // The account is created again in case the server has lost it, so that the run goes on and the checker judges the other losses.
     account(server);
     link.retarget(address(server));
 }
@@ -153,7 +153,7 @@ fn ways(chaos: &Chaos, server: &str, etcd: &Etcd, members: &[usize]) -> Vec<Link
 /// Leaves an API server only its link to one member, until it uses that link; the server stays at the member afterwards.
 fn only(server: &Cluster, ways: &[Link], member: usize) {
     others(ways, member).for_each(Link::cut);
-    // What is newest it knows by asking the member, and by having heard of all that was before.
+    // To answer a read of the latest state, the server asks its member and waits until its own state has caught up.
     eventually("the API server is at one member", || {
         let listed = server.http(Who::Admin).get("/api/v1/namespaces");
         if listed.code == 200 { Ok(()) } else { Err(listed.to_string()) }
@@ -165,15 +165,16 @@ fn others(ways: &[Link], member: usize) -> impl Iterator<Item = &Link> {
     ways.iter().enumerate().filter(move |(way, _)| *way != member).map(|(_, way)| way)
 }
 
-/// Grows when an API server that was at one member alone has lost it: a connection broke or, where both ends have closed it in order, there is one to
-/// another member. Its log is no mark: of a tail that was lost before and has brought nothing since, it tells once.
+/// Counts how often an API server with a single member of etcd has lost that member: a connection broke or, where both ends have closed it in order,
+/// there is a connection to another member. The log cannot be counted: a tail that was lost before and has delivered nothing since is logged only
+/// once.
 fn lost(ways: &[Link], member: usize) -> u64 {
     let elsewhere: u64 = others(ways, member).map(|way| way.marks().connections).sum();
     sum(ways, |marks| marks.broken) + elsewhere
 }
 
 /// How often something has become of some links.
-fn sum(links: &[Link], mark: fn(Marks) -> u64) -> u64 {
+fn sum(links: &[Link], mark: fn(LinkCounts) -> u64) -> u64 {
     links.iter().map(|link| mark(link.marks())).sum()
 }
 

@@ -48,7 +48,7 @@ fn a_taint_is_tolerated_for_as_long_as_was_said_and_no_longer() {
         ["Cancelling deletion of Pod default/long"],
     );
     kubectl.run("get pod long -o jsonpath={.status.phase}").is("Running");
-    // Lifted, a taint keeps nobody away: not even who is bound at once.
+    // A removed taint keeps no pod away, not even a pod that is scheduled at once.
     kubectl.ok("taint nodes node-0 mine-");
     create(
         &kubectl,

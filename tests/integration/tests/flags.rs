@@ -38,7 +38,7 @@ fn a_folder_that_cannot_be_made_is_named_with_its_flag_and_the_reason() {
 
 #[test]
 fn an_empty_path_is_as_good_as_none() {
-    // The folder ends the command, after all flags were read.
+    // The command parses all flags and then fails because of the folder.
     let flags = ["--data-dir", "/proc/none", "--etcd-cafile=", "--kubelet-certificate-authority", "", "--nats-ca="];
     let ran = Command::new(oarlock_testkit::oarlock()).arg("up").args(flags).args(["--nats-servers", "x"]).output();
     let said = String::from_utf8_lossy(&ran.unwrap().stderr).into_owned();

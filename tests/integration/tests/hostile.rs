@@ -1,4 +1,5 @@
-//! One user against all others: large requests, requests whose bodies never come, too many connections, proxies to addresses of the server's own network.
+//! One user against all others: large requests, requests whose bodies never arrive, too many connections, proxies to addresses of the server's own
+//! network.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use oarlock_runtime::clock;
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::{Http, Who};
-use oarlock_testkit::wait::PATIENCE;
+use oarlock_testkit::wait::STEP_TIMEOUT;
 use serde_json::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -24,7 +25,7 @@ fn large_pod() -> Value {
     })
 }
 
-/// A client that has every right but is not in `system:masters`, so that the limits apply to it.
+/// Returns a client that has every permission and is not in `system:masters`, so that the limits apply to it.
 fn somebody(cluster: &Cluster) -> Http {
     let admin = cluster.http(Who::Admin);
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
@@ -71,7 +72,7 @@ fn large_requests_of_one_user_leave_the_server_to_the_others() {
         let codes: Vec<u16> = large.into_iter().map(|thread| thread.join().unwrap()).collect();
         done.store(true, Ordering::Relaxed);
         others.join().unwrap();
-        // Each request gets its answer, 429 or 504; no connection breaks.
+        // Each request gets an answer, if only 429 or 504; no connection breaks.
         assert!(codes.iter().all(|code| [201, 400, 422, 429, 504].contains(code)), "{codes:?}");
         assert!(codes.iter().any(|code| [201, 422].contains(code)), "at least one gets its turn: {codes:?}");
     });
@@ -93,7 +94,7 @@ fn requests_beyond_the_limit_are_told_to_come_back_and_the_system_gets_its_answe
     let token = token.json()["status"]["token"].as_str().unwrap().to_owned();
     std::thread::scope(|scope| {
         let map = |name: &str| json!({"metadata": {"name": name}});
-        // Bodies that never come hold memory, and no seat; ordinary users may hold three of four.
+        // Requests whose bodies never arrive use memory and no seat; ordinary users may use three quarters of the memory.
         for _ in 0..BODIES {
             let head = format!(
                 "POST {MAPS} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
@@ -102,13 +103,13 @@ fn requests_beyond_the_limit_are_told_to_come_back_and_the_system_gets_its_answe
             let somebody = somebody.clone();
             scope.spawn(move || drop(somebody.raw(head.as_bytes(), b"{")));
         }
-        let deadline = clock::after(PATIENCE);
+        let deadline = clock::after(STEP_TIMEOUT);
         let waiting = format!("oarlock_apiserver_request_bodies_bytes {}\n", BODIES * (16 << 10));
         while !admin.get("/metrics").text().contains(&waiting) {
             assert!(!deadline.passed(), "bodies never counted: {}", admin.get("/metrics").text());
         }
         assert_eq!(somebody.json("POST", MAPS, &map("beside-them")).code, 201);
-        // Large requests hold their seats while they work and while they wait for a lane.
+        // Large requests hold their seats while they run and while they wait for a worker.
         let (body, stop) = (large_pod().to_string(), AtomicBool::new(false));
         let (body, stop) = (&body, &stop);
         std::thread::scope(|scope| {
@@ -154,7 +155,7 @@ fn connections_beyond_the_limit_are_closed_and_there_is_room_again_when_others_g
     let idle: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(http.address()).unwrap()).collect();
     assert!(http.try_get("/readyz").is_err(), "there are three already");
     drop(idle);
-    let deadline = clock::after(PATIENCE);
+    let deadline = clock::after(STEP_TIMEOUT);
     while !http.try_get("/readyz").is_ok_and(|answer| answer.text() == "ok") {
         assert!(!deadline.passed(), "there is no room again: {}", cluster.log_tail());
     }
@@ -180,7 +181,7 @@ fn proxies_judge_what_an_address_leads_to() {
         ("Hostname", "127.1"),
     ] {
         let said = status(json!({"type": kind, "address": address}));
-        // A status that is refused leads nowhere either.
+        // A refused status has no further effect.
         if said.code != 200 {
             assert_eq!(said.code, 422, "{said}");
             continue;

@@ -43,7 +43,7 @@ async fn started() -> Cluster {
     cluster
 }
 
-/// Pods that have not ended.
+/// Returns the pods that have not ended.
 async fn alive(cluster: &Cluster) -> Vec<Value> {
     let mut pods = cluster.list("pods", "default").await;
     pods.retain(|pod| pod["status"]["phase"] != "Succeeded" && pod["status"]["phase"] != "Failed");
@@ -113,7 +113,7 @@ async fn no_pod_is_kept_that_nobody_will_count() {
             cluster.get("pods", "default", "orphan").await.is_none().then_some(())
         })
         .await;
-    // Who manages that Job has to count it.
+    // The manager of that Job must count the pod.
     let theirs = cluster.get("pods", "default", "theirs").await.unwrap();
     assert!(tracked(&theirs), "{theirs}");
     let job = cluster.get("jobs", "default", "others").await.unwrap();

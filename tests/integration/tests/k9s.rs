@@ -48,7 +48,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // k9s may have ended, and its server with it.
+        // k9s and its tmux server may have ended.
         let _ = self.tmux(&["kill-server"]);
     }
 }
@@ -69,14 +69,14 @@ fn its_lists_logs_and_commands() {
     screen.shows(&["default", &pod, "1/1", "Running"]);
     screen.types(&[":deployments", "Enter"]);
     screen.shows(&["default", "web", "2/2"]);
-    // Its list is a watch: what others do comes by itself.
+    // The list of k9s is a watch: changes by other clients appear without a refresh.
     kubectl.ok("scale deployment web --replicas=5");
     screen.shows(&["default", "web", "5/5"]);
     screen.types(&[":nodes", "Enter"]);
     screen.shows(&["Ready", "v1.35"]);
     screen.types(&[":pods", "Enter"]);
     screen.shows(&["default", &pod, "Running"]);
-    // Its own filter leaves one row, which is deleted.
+    // The filter of k9s leaves one row, which is deleted.
     screen.types(&[&format!("/{pod}"), "Enter"]);
     screen.shows(&["Pods", "[1]"]);
     screen.types(&["C-k"]);

@@ -1,4 +1,4 @@
-//! kubectl of the level we speak (the machine's own is older): its waits and rollouts list by watching (WatchList), its streams are WebSockets.
+//! kubectl of the served API level (the machine's own is older): its waits and rollouts list by watching (WatchList), its streams are WebSockets.
 
 use oarlock_testkit::{Cluster, Kubectl};
 

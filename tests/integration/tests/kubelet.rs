@@ -5,7 +5,7 @@ use oarlock_auth::UserInfo;
 use oarlock_client::Client;
 use oarlock_kubelet::{Fleet, KubeletHandle, NodeConfig};
 use oarlock_runtime::clock;
-use oarlock_testkit::wait::PATIENCE;
+use oarlock_testkit::wait::STEP_TIMEOUT;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
@@ -132,7 +132,7 @@ async fn a_pod_runs_is_deleted_gracefully_and_leaves_nothing() {
     cluster
         .eventually("removal", || async { cluster.get("pods", "default", "web").await.is_none().then_some(()) })
         .await;
-    // The kubelet hears of the removal that it asked for a moment after everybody else.
+    // The kubelet receives the deletion of the pod, which it requested itself, later than other clients.
     cluster
         .eventually("the kubelet forgets it", || async {
             let gone = kubelet.get("/containerLogs/default/web/main").await.unwrap();
@@ -149,7 +149,7 @@ async fn a_pod_runs_is_deleted_gracefully_and_leaves_nothing() {
     for reason in ["Pulling", "Pulled", "Created", "Started", "Killing"] {
         assert!(events.1.iter().any(|seen| seen == reason), "{reason} of {:?}", events.1);
     }
-    // Of the Node others tell too.
+    // Other components also write Events about the Node.
     let mut of_pods = events.0.iter().filter(|event| event["involvedObject"]["kind"] == "Pod");
     assert!(of_pods.all(|event| event["source"] == json!({"component": "kubelet", "host": "n1"})));
 }
@@ -188,7 +188,7 @@ async fn pods_fail_as_their_annotations_say() {
     let crash = until(&cluster, "crash", "CrashLoopBackOff", waits_for("CrashLoopBackOff")).await;
     let container = &crash["status"]["containerStatuses"][0];
     assert_eq!(container["lastState"]["terminated"]["exitCode"], 3);
-    // One on a machine that is not too busy; the back-off doubles with each.
+    // On an idle machine the container has one restart here; the back-off doubles with each restart.
     let restarts = container["restartCount"].as_u64().unwrap();
     let back_off = ["10s", "20s", "40s", "1m20s"][usize::try_from(restarts).unwrap() - 1];
     assert_eq!(crash["status"]["phase"], "Running");
@@ -221,8 +221,8 @@ async fn a_kubelet_that_starts_again_takes_up_what_ran() {
     cluster.create("pods", pod("web", "n1", &json!({}), &json!({}))).await;
     let before = until(&cluster, "web", "ready", is_ready).await;
     kubelet.stop();
-    kubelet.actor().ended(clock::after(PATIENCE)).await.unwrap();
-    // As after a crash of the process, nothing of the old runtime is left.
+    kubelet.actor().ended(clock::after(STEP_TIMEOUT)).await.unwrap();
+    // As after a crash of the kubelet's process, the simulated runtime holds no containers.
     let again = fleet.add(client(&cluster, "n1"), NodeConfig::simulated("n1", 0)).await.unwrap();
     cluster
         .eventually("logs of the pod", || async {

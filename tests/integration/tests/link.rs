@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 /// A link. While the link is cut, every connection over it breaks and no new one is accepted. The link ends when dropped.
 pub(crate) struct Link {
-    /// What a client connects to in the server's place.
+    /// The address to which clients connect instead of the server.
     pub(crate) address: SocketAddr,
     whole: watch::Sender<bool>,
     _carrier: JoinSet<()>,
@@ -28,7 +28,7 @@ impl Link {
     /// Breaks every connection, and returns when nothing can arrive over one any more. The runtime needs another worker for that.
     pub(crate) fn cut(&self) {
         self.whole.send_replace(false);
-        // The listener has one receiver, and each connection that is not broken yet.
+        // One receiver belongs to the listener, and one to each connection that is not broken yet.
         eventually("connections break", || match self.whole.receiver_count() {
             1 => Ok(()),
             more => Err(more),

@@ -1,4 +1,4 @@
-//! The bus between real processes: credentials as `oarlock keys` makes them, a real nats-server over TLS, and what `oarlock inspect mesh` tells of it.
+//! The bus between real processes: credentials made by `oarlock keys`, a real nats-server over TLS, and the output of `oarlock inspect mesh`.
 
 mod attack;
 mod kinds;
@@ -69,7 +69,7 @@ impl Ground {
 
     /// An API server on the bus, which is ready.
     pub(crate) fn api_server(&self) -> Process {
-        // A server in memory would have authorities of its own, which no node knows.
+        // A server with a store in memory would create its own authorities, which no node trusts.
         let (data, store, at) = (self.path(""), format!("embedded:{}", self.path("store")), port::own().to_string());
         let words = ["apiserver", "--store", &store, "--data-dir", &data, "--secure-port", &at];
         let server = Process::start(self.command(&words, "nats/api-server.seed"), "apiserver");
@@ -88,7 +88,7 @@ impl Ground {
         self.command(&["inspect", "mesh"], credentials).output().unwrap()
     }
 
-    /// What the table says of each role, once it says that.
+    /// Waits until the table shows these roles, and returns the table.
     fn told(&self, wanted: &[(&str, bool)]) -> String {
         eventually("everybody is in the table", || {
             let output = self.inspect("nats/inspector.seed");
@@ -113,7 +113,7 @@ fn every_part_is_on_the_bus_and_works_on_when_it_is_away() {
     };
     let scheduler = part("scheduler", &[], "nats/scheduler.seed");
     let _controllers = part("controller-manager", &[], "nats/controllers.seed");
-    // Each node with its own, from the folder.
+    // Each node uses its own credential from the folder.
     let node = ["--runtime", "sim", "--node-name", "n1", "--data-dir", &data];
     let _node = part("kubelet", &node, "nats");
 

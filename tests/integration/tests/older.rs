@@ -26,7 +26,7 @@ const FOLDER: [&str; 2] = ["folder.redb.gz", "folder.json.gz"];
 const BACKUP: [&str; 2] = ["etcd.db.gz", "etcd.json.gz"];
 /// Names the folder that a state is written to.
 const TARGET: &str = "OARLOCK_STATE";
-/// One of this many objects is changed, or deleted, after it was made.
+/// One of this many objects is changed or deleted after its creation.
 const CHANGED: usize = 2;
 const DELETED: usize = 7;
 
@@ -111,7 +111,7 @@ fn a_backup_of_etcd_that_an_older_build_has_filled_opens_with_all_that_is_in_it(
     }
 }
 
-/// Makes an object of every resource and a history of some of them; what is there in the end.
+/// Makes an object of every resource and a history of some of them; returns the objects that exist in the end.
 fn fill(server: &Http) -> Objects {
     samples::room(server);
     let made = samples::make(server, &samples::all(server), "s");

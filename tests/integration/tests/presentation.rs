@@ -44,7 +44,7 @@ fn tables_hold_cells_and_what_was_asked_for_beside_them() {
     assert_eq!(include("Object").json()["rows"][0]["object"]["data"]["text"], "x");
     assert_eq!(include("None").json()["rows"][0]["object"], Value::Null);
     assert_eq!(include("Everything").code, 400);
-    // Kinds without a printer begin with no rows at all, as Go's nil list.
+    // The Table of a kind without a printer has `null` rows, as Go's nil list.
     assert_eq!(get(&http, "/api/v1/limitranges", TABLE).json()["rows"], Value::Null);
     assert_eq!(get(&http, "/api/v1/pods", TABLE).json()["rows"], json!([]));
 
@@ -119,7 +119,7 @@ fn openapi_documents_are_found_by_hash_and_cached() {
     for asked in [dotted, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"] {
         let binary = get(&http, "/openapi/v2", asked);
         assert_eq!((binary.code, binary.header("content-type")), (200, Some(dotted)));
-        // Field 1, the version.
+        // Field 1 is the version.
         assert!(binary.body.starts_with(b"\x0a\x032.0"));
     }
 }

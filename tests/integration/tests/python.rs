@@ -13,7 +13,7 @@ fn python() -> Option<&'static Path> {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     match PYTHON.get_or_init(environment) {
         Ok(python) => Some(python),
-        // Printed, and listed in docs/operations/tests.md.
+        // The skip is printed and listed in docs/operations/tests.md.
         Err(why) => {
             oarlock_testkit::skipped!("{why}: no Python client was tried");
             None
@@ -25,7 +25,7 @@ fn python() -> Option<&'static Path> {
 fn environment() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let python = folder.join("bin/python");
-    // Each test may be a process of its own, and one of them makes it.
+    // Tests may run in several processes; one of them makes the folder.
     let lock = std::fs::File::create(folder.with_extension("lock")).map_err(|error| error.to_string())?;
     lock.lock().map_err(|error| error.to_string())?;
     run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;

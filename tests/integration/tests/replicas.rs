@@ -68,7 +68,7 @@ fn what_one_acknowledged_the_other_has() {
         seen["data"]["n"] = json!("1");
         let changed = two.json("PUT", &own, &seen);
         assert_eq!(changed.code, 200, "{changed}");
-        // What the first still has in mind is stale, however fast it asks.
+        // The object that the first server's client holds is stale, however soon its update follows.
         let stale = one.json("PUT", &own, &made.json());
         assert_eq!((stale.code, stale.json()["reason"].as_str()), (409, Some("Conflict")), "{stale}");
         assert_eq!(one.get(&own).json()["data"]["n"], "1");
@@ -81,7 +81,7 @@ fn what_one_acknowledged_the_other_has() {
     }
     let (mine, yours) = (one.get(path).json(), two.get(path).json());
     assert_eq!(mine["items"], yours["items"], "both list the same in the same order");
-    // Both are endpoints of the one Service; who ends in order is one no more.
+    // Both servers are endpoints of the one Service; a server that shuts down in order removes its endpoint.
     let ports = |http: &Http| -> BTreeSet<u64> {
         let endpoints = http.get("/api/v1/namespaces/default/endpoints/kubernetes").json();
         let subsets = endpoints["subsets"].as_array().cloned().unwrap_or_default();
@@ -137,7 +137,7 @@ fn a_quota_is_never_exceeded() {
     let hard = json!({"pods": "300"});
     let made = one.json("POST", quotas, &json!({"metadata": {"name": "small"}, "spec": {"hard": hard}}));
     assert_eq!(made.code, 201, "{made}");
-    // It rules from the moment its status says what it allows; that is a controller's work.
+    // A quota applies once its status holds the limits, which a controller writes.
     let mut quota = made.json();
     quota["status"] = json!({"hard": hard, "used": {"pods": "0"}});
     assert_eq!(one.json("PUT", &format!("{quotas}/small/status"), &quota).code, 200);

@@ -14,7 +14,7 @@ use self::load::Load;
 /// Watchers, where their number does not matter.
 const WATCHERS: usize = 6;
 
-/// So many servers over one etcd, each at a port that stays. `None`, and a loud word, where etcd cannot be built; listed in
+/// Starts this many servers over one etcd, each at a fixed port. `None`, with a printed skip, where etcd cannot be built; listed in
 /// docs/operations/tests.md.
 fn servers(count: usize, flags: &[&str]) -> Option<(Vec<Cluster>, Etcd)> {
     let etcd = Etcd::start(1).map_err(|why| oarlock_testkit::skipped!("{why}: no server was restarted")).ok()?;
@@ -75,7 +75,7 @@ fn restart_in_turn(flags: &[&str]) {
         let log = server.said_in_log();
         let told = |line: &&str| ["phase stopped", "refused: ", " closed "].iter().any(|word| line.contains(word));
         log.lines().filter(told).for_each(|line| eprintln!("{line}"));
-        // A line for each phase of each end, with its time.
+        // Each shutdown logs one line per phase, with its duration.
         let phases = log.lines().filter(|line| line.contains("phase stopped") && line.contains("took=")).count();
         assert_eq!((phases, logged(&log, "closed", "late")), (14, vec![0, 0]), "{log}");
         let ended: u64 = logged(&log, "closed", "watches").iter().sum();
@@ -109,7 +109,7 @@ fn servers_that_are_killed_in_turn_lose_nothing_and_leave_no_gap() {
 #[test]
 fn a_thousand_watches_survive_the_server_that_has_most_of_them() {
     let Some((mut servers, _etcd)) = servers(2, &[]) else { return };
-    // All begin at the first one; the second comes back under load.
+    // All clients begin at the first server; the second server returns under load.
     servers[1].kill();
     let load = Load::start(&servers, 1000);
     load.all_watch();
@@ -120,7 +120,7 @@ fn a_thousand_watches_survive_the_server_that_has_most_of_them() {
     load.goes_on();
     servers[0].start();
     load.goes_on();
-    // A watch that would have to list again fails the load, and so does one that misses an event or is told it twice.
+    // The load fails when a watch must list again, misses an event or receives an event twice.
     let marks = load.finish(&servers);
     assert!(marks.broken >= 1000, "{marks}");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use oarlock_testkit::http::Http;
 use serde_json::{Value, json};
 
-/// Where those of them are that have a namespace.
+/// The namespace of namespaced samples.
 const NAMESPACE: &str = "samples";
 
 /// A resource's collection and an object that uses much of its type: the oracle's own.
@@ -26,7 +26,7 @@ pub(crate) fn room(server: &Http) {
     }
 }
 
-/// Every resource of the oracle's scripts that `server` serves.
+/// Returns a sample of every resource of the oracle's scripts that `server` serves.
 pub(crate) fn all(server: &Http) -> Vec<Sample> {
     let mut groups = BTreeMap::new();
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../oracle/cases");
@@ -56,7 +56,7 @@ pub(crate) fn all(server: &Http) -> Vec<Sample> {
     paths.iter().map(script).filter_map(sample).collect()
 }
 
-/// Resources that keep nothing, or whose sample stands for another's.
+/// Resources that store nothing, or whose sample is the same object as another's.
 const NOT_KEPT: [&str; 4] = ["reviews", "bindings", "/autoscaling/v2/", "/events.k8s.io/"];
 
 /// Makes every sample through a server, and returns the paths of those that are kept there.
@@ -65,7 +65,7 @@ pub(crate) fn make(server: &Http, samples: &[Sample], prefix: &str) -> Vec<Strin
     for Sample { list, object } in samples {
         let mut object = object.clone();
         let name = match list.rsplit('/').next() {
-            // Names that say what is in them.
+            // The names of these objects are made of their content.
             Some("customresourcedefinitions") => format!("fulls.{prefix}.example.com"),
             Some("apiservices") => format!("v1.{prefix}.example.com"),
             Some("ipaddresses") => format!("192.0.2.{}", prefix.bytes().next().unwrap()),

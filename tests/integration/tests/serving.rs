@@ -1,4 +1,4 @@
-//! The HTTPS servers of schedulers and controller managers: health for everybody, metrics for users whom the API server allows to read them.
+//! The HTTPS servers of schedulers and controller managers: health for all clients, metrics for users whom the API server allows to read them.
 
 mod bus;
 mod flags;
@@ -37,7 +37,7 @@ impl Part {
         Http::new(&endpoint, who).at(SocketAddr::from(([127, 0, 0, 1], self.port)))
     }
 
-    /// What a container's health check would say.
+    /// Returns the result of a container's health check.
     fn probe(&self, path: &str) -> Result<(), String> {
         let mut command = Command::new(oarlock());
         let server = format!("https://127.0.0.1:{}", self.port);
@@ -63,7 +63,7 @@ fn until(http: &Http, name: &str, least: f64) -> String {
 #[test]
 fn a_part_is_ready_when_it_has_read_and_as_long_as_it_is_a_member() {
     let mut cluster = Cluster::up(&API_ONLY);
-    // Nobody answers, for now.
+    // The stopped API server answers no request.
     cluster.signal(Signal::STOP);
     let parts = ["scheduler", "controller-manager"].map(|name| {
         let kubeconfig = cluster.data_dir().component_kubeconfig(name).display().to_string();
@@ -143,7 +143,7 @@ fn metrics_are_shown_to_whom_the_api_server_lets_see_them() {
     assert_eq!(value(&text, "scheduler_pending_pods{queue=\"unschedulable\"}"), Some(0.0), "{text}");
     assert!(value(&text, "process_resident_memory_bytes").is_some_and(|bytes| bytes > 1e6), "{text}");
     assert_eq!(value(&text, "oarlock_actors{kind=\"scheduler.shard\",life=\"Running\"}"), Some(1.0), "{text}");
-    // The last of what happened is shown too, though nothing happens any more.
+    // The last event is shown, although no further event follows.
     kubectl.ok("create deployment wide --image=registry.k8s.io/pause:3.10");
     kubectl.ok("set resources deployment wide --requests=cpu=1000");
     until(&scraper(&scheduler), "scheduler_pending_pods{queue=\"unschedulable\"}", 1.0);

@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-use oarlock_testkit::FLAGS;
+use oarlock_testkit::FLAGS_VARIABLE;
 
 /// Runs tests of this binary again, with further flags for every server that they start.
 fn again(tests: &[&str], flags: &str) {
     let this = std::env::current_exe().unwrap();
-    let output = Command::new(this).args(tests).env(FLAGS, flags).output().unwrap();
+    let output = Command::new(this).args(tests).env(FLAGS_VARIABLE, flags).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "with {flags}:\n{said}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(!said.contains("running 0 tests"), "{tests:?} are none");

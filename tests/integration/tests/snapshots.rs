@@ -44,7 +44,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What a line of an answer says of this.
+/// Returns the value of a line of the command's output.
 fn said<'a>(ran: &'a Ran, name: &str) -> &'a str {
     let line = ran.out.lines().find_map(|line| line.strip_prefix(name));
     line.unwrap_or_else(|| panic!("no {name}: {ran}")).trim()
@@ -67,7 +67,7 @@ impl Informer {
         Self { store, told, _tasks: tasks }
     }
 
-    /// It holds what is served, after so many 410s, each of which made it list once.
+    /// Checks that the reflector holds the served objects, after this many 410s, each of which made it list once.
     async fn agrees(&self, maps: &Api<ConfigMap>, expired: u32) -> BTreeMap<String, String> {
         let served = served(maps).await;
         holds(&self.store, &served);

@@ -31,7 +31,7 @@ use runtime::WithCommands;
 /// A cluster of one node, `n1`, with a running pod, `web`.
 struct Streams {
     cluster: Cluster,
-    /// Where the kubelet's server listens.
+    /// The port of the kubelet's server.
     port: u16,
     kubectl: Kubectl,
 }
@@ -40,7 +40,7 @@ const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 impl Streams {
     async fn start() -> Self {
-        // The kubelet's certificate is of its own making: nobody is asked to believe it here.
+        // The kubelet's certificate is self-signed, and this test does not verify it.
         let kubelets = KubeletOptions { kubelet_certificate_authority: Some("".into()), ..KubeletOptions::default() };
         let cluster = Cluster::with(kubelets).await;
         cluster.controllers().await;

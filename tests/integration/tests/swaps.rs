@@ -1,8 +1,7 @@
-//! Parts that swap with upstream's, both ways: whichever is in its place, a Deployment runs, scales, rolls and goes
-//! away, and Jobs run to their ends.
+//! Parts that swap with upstream's, both ways: with either part in place, a Deployment runs, scales, rolls and is deleted, and Jobs run to their
+//! ends.
 //!
-//! Upstream's programs are built from their Go modules by `cargo xtask peer`. What is known not to work stands in
-//! docs/operations/swaps.md.
+//! Upstream's programs are built from their Go modules by `cargo xtask peer`. Known differences are listed in docs/operations/swaps.md.
 
 pub(crate) mod jobs;
 mod ours;
@@ -19,14 +18,14 @@ pub(crate) fn programs(names: &[&str]) -> Option<PathBuf> {
         .ok()
 }
 
-/// One of our own parts as a process.
+/// Returns the command of one of Oarlock's parts.
 fn oarlock(words: &[&str]) -> Command {
     let mut command = Command::new(oarlock_testkit::oarlock());
     command.args(words);
     command
 }
 
-/// Lines in which klog (`E…`) or our log (` ERROR `) says that something failed, but for those that hold an explained text.
+/// Returns the lines in which klog (`E…`) or Oarlock's log (` ERROR `) reports an error, without those that contain an explained text.
 pub(crate) fn unexplained(log: &str, explained: &[&str]) -> Vec<String> {
     let klog = |line: &str| {
         let mut chars = line.chars();

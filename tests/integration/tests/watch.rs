@@ -59,7 +59,7 @@ fn alone(flags: &[&str], case: fn(&Http)) {
 }
 
 fn balanced(flags: &[&str], case: fn(&Http)) {
-    // Listed in docs/operations/tests.md.
+    // The skip is listed in docs/operations/tests.md.
     let Ok(etcd) =
         Etcd::start(1).map_err(|why| oarlock_testkit::skipped!("{why}: nothing was tried through a balancer"))
     else {
@@ -96,7 +96,7 @@ pub(crate) fn pass_the_window(http: &Http) {
     let old = format!("{MAPS}?resourceVersionMatch=Exact&resourceVersion={}", version(&http.get(MAPS).json()));
     let written = (0..64).find(|n| {
         merge(http, "ballast", &json!({"data": {"a": n.to_string(), "b": "x".repeat(100 << 10)}}));
-        // Every server's window is its own.
+        // Each server has its own watch window.
         (0..SERVERS).all(|_| http.get(&old).code == 410)
     });
     assert!(written.is_some(), "6 MiB were written and 1 MiB still holds them");

@@ -115,7 +115,7 @@ pub struct Script {
 pub struct Scenario {
     /// `folder/file` of the script.
     pub name: String,
-    /// Its steps.
+    /// The script's own steps.
     pub steps: Vec<Step>,
     /// See [`Script::unsettled`].
     pub unsettled: bool,
@@ -132,7 +132,7 @@ pub fn load(cases: &Path, only: &str) -> anyhow::Result<Vec<Scenario>> {
             files.push(file?.path());
         }
     }
-    // What is there at the start is asked for before anything else is made.
+    // The scenarios about the server's initial state are played before any scenario that makes objects.
     files.sort_by_key(|file| (!file.starts_with(cases.join("server")), file.clone()));
     let scenarios = files.iter().map(one).collect::<anyhow::Result<Vec<_>>>()?;
     Ok(scenarios.into_iter().filter(|scenario| scenario.name.starts_with(only)).collect())

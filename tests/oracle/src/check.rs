@@ -12,7 +12,7 @@ use crate::play::{play, prepare};
 use crate::recorded;
 use crate::transport::Connection;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Answers compared.
@@ -26,13 +26,13 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Nothing unlisted differs, and the list holds nothing that is equal.
+    /// Whether every difference is listed, and every listed case differs.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.stale.is_empty() && self.unknown.is_empty()
     }
 
-    /// One line: `N cases, N equal, N known`.
+    /// Returns one line: `N cases, N equal, N known`.
     #[must_use]
     pub fn counts(&self) -> String {
         let different = self.different.len();
@@ -40,7 +40,7 @@ impl Findings {
     }
 }
 
-/// Where the list of known differences lies.
+/// Returns the path of the list of known differences.
 #[must_use]
 pub fn known_file() -> std::path::PathBuf {
     crate::home().join("known-differences.toml")

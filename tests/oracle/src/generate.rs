@@ -17,7 +17,7 @@ const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 const YAML: &str = "application/yaml";
 
-/// What the generators of steps know.
+/// The resource and its objects, for the generators of steps.
 struct Subject {
     resource: &'static Resource,
     /// Path of the collection.

@@ -13,12 +13,12 @@ const HEAD: &str = "# Answers that are known to differ from upstream's, grouped 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
-    /// One entry for each cause.
+    /// The known differences, one entry for each cause.
     #[serde(default)]
     pub difference: Vec<Difference>,
 }
 
-/// One cause.
+/// Known differences with one cause.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
@@ -60,7 +60,7 @@ impl Known {
             .with_context(|| file.display().to_string())
     }
 
-    /// Every listed case with its reason.
+    /// Returns the reason of each listed case.
     #[must_use]
     pub fn by_case(&self) -> BTreeMap<&str, &str> {
         let mut cases = BTreeMap::new();

@@ -33,7 +33,7 @@ pub struct Normaliser {
 }
 
 impl Normaliser {
-    /// For answers of the server at `authority` (`host:port`); of objects that upstream itself writes to when `unsettled`.
+    /// Makes a normaliser for the answers of the server at `authority` (`host:port`); `unsettled` for objects that upstream itself writes to.
     #[must_use]
     pub fn new(authority: &str, unsettled: bool) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Normaliser {
         if let Value::Object(body) = &mut answer.body
             && body.contains_key("items")
         {
-            // A list's revision is the store's, which other writers raise as they like.
+            // The revision of a list is the store's, which other writers raise.
             hide(body, "resourceVersion");
         }
         table(&mut answer.body);
@@ -63,7 +63,7 @@ impl Normaliser {
             let Some(object) = event.get_mut("object") else { continue };
             table(object);
             if bookmark && let Value::Object(object) = object {
-                // As a list's.
+                // The revision is hidden, as in lists.
                 hide(object, "resourceVersion");
             }
         }

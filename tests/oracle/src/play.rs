@@ -69,7 +69,7 @@ fn request(step: &Step, answers: &Answers) -> anyhow::Result<http::Request<Full<
     let what = fill(&step.what, answers);
     let (method, path) = what.split_once(' ').context("a step needs a method and a path")?;
     let mut body = match &step.from {
-        // An earlier answer that was a failure leaves nothing to send; the step then shows as different, as it should.
+        // When the earlier answer was a failure, there is nothing to send; the step then shows a difference.
         Some(from) => Some(answers.get(from.as_str()).cloned().unwrap_or_default()),
         None => step.body.clone(),
     };
@@ -156,7 +156,7 @@ fn read(reply: &Reply) -> Answer {
     Answer { code: reply.code, headers, body }
 }
 
-/// One value, or the events of a watch.
+/// Parses a body: one value, or the events of a watch.
 fn values(body: &[u8]) -> Option<Value> {
     let mut all = serde_json::Deserializer::from_slice(body).into_iter().collect::<Result<Vec<Value>, _>>().ok()?;
     if all.len() == 1 && all.first()?.get("object").is_none() { all.pop() } else { Some(Value::Array(all)) }

@@ -33,7 +33,7 @@ struct Kept {
 /// The defaults of an answer, which the files leave out.
 const USUAL: (&str, &str) = ("content-type", "application/json");
 
-/// Where a scenario's answers lie.
+/// Returns the path of a scenario's recorded answers.
 #[must_use]
 pub fn path(folder: &Path, scenario: &str) -> PathBuf {
     folder.join(format!("{scenario}.json"))

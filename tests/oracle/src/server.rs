@@ -39,7 +39,7 @@ impl Server {
         bail!("{} ended before it was ready: {:?}", binary.display(), child.wait()?);
     }
 
-    /// Where the server keeps its files.
+    /// Returns the folder of the server's files.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()

@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// How long an answer may take as a whole; watches end by their own `timeoutSeconds`.
+/// Time limit of a whole answer; watches end by their own `timeoutSeconds`.
 const BUDGET: Duration = Duration::from_secs(120);
 
 /// One connection to one server, reopened when it was closed.
@@ -28,7 +28,7 @@ pub struct Connection {
     sender: Mutex<Option<SendRequest<Full<Bytes>>>>,
 }
 
-/// What came back.
+/// The answer to a request.
 #[derive(Debug)]
 pub struct Reply {
     /// Status code.

@@ -1,17 +1,18 @@
 //! Several controller managers and schedulers that share their work, in virtual time, under every fault of networks and processes.
 //!
-//! A seed is one world: a real API server (store, View, admission, verbs); processes that each have a system of actors of their own with real
-//! placement, real controllers or a real scheduler, reached over wires of their own; and users who scale Deployments, make and delete them, and run Jobs. A process is killed, ends in order,
-//! or sleeps with what it has sent still on its way, or hears nothing, or is not heard, or the wall clock is set. Then all is healed, and judged:
+//! A seed is one world: a real API server (store, View, admission, verbs); processes with their own actors, real placement and real controllers or a
+//! real scheduler, each connected by its own wires; and users who scale, create and delete Deployments and run Jobs. The faults: a process is killed,
+//! is shut down in order, sleeps while its sent messages are on the wire, receives nothing, or is not received; the wall clock is set. After the last
+//! fault the result is judged:
 //!
 //! * **F1** every write under `unit@epoch` lies in the log between that epoch and the unit's next.
-//! * **C1** within [`HEALED`](world::HEALED) every workload is at its spec: as many pods as wanted, each bound, none without an owner; every Job complete,
-//!   each end of a pod counted once and no pod kept.
+//! * **C1** within [`HEALED`](world::HEALED) every workload is at its spec: as many pods as wanted, each bound, none without an owner; every Job
+//!   complete, each end of a pod counted once and no pod kept.
 //! * **S2** a pod is bound once: its node never changes.
 //!
 //! ```text
 //! OARLOCK_SEED=17 cargo test -p oarlock-tests-sim crew              # one seed
-//! OARLOCK_SEEDS=1000 cargo test -p oarlock-tests-sim crew           # many; prints what bit
+//! OARLOCK_SEEDS=1000 cargo test -p oarlock-tests-sim crew           # many; prints the effects of faults
 //! ```
 
 mod cloud;
@@ -28,10 +29,10 @@ use std::collections::BTreeMap;
 
 use oarlock_runtime::Universe;
 
-/// How many a whole sweep runs.
+/// Number of seeds of a whole sweep.
 const SEEDS: u64 = 200;
 
-/// Everything that must have bitten in enough of the seeds.
+/// Faults that must have had an effect in enough of the seeds.
 const KINDS: [&str; 10] = [
     "killed",
     "ended",

@@ -1,18 +1,19 @@
-//! Several API servers over one shared log, in virtual time, disturbed in every way that a network, a log and a process can be, and judged by
-//! `oarlock-check`, which shares no code with them.
+//! Several API servers over one shared log, in virtual time, under every fault of networks, logs and processes, judged by `oarlock-check`, which
+//! shares no code with them.
 //!
 //! A seed is one world: two or three replicas, each a real API server in this process (store, View, admission, verbs) over the shared log; clients
-//! that write, read, list in pages and watch, at a server drawn anew for each call; and two who strike with faults drawn from the
-//! seed. The history of clients and of the log is judged by rules W1 to W7 (`docs/operations/histories.md`).
+//! that write, read, list in pages and watch, each call at a randomly chosen server; and two tasks that make faults drawn from the seed. The history
+//! of clients and of the log is judged by rules W1 to W7 (`docs/operations/histories.md`).
 //!
-//! All of it runs in one current-thread runtime, so no turmoil is needed: what makes a host is that nobody reaches it but by messages, and
-//! every message goes over a [`wire`]. A kill cuts a process off from all wires for good (`process`).
+//! The whole world runs in one current-thread runtime. A host is isolated because it is reached only by messages, and every message passes a
+//! [`wire`]. A kill cuts a process off from all wires for good (`process`).
 //!
-//! A fault that left no mark has shown nothing: each kind must have bitten in a tenth of the seeds, and a seed in which none has bitten does not count.
+//! A fault without an effect has tested nothing: each kind must have had an effect in a tenth of the seeds, and a seed in which no fault had an
+//! effect does not count.
 //!
 //! ```text
 //! OARLOCK_SEED=17 cargo test -p oarlock-tests-sim replicas             # one seed
-//! OARLOCK_SEEDS=10000 cargo test -p oarlock-tests-sim replicas         # many; prints what bit
+//! OARLOCK_SEEDS=10000 cargo test -p oarlock-tests-sim replicas         # many; prints the effects of faults
 //! ```
 
 mod client;
@@ -32,10 +33,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use oarlock_check::Rule;
 use oarlock_runtime::Universe;
 
-/// How many a whole sweep runs.
+/// Number of seeds of a whole sweep.
 const SEEDS: u64 = 200;
 
-/// Everything that must have bitten in enough of the seeds; and 410, which it must have come to.
+/// Faults that must have had an effect in enough of the seeds, and the answer 410, which must have occurred.
 const KINDS: [&str; 22] = [
     "crash",
     "bounce",
@@ -52,7 +53,7 @@ const KINDS: [&str; 22] = [
     "clients: held",
     "slow consumer",
     "watch told 410",
-    // Of the log itself (`FaultyLog`).
+    // Faults of the log itself (`FaultyLog`).
     "lost answers",
     "dropped",
     "late",
@@ -62,7 +63,8 @@ const KINDS: [&str; 22] = [
     "compacted",
 ];
 
-/// Worlds that have found what two hundred others do not show: in 8679 the window moves past the follower of Assignments oftener than a loop may fail.
+/// Seeds that have found what two hundred others do not show: in 8679 the window moves past the follower of Assignments more often than a loop may
+/// fail.
 const REMEMBERED: [u64; 1] = [8679];
 
 #[test]

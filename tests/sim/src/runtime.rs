@@ -17,24 +17,24 @@ use oarlock_runtime::{ActorStatus, Instant, Options, System, clock};
 /// One second, the unit of these tests.
 const S: Duration = Duration::from_secs(1);
 
-/// A system of this universe.
+/// Starts a system in this universe.
 async fn system() -> System {
     System::start(Options { host: "sim".into(), ..Options::default() }).await.unwrap()
 }
 
-/// A deadline no passing test meets.
+/// Returns a deadline that no passing test meets.
 fn soon() -> Instant {
     clock::after(3600 * S)
 }
 
-/// The status of one actor.
+/// Returns the status of one actor.
 fn status(system: &System, name: &str) -> ActorStatus {
     let all = system.snapshot();
     let found = all.iter().find(|s| format!("{}/{}", s.kind, s.key) == name);
     found.unwrap_or_else(|| panic!("no {name} in {all:?}")).clone()
 }
 
-/// The safety rule of restarts, read from the record: an incarnation is launched only after the one before has ended.
+/// Checks the safety rule of restarts in the trace: an incarnation is launched only after the previous one has ended.
 fn assert_incarnations_never_overlap(events: &[Event]) {
     let mut alive: BTreeMap<&str, u64> = BTreeMap::new();
     for event in events {

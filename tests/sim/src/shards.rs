@@ -1,12 +1,12 @@
 //! Several scheduler processes over one API server, in virtual time and under faults: shards propose, one arbiter decides.
 //!
-//! A seed is one world: a real API server (store, View, admission, verbs) in this process; three schedulers, each with a system of actors, placement,
-//! caches that lag behind by as much as the seed says, and a place on a bus in memory; a load that fills the nodes, churns, puts pods onto nodes past
-//! the schedulers, and brings pods of higher priority, for which others have to leave. Processes are killed, ended and started, the bus is cut, units are
-//! taken away, writes arrive when nobody waits for their answer any more. In the end every pod has a node, and `oarlock-check`, which shares no code with
-//! the scheduler, judges each binding by a replay of what was written (`tests/check/src/placement.rs`).
+//! A seed is one world: a real API server (store, View, admission, verbs) in this process; three schedulers, each with its own actors, placement,
+//! caches with a delay drawn from the seed, and a connection to a bus in memory; a load that fills the nodes, deletes pods, binds pods without a
+//! scheduler, and creates pods of higher priority that preempt others. The faults: processes are killed, shut down and started, the bus is cut, units
+//! are reassigned, and writes arrive after their client has given up. In the end every pod has a node, and `oarlock-check`, which shares no code with
+//! the scheduler, judges each binding by a replay of the log (`tests/check/src/placement.rs`).
 //!
-//! Without refusals nothing has been shown: a sweep without them is void, as is one in which a fault did not occur.
+//! A sweep fails when no proposal was refused, or when a kind of fault did not occur: such a sweep has tested nothing.
 //!
 //! ```text
 //! OARLOCK_SEED=3 cargo test -p oarlock-tests-sim shards

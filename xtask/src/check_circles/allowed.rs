@@ -71,7 +71,7 @@ impl Allowed {
         has(&self.tables, name, &import.to, &import.from)
     }
 
-    /// How many imports are allowed.
+    /// Returns the number of listed imports.
     pub(super) fn count(&self) -> usize {
         all(&self.circles).chain(all(&self.tables)).count()
     }

@@ -9,7 +9,7 @@ const TABLE: &str = "table.rs";
 /// The name of files that start what a list holds.
 const START: &str = "start.rs";
 
-/// One file imports another.
+/// An import of one file by another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Import {
     pub(super) from: String,

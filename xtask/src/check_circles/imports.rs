@@ -41,7 +41,7 @@ impl Modules {
         Some(found)
     }
 
-    /// What a name in a module stands for.
+    /// Resolves a name in a module.
     fn named(&self, module: &Name, name: &str, left: usize) -> Option<Found> {
         let left = left.checked_sub(1)?;
         let child: Name = module.iter().map(String::as_str).chain([name]).map(str::to_owned).collect();
@@ -68,7 +68,7 @@ impl Modules {
     }
 }
 
-/// Where a path leads.
+/// The target of a path.
 struct Found {
     module: Name,
     /// Whether the path names the module itself, and not something in it.

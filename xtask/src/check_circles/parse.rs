@@ -24,7 +24,7 @@ pub(super) struct Path {
     pub(super) line: usize,
 }
 
-/// One name of a `use`.
+/// A name that a `use` declares.
 #[derive(Clone, Debug)]
 pub(super) struct Use {
     pub(super) path: Path,
@@ -38,7 +38,7 @@ pub(super) struct Use {
 #[derive(Clone, Debug)]
 pub(super) struct Child {
     pub(super) name: String,
-    /// What `#[path = "…"]` says.
+    /// The file that `#[path = "…"]` names.
     pub(super) path: Option<String>,
     /// The module's text when it is in the same file.
     pub(super) inline: Option<Source>,
@@ -136,7 +136,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One tree of a `use`, behind these segments, to the sign that ends it.
+    /// Reads one tree of a `use` below these segments, up to the sign that ends it.
     fn use_tree(&mut self, mut segments: Vec<String>, found: &mut Source) {
         let line = self.line();
         let mut name = None;
@@ -250,7 +250,7 @@ impl Parser<'_> {
         self.tokens.get(self.at).map_or(0, |at| at.line)
     }
 
-    /// Whether the present word goes on with a path or is a field or method.
+    /// Whether the current word continues with a path, or is a field or method.
     fn continues(&self) -> bool {
         let before = self.at.checked_sub(1).and_then(|before| self.tokens.get(before)).map(|at| &at.token);
         matches!(before, Some(Token::Separator | Token::Sign('.')))

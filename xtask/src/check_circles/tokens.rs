@@ -1,6 +1,6 @@
 //! The tokens of a Rust file, without comments and literals.
 
-/// A token that says something about modules and paths.
+/// A token that matters for modules and paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// An identifier or keyword; a raw identifier without its `r#`.

@@ -9,10 +9,10 @@ use super::{CLIENT_SIDE, LIBS, OWNERS, SERVER_SIDE, layer};
 /// The layer whose actors each are on one side of the API.
 const SIDED: u64 = 4;
 
-/// What the tables are compared with.
+/// The crates of the workspace and of the registry, with which the tables are compared.
 #[derive(Default)]
 pub(super) struct Crates {
-    /// What each crate of the workspace depends on.
+    /// The dependencies of each crate of the workspace.
     needs: BTreeMap<String, BTreeSet<String>>,
     /// Actors of the layer in which each has a side.
     sided: Vec<String>,
@@ -59,7 +59,7 @@ pub(super) fn unknown(crates: &Crates) -> Vec<String> {
 mod tests {
     use super::{CLIENT_SIDE, Crates, LIBS, OWNERS, SERVER_SIDE, unknown};
 
-    /// The crates that the tables speak of.
+    /// Returns the crates that the tables name.
     fn crates() -> Crates {
         let mut crates = Crates::default();
         for name in LIBS.iter().chain(CLIENT_SIDE).chain(SERVER_SIDE) {

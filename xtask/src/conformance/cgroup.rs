@@ -16,12 +16,12 @@ const MOUNTED: &str = "/sys/fs/cgroup";
 const RECORD: &str = "pids";
 /// Below the run's: those that are no container's.
 const DAEMONS: &str = "daemons";
-/// What a node needs, each a hierarchy of its own.
+/// The controllers that a node needs, each in a hierarchy of its own.
 const CONTROLLERS: [&str; 7] = ["cpu", "cpuset", "memory", "devices", "freezer", "blkio", RECORD];
-/// How long it may take until killed processes are collected and cgroups can be removed.
+/// Limit until killed processes are collected and cgroups can be removed.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Which controllers are not there as hierarchies of version 1.
+/// Returns the controllers that have no hierarchy of version 1.
 pub(crate) fn lacking() -> Option<String> {
     let missing = CONTROLLERS.iter().filter(|name| !Path::new(MOUNTED).join(name).join("cgroup.procs").exists());
     let missing: Vec<&str> = missing.copied().collect();
@@ -75,7 +75,7 @@ pub(crate) fn kill(place: &Place) -> anyhow::Result<()> {
         if processes.is_empty() {
             return Ok(Ok(()));
         }
-        // One that has ended by itself meanwhile is no failure.
+        // A process that has ended meanwhile is no failure.
         let _some_may_have_ended = output(Command::new("kill").arg("-KILL").args(&processes));
         Ok(Err(format!("there are {}", processes.join(" "))))
     })
@@ -92,7 +92,7 @@ fn collect(folder: &Path, processes: &mut Vec<String>) {
 
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    // Links are other names of what is there.
+    // Symbolic links are other names of the same cgroups.
     entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()).collect()
 }
 

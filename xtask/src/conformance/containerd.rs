@@ -22,7 +22,7 @@ pub(crate) fn socket(node: &Path) -> PathBuf {
 
 /// Starts containerd in a node's folder and waits until it has the images.
 pub(crate) fn start(place: &Place, programs: &Programs, node: u8, folder: &Path, images: &Path) -> anyhow::Result<()> {
-    // The sockets of shims are below /run/containerd whatever the configuration says.
+    // The sockets of shims are below /run/containerd, whatever the configuration says.
     let sockets = folder.join("run-containerd");
     for part in [&folder.join("net.d"), &sockets, Path::new("/run/containerd")] {
         std::fs::create_dir_all(part)?;
@@ -47,7 +47,7 @@ pub(crate) fn start(place: &Place, programs: &Programs, node: u8, folder: &Path,
     Ok(())
 }
 
-/// Without CAP_SYS_RESOURCE, as in many a container, no score may be lowered.
+/// Returns containerd's configuration. Many containers lack CAP_SYS_RESOURCE, without which no OOM score may be lowered.
 fn configuration(programs: &Programs, folder: &Path) -> String {
     let shim = programs.tool("containerd-shim-runc-v2");
     format!(

@@ -14,9 +14,9 @@ use super::programs::Programs;
 use super::wait;
 use crate::tool::{capture, say};
 
-/// Of our API server.
+/// Port of Oarlock's API server.
 const PORT: u16 = 6443;
-/// How long a control plane may take until it is ready.
+/// Limit until a control plane is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running control plane.
@@ -25,7 +25,7 @@ pub(crate) struct ControlPlane {
     pub(crate) kubeconfig: PathBuf,
     /// `ca.crt` and `ca.key` of the authority that the API server believes clients of.
     pub(crate) pki: PathBuf,
-    /// Where the API server listens, on all addresses of its host.
+    /// Port of the API server, on all addresses of its host.
     pub(crate) port: u16,
     /// Upstream's ends when its standard input does.
     _children: Vec<Child>,

@@ -20,15 +20,15 @@ pub(crate) struct Golden {
     known: Vec<Feature>,
 }
 
-/// What specs wait for.
+/// A feature that failing specs wait for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Feature {
     /// A name of it.
     waits_for: String,
-    /// The number of the issue that brings it.
+    /// Number of the issue that adds the feature.
     issue: u32,
-    /// What its specs meet.
+    /// The failure of the feature's specs.
     reason: String,
     /// Their names.
     specs: Vec<String>,
@@ -81,7 +81,7 @@ impl Feature {
     }
 }
 
-/// What a run is judged to be.
+/// The judgement of a run.
 pub(crate) struct Verdict {
     passed: usize,
     skipped: usize,
@@ -122,7 +122,7 @@ impl Verdict {
                     verdict.stale.extend(feature.is_some().then(|| name.clone()));
                     verdict.new.extend((!listed).then(|| name.clone()));
                 }
-                // What passed before and leaves itself out now shows nothing any more.
+                // A listed spec that passed before and now skips itself has shown nothing.
                 (State::Skipped, None) if listed => verdict.red.push((met.0, met.1, true)),
                 (State::Skipped, _) => verdict.skipped += 1,
                 (State::Failed, Some(feature)) => verdict.known.entry(feature.text()).or_default().push(met),
@@ -137,7 +137,7 @@ impl Verdict {
         self.red.is_empty() && self.missing.is_empty()
     }
 
-    /// What is not green, in a line.
+    /// Returns the specs that are not green, in one line.
     pub(crate) fn red(&self) -> String {
         let before = self.red.iter().filter(|(_, _, listed)| *listed).count();
         format!(

@@ -19,7 +19,7 @@ use crate::tool::say;
 pub(crate) const PAUSE: &str = "registry.k8s.io/pause:3.10.1";
 /// Counts up whenever an image changes: an archive that was made before is then made anew.
 const RECIPES: u32 = 1;
-/// Where programs are looked for.
+/// The search path of programs in the images.
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The archive, which is made once.

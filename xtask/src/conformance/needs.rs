@@ -26,7 +26,7 @@ const PROGRAMS: [&str; 13] = [
     "tar",
     "unshare",
 ];
-/// Where Debian keeps CNI plugins, and those that the nodes use.
+/// The folder of Debian's CNI plugins, which the nodes use.
 pub(crate) const PLUGINS: &str = "/usr/lib/cni";
 const USED_PLUGINS: [&str; 4] = ["bridge", "host-local", "loopback", "portmap"];
 

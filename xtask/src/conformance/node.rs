@@ -16,7 +16,7 @@ use super::programs::Programs;
 use super::wait;
 use crate::tool::{capture, output, say};
 
-/// How long the nodes may take until they are ready.
+/// Limit until the nodes are ready.
 const NODES_READY_TIMEOUT: Duration = Duration::from_secs(180);
 /// Files that a kubelet and its like may have open: machines of containers may raise no limit.
 const OPEN_FILES: u32 = 20_000;
@@ -40,7 +40,7 @@ pub(crate) fn start_all(
         for part in ["", "kubelet", "pki", "logs", "plugins", "var-lib", "var-log"] {
             std::fs::create_dir(folder.join(part))?;
         }
-        // What the kubelet mounts for pods must be seen by containerd. Their mount namespaces are copies of this one, so the mount that they share comes first.
+        // Containerd must see the kubelet's mounts for pods. Both mount namespaces are copies of this one, so the shared mount is made first.
         let root = folder.join("kubelet");
         output(Command::new("mount").arg("--bind").args([&root, &root]))?;
         output(Command::new("mount").arg("--make-rshared").arg(&root))?;
@@ -72,7 +72,7 @@ pub(crate) fn wait_for_all(place: &Place, programs: &Programs, plane: &ControlPl
     Ok(())
 }
 
-/// What every part of a node needs.
+/// The parameters of every part of a node.
 struct Node<'a> {
     place: &'a Place,
     programs: &'a Programs,

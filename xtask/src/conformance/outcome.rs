@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
-/// How much of a reason is kept, in characters.
+/// Longest reason that is kept, in characters.
 const REASON: usize = 400;
 
-/// What came of a spec.
+/// The result of a spec.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) state: State,
@@ -91,7 +91,7 @@ pub(crate) fn outcomes(report: &str) -> anyhow::Result<BTreeMap<String, Outcome>
         let failure = node.failure.unwrap_or(Failure { message: String::new(), location: None });
         let reason = short(&failure.message);
         if node.leaf_node_type != "It" {
-            // Where no spec was chosen, nothing runs before them either.
+            // When no spec was chosen, the suite's first node does not run.
             if node.leaf_node_type.contains("BeforeSuite") && !["passed", "skipped"].contains(&node.state.as_str()) {
                 bail!("the suite did not begin: {reason}");
             }
@@ -99,7 +99,7 @@ pub(crate) fn outcomes(report: &str) -> anyhow::Result<BTreeMap<String, Outcome>
         }
         let state = match node.state.as_str() {
             "passed" => State::Passed,
-            // Those that were not chosen give no reason.
+            // Specs that were not chosen have no reason.
             "skipped" | "pending" if reason.is_empty() => continue,
             "skipped" | "pending" => State::Skipped,
             _ => State::Failed,

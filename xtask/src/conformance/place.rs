@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::tool::{root, say};
 
-/// What the names of all namespaces and cgroups of runs begin with.
+/// The prefix of the names of all namespaces and cgroups of runs.
 const PREFIX: &str = "oarlock-conformance";
 /// The folder of a run is called this and its number.
 const RUN: &str = "run-";
@@ -19,7 +19,7 @@ pub(crate) fn home() -> PathBuf {
     root().join("target/conformance")
 }
 
-/// One run, which has the number of its process.
+/// The names and folders of one run, identified by the number of its process.
 pub(crate) struct Place {
     folder: PathBuf,
     number: u32,
@@ -52,7 +52,7 @@ impl Place {
         Ok(Self { folder: folder.canonicalize()?, number })
     }
 
-    /// All runs whose folders are there.
+    /// Returns all runs that have a folder.
     pub(crate) fn all() -> Vec<Self> {
         let entries = std::fs::read_dir(home()).into_iter().flatten().flatten();
         entries.filter_map(|entry| Self::at(&entry.path()).ok()).collect()
@@ -72,12 +72,12 @@ impl Place {
         &self.folder
     }
 
-    /// What ends with the run: keys, stores, file systems of containers.
+    /// Returns the folder of data that is removed with the run: keys, stores, file systems of containers.
     pub(crate) fn state(&self) -> PathBuf {
         self.folder.join("state")
     }
 
-    /// What stays: logs and reports.
+    /// Returns the folder of data that stays: logs and reports.
     pub(crate) fn logs(&self) -> PathBuf {
         self.folder.join("logs")
     }
@@ -97,7 +97,7 @@ impl Place {
         format!("{}-{}", self.cgroup(), name(node))
     }
 
-    /// Its network namespaces, whether they are there or not.
+    /// Returns the names of the run's network namespaces, whether they exist or not.
     pub(crate) fn namespaces(&self) -> Vec<String> {
         let hosts = NODES.iter().map(|node| self.host(*node));
         hosts.chain([self.control()]).collect()
@@ -111,7 +111,7 @@ impl Place {
     }
 }
 
-/// What a node is called.
+/// Returns the name of a node.
 pub(crate) fn name(node: u8) -> String {
     format!("n{node}")
 }
@@ -121,7 +121,7 @@ pub(crate) fn net(namespace: &str) -> String {
     format!("--net=/run/netns/{namespace}")
 }
 
-/// When a process was started, in the kernel's own unit (proc_pid_stat(5), field 22); a later process of the same number has another time.
+/// Returns the start time of a process, in the kernel's own unit (proc_pid_stat(5), field 22); a later process with the same number has another time.
 fn started(process: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     since_boot(&text)

@@ -8,7 +8,7 @@ use super::{Args, Maker};
 use crate::peer;
 use crate::tool::{cargo, root, run as exec, target};
 
-/// What every run takes of upstream: the suite, the nodes' programs, and those of images.
+/// Upstream's programs that every run needs: the suite, the programs of nodes, and those of images.
 pub(crate) const PROGRAMS: &[&str] = &[
     "agnhost",
     "consume-cpu",
@@ -30,7 +30,7 @@ pub(crate) const PROGRAMS: &[&str] = &[
 /// Upstream's control plane.
 const CONTROL_PLANE: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// Where the programs are.
+/// The folders of the programs.
 pub(crate) struct Programs {
     /// The folder of upstream's.
     pub(crate) bin: PathBuf,
@@ -38,7 +38,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// One of upstream's.
+    /// Returns the path of one of upstream's programs.
     pub(crate) fn tool(&self, name: &str) -> PathBuf {
         self.bin.join(name)
     }

@@ -14,12 +14,12 @@ const BESIDE_OTHERS: &str = "Conformance && !Serial && !Disruptive";
 const ALONE: &str = "Conformance && (Serial || Disruptive)";
 /// How the names of those say it.
 const MARKS: [&str; 2] = ["[Serial]", "[Disruptive]"];
-/// How many specs are run at once a second time.
+/// Number of specs that run at once in the second run.
 const RERUN_PROCS: usize = 2;
-/// How many specs of missing features are run at once: they wait, up to twenty minutes each, and use hardly any processor time.
+/// Number of specs of missing features that run at once. Such a spec waits up to twenty minutes and uses hardly any processor time.
 const KNOWN_PROCS: usize = 24;
 
-/// What is asked for.
+/// The specs to run.
 pub(crate) struct Selection {
     /// Names of specs.
     names: Option<Vec<String>>,
@@ -70,7 +70,7 @@ impl Part {
 }
 
 impl Selection {
-    /// What the arguments ask for.
+    /// Returns the selection that the arguments ask for.
     ///
     /// # Errors
     /// When the list cannot be read, or is empty.
@@ -93,7 +93,7 @@ impl Selection {
         self.names.as_deref().unwrap_or_default()
     }
 
-    /// What is run after one another, each as parts that run at the same time. Specs of missing features (`known`) are parts of their own with many at
+    /// Returns the steps of the run, one after another; the parts of a step run at the same time. Specs of missing features (`known`) are parts of their own with many at
     /// once, so that the others do not wait for them; since one ginkgo runs serial specs after one another whatever its width, each of these is a part.
     /// A regular expression selects few specs, which stay together.
     pub(crate) fn parts(&self, procs: usize, known: &[&str]) -> Vec<Vec<Part>> {
@@ -137,7 +137,7 @@ impl Selection {
         }
     }
 
-    /// What the table calls this selection; nothing where it is of some specs only.
+    /// Returns the title of the selection in the table; `None` for a selection of some specs only.
     pub(crate) fn title(&self, args: &Args) -> Option<String> {
         let specs = match (&args.list, &self.focus, self.serial) {
             (Some(list), _, _) if list == Path::new(PASSING) => "golden list",
@@ -169,7 +169,7 @@ fn is_serial(name: &str) -> bool {
     MARKS.iter().any(|mark| name.contains(mark))
 }
 
-/// What is no letter in regular expressions.
+/// Characters with a special meaning in regular expressions.
 const SPECIAL: &str = r"\.+*?()|[]{}^$";
 
 /// The regular expression that finds this name only. Its beginning is open: ginkgo looks for it after the suite's own name.

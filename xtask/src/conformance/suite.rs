@@ -13,20 +13,20 @@ use super::programs::Programs;
 use super::selection::Part;
 use crate::tool::{say, seconds};
 
-/// How many lines of ginkgo's log are shown when it wrote no report.
+/// Number of lines of ginkgo's log that are shown when it wrote no report.
 const LAST_LINES: usize = 30;
 
-/// What every part of the suite needs.
+/// The parameters of every part of the suite.
 pub(crate) struct Suite<'a> {
     pub(crate) place: &'a Place,
     pub(crate) programs: &'a Programs,
     pub(crate) plane: &'a ControlPlane,
-    /// How long a part may take.
+    /// Time limit of a part, in minutes.
     pub(crate) minutes: u64,
 }
 
 impl Suite<'_> {
-    /// Runs parts of the specs at the same time; each one's seconds, and what came of each of its specs, by name.
+    /// Runs parts of the specs at the same time; returns the seconds of each part, and the results of its specs by name.
     ///
     /// # Errors
     /// When a part did not begin. The others are run to their end.
@@ -38,7 +38,7 @@ impl Suite<'_> {
         })
     }
 
-    /// Runs a part of the specs; what came of each, by its name.
+    /// Runs a part of the specs; returns the result of each, by its name.
     ///
     /// # Errors
     /// When the suite did not begin.

@@ -12,11 +12,11 @@ use crate::blocks::{BEGINS, merged};
 use crate::tool::{output, processors, root, say};
 
 const PAGE: &str = "docs/conformance.md";
-/// What follows is written by the chore.
+/// The line after which `cargo xtask conformance` writes the table.
 const MARK: &str = "<!-- cargo xtask conformance writes what follows -->";
 const HEAD: &str = "| specs, commit, where, time; group | specs | passed | known reason | failed | left out |\n|---|---:|---:|---:|---:|---:|\n";
 
-/// What a run adds to the table.
+/// The rows that a run adds to the table.
 pub(crate) struct Block<'a> {
     pub(crate) title: String,
     pub(crate) outcomes: &'a BTreeMap<String, Outcome>,

@@ -9,10 +9,10 @@ use crate::tool::now;
 /// The time between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Looks until something is so. `look` says why it is not.
+/// Waits until a condition holds. `look` checks the condition; its inner error says why the condition does not hold yet.
 ///
 /// # Errors
-/// With what `look` said last, when it is not so in time; or that of `look`.
+/// The last inner error when time is up, or the outer error of `look`.
 pub(crate) fn until(
     what: &str,
     patience: Duration,

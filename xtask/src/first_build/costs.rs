@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use crate::tool::target;
 
-/// Calls the compiler for cargo and writes down for which package, and what `times` says of it.
+/// Wraps the compiler for cargo; records the package and the output of `times` for each call.
 const WRAPPER: &str = r#"#!/bin/sh
 "$@"
 status=$?
@@ -66,7 +66,7 @@ fn add(costs: &mut BTreeMap<String, f64>, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Of `1m2.5s`.
+/// Parses `1m2.5s`; returns seconds.
 fn seconds(text: &str) -> Option<f64> {
     let (minutes, seconds) = text.strip_suffix('s')?.split_once('m')?;
     Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)

@@ -15,7 +15,7 @@ const CACHES: &str = "caches";
 /// Under a module's folder.
 const MADE: &str = "made";
 
-/// A Go module of ours that requires one version of somebody's, and is for building programs of that.
+/// A local Go module that requires one version of an upstream module, to build that module's programs.
 struct Module {
     name: &'static str,
     version: &'static str,
@@ -60,13 +60,13 @@ const MODULES: &[Module] = &[
     },
     // The line before, which is the oldest that may keep our state.
     Module { name: "etcd-3.5", version: "3.5.21", programs: &[Program("etcd-3.5", "go.etcd.io/etcd/server/v3")] },
-    // What our bus is tried with.
+    // The server with which the bus is tested.
     Module {
         name: "nats-server",
         version: "2.15.2",
         programs: &[Program("nats-server", "github.com/nats-io/nats-server/v2")],
     },
-    // What starts the end-to-end suite: the version that the suite is written with.
+    // The runner of the end-to-end suite, in the version that the suite is written for.
     Module { name: "ginkgo", version: "2.27.2", programs: &[Program("ginkgo", "github.com/onsi/ginkgo/v2/ginkgo")] },
     Module { name: "coredns", version: "1.15.0", programs: &[Program("coredns", "github.com/coredns/coredns")] },
     Module {
@@ -109,10 +109,10 @@ pub(crate) fn build(folder: &Path, names: &[&str]) -> anyhow::Result<PathBuf> {
     Ok(bin)
 }
 
-/// Removes what Go has kept for further builds: several gigabytes.
+/// Removes Go's build caches: several gigabytes.
 ///
 /// # Errors
-/// What the file system says.
+/// An error of the file system.
 pub(crate) fn forget_caches(folder: &Path) -> anyhow::Result<()> {
     let caches = folder.join(CACHES);
     if caches.exists() {
@@ -127,7 +127,7 @@ impl Module {
         super::kept().join(format!("{}-{}", self.name, self.version))
     }
 
-    /// Where Go puts a program: it names it after its package, whose name ends before its major version.
+    /// Returns the path at which Go puts a program: Go names the program after its package, without the major version.
     fn made(&self, program @ Program(name, package): &Program) -> PathBuf {
         if program.is_of_tests() {
             return self.folder().join(MADE).join(name);
@@ -184,7 +184,7 @@ impl Module {
             command.arg("-C").arg(&module).arg(verb);
             command
         };
-        // With its version: without one, Go would take the newest.
+        // The version is given, because Go would otherwise take the newest.
         let wanted = programs.iter().map(|program| format!("{}@v{}", program.1, program.version(self)));
         exec(go("get").args(wanted)).context("its modules cannot be fetched").with_context(failed)?;
         let (tests, plain): (Vec<&Program>, Vec<&Program>) =
@@ -254,7 +254,7 @@ fn go(folder: &Path) -> Command {
     command
 }
 
-/// What a release build says of itself.
+/// Returns the linker flags that set the version of a release build.
 fn version_flags() -> String {
     let version = "k8s.io/component-base/version";
     let facts = [
@@ -279,7 +279,7 @@ fn kubernetes_module(folder: &Path) -> anyhow::Result<String> {
     Ok(module + ")\n")
 }
 
-/// Downloads Kubernetes' module, and returns what Go says of it under a key.
+/// Downloads Kubernetes' module; returns a field of Go's answer.
 fn download(folder: &Path, key: &str) -> anyhow::Result<String> {
     let wanted = format!("k8s.io/kubernetes@v{KUBERNETES}");
     let (ok, text) = capture(go(folder).args(["mod", "download", "-json", &wanted]))?;

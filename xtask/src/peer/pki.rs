@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use crate::tool::capture;
 
-/// Who has a certificate: file name, subject. The administrator has the name that Oarlock gives its own.
+/// The identities with a certificate: file name and subject. The administrator has the same name as Oarlock's own.
 const IDENTITIES: [(&str, &str); 5] = [
     ("server", "/CN=kube-apiserver"),
     ("admin", "/O=system:masters/CN=kubernetes-super-admin"),
@@ -18,10 +18,10 @@ const IDENTITIES: [(&str, &str); 5] = [
 
 /// PKCS #8, which every library reads.
 const GENERATE: &str = "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1";
-/// What the certificates of all identities say.
+/// The extensions of all certificates.
 const NAMES: &str = "subjectAltName=DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1\nextendedKeyUsage=serverAuth,clientAuth\n";
 
-/// Makes an authority, everybody's certificate and the accounts' key.
+/// Makes an authority, a certificate for each identity, and the key of ServiceAccount tokens.
 pub(super) fn certificates(pki: &Path) -> anyhow::Result<()> {
     let openssl = |words: &str| openssl(pki, words);
     for key in ["ca", "account"] {
@@ -35,10 +35,10 @@ pub(super) fn certificates(pki: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes a key and a certificate that an authority (`ca.crt` and `ca.key` of its folder) has signed, with these extensions: `folder`/`name`.key and .crt.
+/// Makes a key and a certificate signed by an authority (`ca.crt` and `ca.key` of its folder), with these extensions: `folder`/`name`.key and .crt.
 ///
 /// # Errors
-/// What openssl says.
+/// openssl's error.
 pub(crate) fn issue(
     authority: &Path,
     folder: &Path,
@@ -59,7 +59,7 @@ pub(crate) fn issue(
     )
 }
 
-/// Runs openssl with these words, in which `@` stands for the folder.
+/// Runs openssl with these words; `@` in a word is replaced by the folder.
 fn openssl(folder: &Path, words: &str) -> anyhow::Result<()> {
     let words = words.split(' ').map(|word| word.replace('@', &format!("{}/", folder.display())));
     let mut command = Command::new("openssl");

@@ -11,16 +11,16 @@ use anyhow::{Context, bail};
 use super::pki;
 use crate::tool::{capture, say};
 
-/// How long they may take until they are ready.
+/// Limit until the servers are ready.
 const START: Duration = Duration::from_secs(60);
 
-/// What may run beside the servers.
+/// The components that may run beside the servers.
 const COMPONENTS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 
 /// Limits of upstream's own clients, lifted so that they do not measure themselves: requests a second.
 const CLIENT_LIMIT: u32 = 5_000;
 
-/// How many there are of what may be many, and who reaches them.
+/// The number of servers and members, and the address by which others reach them.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) servers: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// One of each, for this host.
+    /// One server and one member, reachable from this host only.
     pub(crate) const ONE: Self = Self { servers: 1, members: 1, advertise: None };
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct Peer {
     children: Vec<(String, Child)>,
     /// The administrator's kubeconfig.
     pub(crate) kubeconfig: PathBuf,
-    /// Where each API server answers; `kubeconfig` is for the first.
+    /// The URL of each API server; `kubeconfig` is for the first.
     pub(crate) servers: Vec<String>,
-    /// Where each member of etcd answers.
+    /// The URL of each member of etcd.
     pub(crate) etcd: Vec<String>,
     /// How those that were asked for are started, any number of each.
     pub(crate) commands: BTreeMap<String, Vec<String>>,
@@ -87,7 +87,7 @@ impl Peer {
         let ports = Ports::free(size)?;
         let first = *ports.api.first().context("no API server")?;
         let kubeconfig = pki::kubeconfig(&folder, "admin", first)?;
-        // Whoever takes the place of one of upstream's parts is that part to the API server.
+        // A component of Oarlock that replaces one of upstream's has the same identity.
         for component in COMPONENTS {
             pki::kubeconfig(&folder, component, first)?;
         }
@@ -154,10 +154,10 @@ impl Peer {
     }
 }
 
-/// Ports nobody listened on when we looked.
+/// Ports that were free when they were chosen.
 struct Ports {
     api: Vec<u16>,
-    /// For clients, and for the other members.
+    /// The ports of each member for clients and for other members.
     members: Vec<(u16, u16)>,
     component: [u16; 2],
 }
@@ -188,7 +188,7 @@ impl Ports {
     }
 }
 
-/// What every start needs.
+/// The parameters of every start.
 struct Start<'a> {
     bin: &'a Path,
     folder: &'a Path,
@@ -224,7 +224,7 @@ impl Start<'_> {
     }
 
     fn api_server(&self, name: &str, port: u16) -> anyhow::Result<Child> {
-        // With nodes elsewhere, `kubernetes` has an endpoint, and Services are called at their pods.
+        // With nodes on other hosts, the Service `kubernetes` has an endpoint, and Services are reached through their pods.
         let advertised = self.advertise.map(|address| address.to_string());
         let (bind, advertise, reconciler) = match &advertised {
             Some(address) => ("0.0.0.0", address.as_str(), "lease"),

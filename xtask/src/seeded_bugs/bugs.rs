@@ -61,7 +61,7 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("two_workers_one_key", "oarlock-informer", None, "at_most_so_many_workers_run_and_never_two_on_one_key"),
     bug("own_writes_unseen", "oarlock-informer", None, "a_key_is_not_decided_again_before_its_own_writes_show"),
     bug("arbiter_trusts_shards", "oarlock-scheduler", None, "the_arbiter_accepts_exactly_what_the_oracle_allows"),
-    // And the seeds can fail for it.
+    // The same bug also proves that the seeds can fail.
     bug("arbiter_trusts_shards", "oarlock-tests-sim", None, "shards_bind_every_pod_once_and_break_no_constraint"),
     bug(
         "arbiter_without_catch_up",
@@ -126,7 +126,7 @@ pub(crate) const BUGS: &[Bug] = &[
         "a_write_that_was_lost_is_not_found_in_that_of_the_claims_next_holder",
     ),
     bug("watch_outlives_hole", "oarlock-store", None, "a_skip_ends_the_watches_that_missed_something_and_no_other"),
-    // Any of the store's would do: this one shows that the seeds can fail.
+    // The bug proves that the seeds can fail; any bug of the store would do.
     bug("watch_outlives_hole", "oarlock-tests-sim", None, "seeds_of_faults_break_no_rule"),
     bug("reload_goes_back", "oarlock-store", Some("all"), "a_reload_shows_no_older_state"),
     bug("cold_body_ages", "oarlock-store", Some("all"), "a_store_that_keeps_no_bodies_answers_as_one_that_does"),
@@ -199,7 +199,7 @@ pub(crate) const BUGS: &[Bug] = &[
         None,
         "what_reaches_outside_moves_when_its_holder_leaves_or_its_lease_has_run_out_and_for_nothing_else",
     ),
-    // And the seeds can fail for it.
+    // The same bug also proves that the seeds can fail.
     bug(
         "cloud_moves_on_suspicion",
         "oarlock-tests-sim",

@@ -15,7 +15,7 @@ use crate::tool::{output, root, say};
 const LIST: &str = "tests/flaky.toml";
 /// The number of reruns in a row that must pass.
 const RERUNS: usize = 2;
-/// When so many tests were red again, the others are not run again: something is broken.
+/// Number of tests that failed again after which no further test is repeated: the failures have a common cause.
 const ENOUGH: usize = 3;
 
 /// A test, or a seeded bug's test, that did not do what it should.
@@ -27,7 +27,7 @@ pub(super) struct Failure {
     pub(super) why: Vec<String>,
 }
 
-/// How many failures were flaky, and how many stay red.
+/// The numbers of flaky failures and of real failures.
 pub(super) struct Flaky {
     pub(super) flaky: usize,
     pub(super) red: usize,
@@ -47,11 +47,11 @@ pub(crate) struct Row {
     pub(crate) name: String,
     /// The day on which it was first seen to be flaky.
     date: String,
-    /// What may be the cause; at first what the test said.
+    /// The suspected cause; at first the test's message.
     suspicion: String,
 }
 
-/// The tests that are known to be flaky.
+/// Returns the tests that are known to be flaky.
 ///
 /// # Errors
 /// When the list cannot be read.
@@ -69,7 +69,7 @@ impl Row {
     }
 }
 
-/// In how many of so many runs a test did not pass.
+/// Returns in how many of `times` runs a test failed.
 pub(super) fn count(times: usize, mut passes: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<usize> {
     let mut failures = 0;
     for _ in 0..times {

@@ -23,7 +23,7 @@ pub(super) struct Row {
     package: String,
     /// The test's name, or the first part of the names of several.
     name: String,
-    /// What they show that the gate does not.
+    /// What the tests show that the gate does not.
     #[serde(rename = "shows")]
     _shows: String,
     /// Seeded bugs of the kind that they would find, which the gate still catches.
@@ -31,7 +31,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Whether it speaks of this test.
+    /// Whether the row names this test.
     pub(super) fn holds(&self, package: &str, test: &str) -> bool {
         self.package == package && test.starts_with(&self.name)
     }

@@ -11,16 +11,16 @@ use anyhow::Context;
 
 use crate::tool::{now, say};
 
-/// How many lines of a failed test's message are shown in the summary.
+/// Number of lines of a failed test's message that are shown in the summary.
 const LINES: usize = 8;
-/// A process that finishes no test for so long is ended: it would hold the whole run.
+/// Time without a finished test after which a process is ended, because it would block the whole run.
 const STANDSTILL: Duration = Duration::from_secs(20 * 60);
 
-/// What came of the tests of one process.
+/// The results of the tests of one process.
 pub(super) struct Ran {
-    /// Those that did not pass: failed, or not run because the process ended before.
+    /// The tests that did not pass: failed, or not run because the process ended before.
     pub(super) failed: BTreeSet<String>,
-    /// How long each test took that passed or failed, in seconds.
+    /// The duration of each finished test, in seconds.
     pub(super) took: Vec<(String, f64)>,
     /// Everything that the process printed.
     pub(super) text: String,
@@ -72,15 +72,15 @@ pub(super) fn run(command: &mut Command, tests: &[String]) -> anyhow::Result<Ran
     Ok(Ran { failed, took, text })
 }
 
-/// The test whose end a line tells.
+/// Returns the test whose result a line reports.
 fn verdict(line: &str) -> Option<&str> {
     let (test, verdict) = line.strip_prefix("test ")?.split_once(" ... ")?;
-    // What a child process prints to the same output stands between the test's name and its verdict.
+    // The output of child processes may stand between the test's name and its result.
     (verdict.ends_with("ok") || verdict.ends_with("FAILED")).then_some(test)
 }
 
-/// Those of the tests that did not pass: what the harness lists in the end, or what it did not come to. All of them where a process succeeded without having
-/// run each, and where one failed without saying which.
+/// Returns the tests that did not pass: those that the harness lists, and those that it did not run. Returns all tests when a process succeeded
+/// without having run each, and when it failed without naming any.
 fn not_passed(tests: &[String], success: bool, text: &str) -> BTreeSet<String> {
     if success && text.contains(&format!("\ntest result: ok. {} passed;", tests.len())) {
         return BTreeSet::new();

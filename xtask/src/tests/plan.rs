@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A test that is known to take this long runs in a process of its own. Seconds.
+/// Expected duration, in seconds, from which a test runs in a process of its own.
 const LONG: f64 = 8.0;
 /// Other tests of an executable share processes that take about this long. Seconds.
 const TOGETHER: f64 = 60.0;
@@ -10,11 +10,11 @@ const TOGETHER: f64 = 60.0;
 #[derive(Debug, PartialEq)]
 pub(super) struct Batch {
     pub(super) tests: Vec<String>,
-    /// What they are expected to take.
+    /// The expected duration of the batch, in seconds.
     pub(super) seconds: f64,
 }
 
-/// Divides the tests of an executable into batches; `expected` says how many seconds a test takes.
+/// Divides the tests of an executable into batches; `expected` returns the expected duration of a test, in seconds.
 pub(super) fn batches(tests: &[String], expected: impl Fn(&str) -> f64) -> Vec<Batch> {
     let mut batches = Vec::new();
     let mut open = Batch { tests: Vec::new(), seconds: 0.0 };
@@ -36,7 +36,7 @@ pub(super) fn batches(tests: &[String], expected: impl Fn(&str) -> f64) -> Vec<B
     batches
 }
 
-/// How long tests took, by executable and test; those worth a line.
+/// The durations of tests that are worth a line, by executable and test.
 pub(super) type Durations = BTreeMap<String, BTreeMap<String, f64>>;
 
 /// Keeps of what was measured what a plan needs: tests that take at least a fifth of a second, in tenths of a second.

@@ -8,16 +8,16 @@ use parking_lot::Mutex;
 /// Something to run, and how long it is expected to take.
 pub(crate) struct Task<'a, T> {
     pub(crate) seconds: f64,
-    /// Whether it notices how long it waits for a processor. What does not (tests under virtual time) runs at the lowest priority in the pauses of others.
+    /// Whether the task depends on real time. Other tasks (tests in virtual time) run at the lowest priority, in the pauses of these.
     pub(crate) real_time: bool,
     pub(crate) run: Box<dyn FnOnce() -> anyhow::Result<T> + Send + 'a>,
 }
 
-/// Runs all tasks and returns what came of them, in the order in which they ended. Lanes for tasks in real time are one more than there are processors, since these
-/// mostly wait for other processes; one further lane takes the others.
+/// Runs all tasks and returns their results, in the order in which they ended. Tasks in real time have one lane more than there are processors, since
+/// they mostly wait for other processes; one further lane runs the other tasks.
 ///
 /// # Errors
-/// The first task that could not be run; nothing is begun after it.
+/// The first task that could not be run; no task is started after that.
 pub(crate) fn run<T: Send>(mut tasks: Vec<Task<'_, T>>, processors: usize) -> anyhow::Result<Vec<T>> {
     tasks.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     let (front, back): (VecDeque<_>, VecDeque<_>) = tasks.into_iter().partition(|task| task.real_time);

@@ -29,20 +29,20 @@ fn file() -> PathBuf {
     target().join("skipped")
 }
 
-/// Forgets what earlier runs have left out.
+/// Removes the records of tests that earlier runs have skipped.
 pub(super) fn reset() -> anyhow::Result<()> {
     fs::write(file(), "").with_context(|| file().display().to_string())
 }
 
-/// Tells a test executable where it says what it leaves out.
+/// Sets the file to which a test executable writes the tests that it skips.
 pub(crate) fn told(command: &mut Command) -> &mut Command {
     command.env("OARLOCK_SKIPPED", file())
 }
 
-/// Lists what was left out; how many that were.
+/// Prints the skipped tests; returns their number.
 ///
 /// # Errors
-/// When a test was left out that [`EXPECTED`] does not name.
+/// When a test was skipped that [`EXPECTED`] does not name.
 pub(super) fn judge() -> anyhow::Result<usize> {
     let text = fs::read_to_string(root().join(EXPECTED)).context(EXPECTED)?;
     let expected = toml::from_str::<Expected>(&text).context(EXPECTED)?.skip;

@@ -6,7 +6,7 @@ pub mod subject_restriction;
 
 use oarlock_cel::AccessQuery;
 
-use crate::attributes::{Attributes, Rights};
+use crate::attributes::{Attributes, UserPermissions};
 
 const GROUP: &str = "certificates.k8s.io";
 
@@ -19,7 +19,7 @@ fn concerns(attributes: &Attributes<'_>, subresource: &str) -> bool {
 /// Whether the user has the permission `verb` on `signers` for a signer: by the signer's name, or by `<domain>/*` for all signers of the domain
 /// (upstream `certauthorization.IsAuthorizedForSignerName`). False without an authorizer.
 fn may(attributes: &Attributes<'_>, verb: &str, signer: &str) -> bool {
-    let Some(authorizer) = attributes.authorizer.map(Rights::authorizer) else { return false };
+    let Some(authorizer) = attributes.authorizer.map(UserPermissions::authorizer) else { return false };
     let domain = signer.split('/').next().unwrap_or("");
     [signer.to_owned(), format!("{domain}/*")].into_iter().any(|name| {
         let query = AccessQuery {

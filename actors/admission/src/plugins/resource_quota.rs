@@ -24,7 +24,7 @@ use self::evaluator::Evaluator;
 use super::row;
 use crate::attributes::{Attributes, Operation};
 use crate::stage::AdmissionStage;
-use crate::turns::Turns;
+use crate::turns::KeyedQueues;
 use oarlock_pods::Amounts;
 
 /// How long a request waits for its turn before it continues without one.
@@ -35,13 +35,17 @@ const LONGEST_WAIT_FOR_TURN: Duration = Duration::from_secs(5);
 pub struct ResourceQuota {
     reader: Reader,
     quotas: Option<&'static Resource>,
-    turns: Turns,
+    turns: KeyedQueues,
 }
 
 /// Creates the stage.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
-    Box::new(ResourceQuota { reader: reader.clone(), quotas: row("", "v1", "resourcequotas"), turns: Turns::new() })
+    Box::new(ResourceQuota {
+        reader: reader.clone(),
+        quotas: row("", "v1", "resourcequotas"),
+        turns: KeyedQueues::new(),
+    })
 }
 
 #[async_trait]

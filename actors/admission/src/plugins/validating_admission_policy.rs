@@ -16,11 +16,12 @@ use oarlock_schema::{Obj, Resource, canonical};
 use oarlock_seeded_bug::seeded_bug;
 
 use super::row;
-use crate::attributes::{Attributes, Operation, Rights};
+use crate::attributes::{Attributes, Operation, UserPermissions};
 use crate::cache::Cache;
 use crate::policy::matching::{self, Candidate};
 use crate::policy::{
-    Action, Answer, Asked, Denial, Elsewhere, Failure, Input, Known, Policy, PolicyId, Question, Request, judge,
+    Action, Answer, BoundPolicy, CompiledPolicies, Denial, Failure, Input, Policy, PolicyId, Question, RemoteEvaluator,
+    Request, judge,
 };
 use crate::stage::AdmissionStage;
 
@@ -51,9 +52,9 @@ pub struct ValidatingAdmissionPolicy {
     reader: Reader,
     policies: Option<&'static Resource>,
     bindings: Option<&'static Resource>,
-    known: Known,
+    known: CompiledPolicies,
     bound: Cache<Obj>,
-    elsewhere: Elsewhere,
+    elsewhere: RemoteEvaluator,
 }
 
 /// Creates the stage.
@@ -64,9 +65,9 @@ pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
         reader: reader.clone(),
         policies: row("validatingadmissionpolicies"),
         bindings: row("validatingadmissionpolicybindings"),
-        known: Known::default(),
+        known: CompiledPolicies::default(),
         bound: Cache::new(Obj::clone),
-        elsewhere: Elsewhere::default(),
+        elsewhere: RemoteEvaluator::default(),
     })
 }
 
@@ -183,7 +184,7 @@ impl ValidatingAdmissionPolicy {
             let spec = spec(binding);
             let params = params::collect(&self.reader, policy.spec().param_kind(), spec.param_ref(), &request).await?;
             match params {
-                Ok(params) => asked.push(Asked {
+                Ok(params) => asked.push(BoundPolicy {
                     policy: policy.id.clone(),
                     binding: binding.name().to_owned(),
                     actions: spec.validation_actions().iter().filter_map(Action::from_word).collect(),
@@ -205,8 +206,8 @@ impl ValidatingAdmissionPolicy {
             }
             None => None,
         };
-        let mut answer =
-            elsewhere.unwrap_or_else(|| judge(&question, &policies, attributes.authorizer.map(Rights::authorizer)));
+        let mut answer = elsewhere
+            .unwrap_or_else(|| judge(&question, &policies, attributes.authorizer.map(UserPermissions::authorizer)));
         answer.denials.splice(0..0, unasked.denials);
         Ok(answer)
     }

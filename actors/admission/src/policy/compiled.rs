@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use oarlock_apis::admissionregistration::expressions::{self, Gives};
+use oarlock_apis::admissionregistration::expressions::{self, ResultType};
 use oarlock_cel::{Env, Program, Type};
 use oarlock_codec::Mode;
 use oarlock_schema::views::admissionregistration_v1 as v1;
@@ -78,7 +78,7 @@ pub(super) struct Annotation {
 }
 
 impl Expression {
-    fn compile(text: &str, env: &Env, gives: Gives) -> Self {
+    fn compile(text: &str, env: &Env, gives: ResultType) -> Self {
         Self { text: text.to_owned(), program: expressions::compile(text, env, gives) }
     }
 }
@@ -107,7 +107,7 @@ impl Policy {
         let mut variables = Vec::new();
         for variable in spec.variables().iter() {
             let (name, text) = (expressions::variable(variable.name()), variable.expression());
-            let expression = Expression::compile(text, &env, Gives::Anything);
+            let expression = Expression::compile(text, &env, ResultType::Anything);
             let ty = expression.program.as_ref().map_or(Type::Dyn, |program| program.result().clone());
             env.declare(name.clone(), ty.clone());
             messages.declare(name.clone(), ty);
@@ -117,20 +117,20 @@ impl Policy {
         let validations = spec.validations().iter().map(|validation| {
             let text = validation.message_expression();
             Validation {
-                expression: Expression::compile(validation.expression(), &env, Gives::Bool),
+                expression: Expression::compile(validation.expression(), &env, ResultType::Bool),
                 message: validation.message().trim().to_owned(),
-                message_expression: (!text.is_empty()).then(|| Expression::compile(text, &messages, Gives::Text)),
+                message_expression: (!text.is_empty()).then(|| Expression::compile(text, &messages, ResultType::Text)),
                 reason: validation.reason().unwrap_or("Invalid").to_owned(),
             }
         });
         let annotations = spec.audit_annotations().iter().map(|annotation| Annotation {
             key: annotation.key().to_owned(),
-            value: Expression::compile(annotation.value_expression(), &env, Gives::TextOrNull),
+            value: Expression::compile(annotation.value_expression(), &env, ResultType::TextOrNull),
         });
         Self {
             id: Self::id_of(&obj),
             failure: if spec.failure_policy() == Some("Ignore") { Failure::Ignore } else { Failure::Fail },
-            conditions: conditions.map(|c| Expression::compile(c.expression(), &env, Gives::Bool)).collect(),
+            conditions: conditions.map(|c| Expression::compile(c.expression(), &env, ResultType::Bool)).collect(),
             variables,
             validations: validations.collect(),
             annotations: annotations.collect(),

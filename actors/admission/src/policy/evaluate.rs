@@ -7,7 +7,7 @@ use oarlock_schema::Obj;
 use serde::Serialize;
 
 use super::compiled::{Failure, Policy, PolicyId, Validation};
-use super::question::{Action, Answer, Asked, Denial, Input, Question};
+use super::question::{Action, Answer, BoundPolicy, Denial, Input, Question};
 use super::scope::{self, Failed, Scope};
 
 /// The longest message from an expression, in bytes; a longer one is ignored.
@@ -50,7 +50,7 @@ pub fn judge(question: &Question, policies: &dyn Policies, authorizer: Option<&d
     answer
 }
 
-fn ask(input: &Input, asked: &Asked, policy: &Policy, authorizer: Option<&dyn Authorizer>, answer: &mut Answer) {
+fn ask(input: &Input, asked: &BoundPolicy, policy: &Policy, authorizer: Option<&dyn Authorizer>, answer: &mut Answer) {
     let deny = |message: String, reason: &str| Denial {
         policy: policy.id.name.clone(),
         binding: Some(asked.binding.clone()),
@@ -101,7 +101,7 @@ fn annotate(answer: &mut Answer, key: String, value: String) {
 }
 
 /// Returns the annotation of an audited violation, in upstream's format.
-fn audit_annotation(asked: &Asked, objection: &Objection) -> Option<(String, String)> {
+fn audit_annotation(asked: &BoundPolicy, objection: &Objection) -> Option<(String, String)> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct AuditedViolation<'a> {

@@ -15,7 +15,7 @@ pub struct Question {
     /// The request to evaluate.
     pub input: Input,
     /// The policies and bindings to evaluate, in order.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<BoundPolicy>,
 }
 
 /// Types whose objects are secret, or contain tokens in clear text.
@@ -87,7 +87,7 @@ pub struct User {
 
 /// A policy with one of its bindings, to be evaluated.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Asked {
+pub struct BoundPolicy {
     /// The policy.
     pub policy: PolicyId,
     /// The binding's name.

@@ -1,4 +1,4 @@
-//! The service that evaluates policies for API servers, the counterpart of [`Elsewhere`](super::Elsewhere).
+//! The service that evaluates policies for API servers, the counterpart of [`RemoteEvaluator`](super::RemoteEvaluator).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use oarlock_runtime::System;
 use parking_lot::Mutex;
 
 use super::compiled::{Policy, PolicyId, digest};
-use super::elsewhere::POLICIES;
 use super::evaluate::judge;
 use super::question::Question;
+use super::remote::POLICIES;
 
 /// How many policies are cached before the cache is cleared.
 const CAPACITY: usize = 1024;

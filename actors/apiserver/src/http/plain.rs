@@ -45,11 +45,11 @@ pub fn answer(
         ["version"] => Ok(json(version::document())),
         ["metrics"] => Ok(text::reply(
             StatusCode::OK,
-            oarlock_serving::metrics::MEDIA,
+            oarlock_serving::metrics::MEDIA_TYPE,
             oarlock_serving::metrics::text(server.system()),
         )),
         ["metrics", "slis"] => {
-            Ok(text::reply(StatusCode::OK, oarlock_serving::metrics::MEDIA, oarlock_serving::slis::text()))
+            Ok(text::reply(StatusCode::OK, oarlock_serving::metrics::MEDIA_TYPE, oarlock_serving::slis::text()))
         }
         ["api"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_CORE, AGGREGATED, request)),
         ["apis"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_GROUPS, AGGREGATED, request)),

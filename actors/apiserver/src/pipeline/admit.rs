@@ -1,6 +1,6 @@
 //! The two halves of admission: the mutating stages and the validating stages.
 
-use oarlock_admission::{Attributes, Operation, RequestContext, Rights, Subject};
+use oarlock_admission::{Attributes, Operation, RequestContext, Subject, UserPermissions};
 use oarlock_meta::Status;
 use oarlock_schema::Obj;
 
@@ -88,7 +88,7 @@ impl StageRun<'_> {
             object,
             old,
             context,
-            authorizer: Some(Rights::new(&rights)),
+            authorizer: Some(UserPermissions::new(&rights)),
             bus: self.server.state().bus(),
         };
         let stages = self.server.admission();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use oarlock_client::{List, ListOptions, Object, Reply};
-use oarlock_mesh::muster::muster;
+use oarlock_mesh::member_actors;
 use oarlock_meta::{Revision, Status};
 use oarlock_runtime::{ActorStatus, Life, clock};
 use oarlock_schema::views::oarlock_v1::ActorMut;
@@ -48,7 +48,7 @@ async fn all(server: &Server, target: &Target<'_>) -> Vec<Obj> {
     let process = bus.as_ref().map_or(server.config().identity.as_str(), |bus| bus.identity().name());
     let mut actors: Vec<Obj> = here.iter().map(|status| actor(target, process, status)).collect();
     if let Some(bus) = &bus {
-        match muster(bus, REPORT_TIMEOUT).await {
+        match member_actors::list(bus, REPORT_TIMEOUT).await {
             Ok(present) => present.iter().for_each(|present| match &present.actors {
                 Ok(statuses) => actors.extend(statuses.iter().map(|it| actor(target, present.member.name(), it))),
                 Err(error) => {

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 pub use aggregate::{AggregatedRole, aggregate};
 pub use compact::describe_missing;
 pub use covers::covers;
-pub use index::{Unresolved, unresolved_text};
+pub use index::{MissingRole, unresolved_text};
 pub use naive::Policy;
 pub use rule::PolicyRule;
 pub use state::Change;
@@ -97,7 +97,7 @@ impl Rbac {
     /// Returns all rules that apply to the user cluster-wide and, if `namespace` is not empty, in the namespace; and the missing roles. Each binding
     /// counts once, cluster-wide ones first, by name.
     #[must_use]
-    pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<PolicyRule>, Vec<Unresolved>) {
+    pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<PolicyRule>, Vec<MissingRole>) {
         let index = self.index.load();
         let (mut rules, mut missing) = (Vec::new(), Vec::new());
         for scope in index.scopes(namespace) {
@@ -118,7 +118,7 @@ impl Rbac {
     ///
     /// # Errors
     /// When the role does not exist.
-    pub fn role_rules(&self, reference: &RoleRef, namespace: &str) -> Result<Vec<PolicyRule>, Unresolved> {
+    pub fn role_rules(&self, reference: &RoleRef, namespace: &str) -> Result<Vec<PolicyRule>, MissingRole> {
         self.state.lock().resolve(reference, namespace).map(|role| role.rules().to_vec())
     }
 }

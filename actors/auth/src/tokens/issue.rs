@@ -71,7 +71,7 @@ pub struct IssuedToken {
 
 /// A valid token request, with the server's defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accepted {
+pub struct ValidTokenRequest {
     /// The account's uid.
     pub uid: String,
     /// The audiences; by default this server's.
@@ -129,7 +129,7 @@ impl Issuer {
         (namespace, name): (&str, &str),
         request: &TokenRequest,
         lookup: &dyn Lookup,
-    ) -> Result<Accepted, Status> {
+    ) -> Result<ValidTokenRequest, Status> {
         check_names(namespace, name, request)?;
         let account = lookup
             .service_account(namespace, name)
@@ -144,7 +144,7 @@ impl Issuer {
         let expiration_seconds = request.expiration_seconds.unwrap_or(DEFAULT_SECONDS);
         check_lifetime(expiration_seconds)?;
         let audiences = if request.audiences.is_empty() { self.audiences.clone() } else { request.audiences.clone() };
-        Ok(Accepted { uid: account.uid, audiences, expiration_seconds })
+        Ok(ValidTokenRequest { uid: account.uid, audiences, expiration_seconds })
     }
 
     /// Issues a token for the account `namespace`/`name` at `now` (Unix seconds). `jti` is a fresh UUID.
@@ -160,7 +160,8 @@ impl Issuer {
         now: i64,
         jti: &str,
     ) -> Result<IssuedToken, Status> {
-        let Accepted { uid, audiences, expiration_seconds: asked } = self.accept((namespace, name), request, lookup)?;
+        let ValidTokenRequest { uid, audiences, expiration_seconds: asked } =
+            self.accept((namespace, name), request, lookup)?;
         let binding = match &request.bound {
             Some(object) => bind(namespace, name, object, lookup)?,
             None => Binding::default(),

@@ -10,7 +10,7 @@ use oarlock_runtime::Failure;
 use oarlock_schema::{Map, Obj, Resource, Str, Value};
 
 use crate::error::Error;
-use crate::harness::{Env, Need, Row, Spread, must};
+use crate::harness::{Env, Requirement, Row, Spread, must};
 use crate::project::{CaBundle, Digest, NamespaceView};
 
 pub(crate) const ROW: Row = Row {
@@ -23,7 +23,7 @@ pub(crate) const ROW: Row = Row {
     why: "each namespace is decided on its own",
     on_by_default: true,
     gate: None,
-    needs: &[Need::RootCa],
+    needs: &[Requirement::RootCa],
     start: |env| start(env).boxed(),
 };
 

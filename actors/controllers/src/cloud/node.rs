@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 
 use crate::cloud::provider::{CallError, Cloud};
 use crate::error::Error;
-use crate::harness::{Env, Need, Row, Spread, must};
+use crate::harness::{Env, Requirement, Row, Spread, must};
 use crate::project::CloudNode;
 
 use crate::write;
@@ -39,7 +39,7 @@ pub(crate) const ROW: Row = Row {
     why: "one process at a time speaks to the cloud",
     on_by_default: true,
     gate: None,
-    needs: &[Need::Cloud],
+    needs: &[Requirement::Cloud],
     start: |env| start(env).boxed(),
 };
 

@@ -18,7 +18,7 @@ use oarlock_schema::{Obj, Resource};
 
 use crate::cloud::provider::{CallError, Cloud};
 use crate::error::Error;
-use crate::harness::{Env, Need, Row, Spread, must};
+use crate::harness::{Env, Requirement, Row, Spread, must};
 use crate::project::CloudNode;
 
 use crate::write;
@@ -35,7 +35,7 @@ pub(crate) const ROW: Row = Row {
     why: "one process at a time speaks to the cloud",
     on_by_default: true,
     gate: None,
-    needs: &[Need::Cloud],
+    needs: &[Requirement::Cloud],
     start: |env| start(env).boxed(),
 };
 

@@ -92,7 +92,7 @@ fn claim(permit: &Permit) -> Option<wire::Claim> {
 
 fn ended<T>(permit: Permit, answer: Result<T, Error>) -> Result<T, CallError> {
     if answer.as_ref().err().is_none_or(Error::is_over) {
-        permit.over();
+        permit.end();
     }
     Ok(answer?)
 }

@@ -8,7 +8,7 @@ use oarlock_informer::{Recorder, ResourceName, SharedInformers};
 use oarlock_meta::Status;
 use oarlock_schema::Resource;
 
-use super::need::{Need, Supplies};
+use super::need::{Requirement, Supplies};
 use super::settings::Settings;
 use super::shell::Shell;
 use crate::cloud::provider::Cloud;
@@ -49,20 +49,20 @@ impl Env {
     /// Returns the cluster's CA certificates, PEM.
     ///
     /// # Errors
-    /// When the controller's row does not declare [`Need::RootCa`].
+    /// When the controller's row does not declare [`Requirement::RootCa`].
     pub(crate) fn root_ca(&self) -> Result<Arc<str>, Error> {
-        self.supplies.root_ca.clone().ok_or_else(|| self.undeclared(Need::RootCa))
+        self.supplies.root_ca.clone().ok_or_else(|| self.undeclared(Requirement::RootCa))
     }
 
     /// Returns the cloud provider.
     ///
     /// # Errors
-    /// When the controller's row does not declare [`Need::Cloud`].
+    /// When the controller's row does not declare [`Requirement::Cloud`].
     pub(crate) fn cloud(&self) -> Result<Cloud, Error> {
-        self.supplies.cloud.clone().ok_or_else(|| self.undeclared(Need::Cloud))
+        self.supplies.cloud.clone().ok_or_else(|| self.undeclared(Requirement::Cloud))
     }
 
-    fn undeclared(&self, need: Need) -> Error {
+    fn undeclared(&self, need: Requirement) -> Error {
         Error::Undeclared { name: self.name, need }
     }
 }

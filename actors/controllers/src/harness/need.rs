@@ -7,14 +7,14 @@ use crate::cloud::provider::Cloud;
 
 /// A requirement, besides the API, without which a controller cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Requirement {
     /// The cluster's CA certificates.
     RootCa,
     /// A cloud provider.
     Cloud,
 }
 
-impl fmt::Display for Need {
+impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::RootCa => "the cluster's CA certificates (--root-ca-file)",
@@ -34,19 +34,19 @@ pub(crate) struct Supplies {
 
 impl Supplies {
     /// Returns the first of these needs that the process does not meet.
-    pub(crate) fn unmet(&self, needs: &[Need]) -> Option<Need> {
-        let met = |need: &Need| match need {
-            Need::RootCa => self.root_ca.is_some(),
-            Need::Cloud => self.cloud.is_some(),
+    pub(crate) fn unmet(&self, needs: &[Requirement]) -> Option<Requirement> {
+        let met = |need: &Requirement| match need {
+            Requirement::RootCa => self.root_ca.is_some(),
+            Requirement::Cloud => self.cloud.is_some(),
         };
         needs.iter().copied().find(|need| !met(need))
     }
 
     /// Returns only the supplies that these needs name, so that a controller gets nothing its row does not declare.
-    pub(crate) fn of(&self, needs: &[Need]) -> Self {
+    pub(crate) fn of(&self, needs: &[Requirement]) -> Self {
         Self {
-            root_ca: self.root_ca.clone().filter(|_| needs.contains(&Need::RootCa)),
-            cloud: self.cloud.clone().filter(|_| needs.contains(&Need::Cloud)),
+            root_ca: self.root_ca.clone().filter(|_| needs.contains(&Requirement::RootCa)),
+            cloud: self.cloud.clone().filter(|_| needs.contains(&Requirement::Cloud)),
         }
     }
 }
@@ -59,9 +59,9 @@ mod tests {
     fn a_controller_gets_what_it_declares_and_nothing_else() {
         let process = Supplies { root_ca: Some("pem".into()), cloud: None };
         assert_eq!(process.unmet(&[]), None);
-        assert_eq!(process.unmet(&[Need::RootCa]), None);
-        assert_eq!(process.unmet(&[Need::RootCa, Need::Cloud]), Some(Need::Cloud));
-        assert!(process.of(&[Need::RootCa]).root_ca.is_some());
-        assert!(process.of(&[Need::Cloud]).root_ca.is_none() && process.of(&[]).root_ca.is_none());
+        assert_eq!(process.unmet(&[Requirement::RootCa]), None);
+        assert_eq!(process.unmet(&[Requirement::RootCa, Requirement::Cloud]), Some(Requirement::Cloud));
+        assert!(process.of(&[Requirement::RootCa]).root_ca.is_some());
+        assert!(process.of(&[Requirement::Cloud]).root_ca.is_none() && process.of(&[]).root_ca.is_none());
     }
 }

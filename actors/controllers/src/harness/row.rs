@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 
 use super::env::Env;
-use super::need::Need;
+use super::need::Requirement;
 use super::spread::Spread;
 use crate::error::Error;
 
@@ -32,7 +32,7 @@ pub struct Row {
     /// Feature gate without which the controller does not run.
     pub gate: Option<&'static str>,
     /// What the controller cannot run without, besides the API.
-    pub needs: &'static [Need],
+    pub needs: &'static [Requirement],
     pub(crate) start: Starter,
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the selection and start of controllers.
 
 use super::*;
-use crate::harness::Need;
+use crate::harness::Requirement;
 
 /// A feature gate that is off by default and not locked.
 const GATE: &str = "StorageVersionAPI";
@@ -10,7 +10,7 @@ fn names(features: &str, supplies: &Supplies) -> Vec<&'static str> {
     static ROWS: [Row; 3] = [
         Row::PLAIN,
         Row { name: "gated-controller", gate: Some(GATE), ..Row::PLAIN },
-        Row { name: "needy-controller", needs: &[Need::RootCa], ..Row::PLAIN },
+        Row { name: "needy-controller", needs: &[Requirement::RootCa], ..Row::PLAIN },
     ];
     let features = features.parse().unwrap();
     running(&ROWS, &Selection::default(), &features, supplies).iter().map(|row| row.name).collect()

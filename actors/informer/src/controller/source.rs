@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use oarlock_meta::Revision;
 use oarlock_runtime::clock::Instant;
 
-use crate::cache::{Cache, Lagging};
+use crate::cache::{Cache, NotCaughtUp};
 use crate::changes::{Change, Notice};
 use crate::key::Key;
 
@@ -17,7 +17,7 @@ const MAX_PENDING_CHANGES: usize = 65_536;
 #[async_trait]
 pub(super) trait Source: Send + Sync + 'static {
     /// Waits until the cache is synced and has applied every change up to a revision.
-    async fn at_least(&self, revision: Revision, deadline: Instant) -> Result<(), Lagging>;
+    async fn at_least(&self, revision: Revision, deadline: Instant) -> Result<(), NotCaughtUp>;
     /// Passes the keys that changes concern to `enqueue`, for as long as the future is polled.
     async fn feed(&self, enqueue: &(dyn Fn(Key) + Send + Sync));
     /// Passes the keys that all cached objects concern to `enqueue`.
@@ -34,7 +34,7 @@ pub(super) struct Watched<T> {
 
 #[async_trait]
 impl<T: Send + Sync + 'static> Source for Watched<T> {
-    async fn at_least(&self, revision: Revision, deadline: Instant) -> Result<(), Lagging> {
+    async fn at_least(&self, revision: Revision, deadline: Instant) -> Result<(), NotCaughtUp> {
         self.cache.at_least(revision, deadline).await
     }
 

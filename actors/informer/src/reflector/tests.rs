@@ -78,7 +78,7 @@ fn the_cache_follows_the_server() {
         assert_eq!(by_value.values(), ["2"]);
         assert_eq!(fake.requests(), ["stream"]);
         let ahead = cache.at_least(Revision(revision.get() + 1), clock::after(Duration::from_secs(1))).await;
-        assert_eq!(ahead, Err(crate::Lagging { at: revision, wanted: Revision(revision.get() + 1) }));
+        assert_eq!(ahead, Err(crate::NotCaughtUp { at: revision, wanted: Revision(revision.get() + 1) }));
     });
 }
 

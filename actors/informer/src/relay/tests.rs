@@ -32,8 +32,8 @@ fn chance(of: u64) -> bool {
 async fn pair(fake: &Fake) -> (System, Arc<Cache<Config>>, Arc<Cache<Config>>, Receiver<Read<Config>>) {
     let system = system().await;
     let (teller, hearer) = (informer(&system, fake, "teller").await, informer(&system, fake, "hearer").await);
-    let told = teller.relay().tell(64);
-    hearer.relay().believe(Some(EPOCH));
+    let told = teller.relay().publish(64);
+    hearer.relay().set_publisher_epoch(Some(EPOCH));
     (system, teller, hearer, told)
 }
 
@@ -73,7 +73,7 @@ fn who_is_told_everything_watches_no_more() {
             let shown = (contents(&hearer), contents(&teller), fake.asked("watch"));
             assert_eq!(shown, (fake.contents(), fake.contents(), 1));
         };
-        during(story, told, async |read| hearer.relay().hear(EPOCH, read.stretch)).await;
+        during(story, told, async |read| hearer.relay().receive(EPOCH, read.stretch)).await;
         // No stretch follows: the listener resumes its own watch.
         let revision = fake.set("b", "2");
         hearer.at_least(revision, soon()).await.unwrap();
@@ -86,9 +86,9 @@ fn who_believes_nobody_any_more_watches_at_once() {
     Universe::sweep(0..8, || async {
         let fake = Fake::default();
         let (_system, _teller, hearer, told) = pair(&fake).await;
-        during(ten_changes(&fake, &hearer), told, async |read| hearer.relay().hear(EPOCH, read.stretch)).await;
+        during(ten_changes(&fake, &hearer), told, async |read| hearer.relay().receive(EPOCH, read.stretch)).await;
         let (began, asked) = (clock::now(), fake.asked("watch"));
-        hearer.relay().believe(None);
+        hearer.relay().set_publisher_epoch(None);
         until(|| fake.asked("watch") > asked).await;
         assert!(began.elapsed() < Duration::from_millis(10));
     });
@@ -101,7 +101,7 @@ fn who_loses_much_of_what_is_told_watches_for_a_while() {
         let (_system, _teller, hearer, told) = pair(&fake).await;
         let hand = async |read: Read<Config>| {
             if chance(2) {
-                hearer.relay().hear(EPOCH, read.stretch);
+                hearer.relay().receive(EPOCH, read.stretch);
             }
         };
         let (began, story) = (clock::now(), async {
@@ -137,11 +137,11 @@ fn a_cache_that_is_told_shows_at_each_revision_what_the_server_had() {
         let hand = async |read: Read<Config>| match rng::below(40) {
             0 => {}
             1 => clock::sleep(Duration::from_millis(rng::below(2000))).await,
-            2 => hearer.relay().believe(None),
-            3 => hearer.relay().hear(Revision(EPOCH.get() - 1), read.stretch),
+            2 => hearer.relay().set_publisher_epoch(None),
+            3 => hearer.relay().receive(Revision(EPOCH.get() - 1), read.stretch),
             _ => {
-                hearer.relay().believe(Some(EPOCH));
-                hearer.relay().hear(EPOCH, read.stretch);
+                hearer.relay().set_publisher_epoch(Some(EPOCH));
+                hearer.relay().receive(EPOCH, read.stretch);
             }
         };
         let story = async {

@@ -3,7 +3,7 @@
 use oarlock_meta::Quantity;
 use oarlock_pods::amounts::Quantities;
 use oarlock_pods::sidecar::is_sidecar;
-use oarlock_pods::{Amounts, QosClass, Side, Sum, qos};
+use oarlock_pods::{Amounts, QosClass, RequirementKind, Sum, qos};
 use oarlock_schema::views::core_v1::{Pod, PodSpec, ResourceRequirements};
 
 use crate::downward::amount;
@@ -26,7 +26,7 @@ pub(crate) fn pod_limits(pod: Pod<'_>) -> PodLimits {
         return PodLimits { cpu_shares: shares(0), ..PodLimits::default() };
     }
     let sum = |side| Sum::new(pod.spec(), side).total(&Quantities);
-    let (requests, limits) = (sum(Side::Requests), sum(Side::Limits));
+    let (requests, limits) = (sum(RequirementKind::Requests), sum(RequirementKind::Limits));
     let milli = |amounts: &Amounts| amounts.get("cpu").map_or(0, Quantity::milli_value);
     let bound = |resource: &str, amount: i64| (amount > 0 && is_bounded(pod.spec(), resource)).then_some(amount);
     PodLimits {

@@ -3,7 +3,7 @@ use futures::future::join;
 use oarlock_client::decode;
 use oarlock_runtime::Universe;
 use oarlock_schema::type_of_kind;
-use oarlock_testkit::wait::PATIENCE;
+use oarlock_testkit::wait::STEP_TIMEOUT;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -114,7 +114,7 @@ async fn any_answer_satisfies_a_request() {
         String::from_utf8_lossy(&request[..read]).into_owned()
     };
     let (hook, shell, target) = (get(port, "HTTP"), Shell::default(), target());
-    let (done, asked) = join(run(&hook, &target, PATIENCE, &shell), server).await;
+    let (done, asked) = join(run(&hook, &target, STEP_TIMEOUT, &shell), server).await;
     assert_eq!(done, Ok(None));
     assert!(
         asked.starts_with("GET /hook HTTP/1.1\r\n") && asked.contains("User-Agent: kube-lifecycle/1.35\r\n"),
@@ -125,7 +125,7 @@ async fn any_answer_satisfies_a_request() {
         "HTTP lifecycle hook (/hook) for Container \"main\" in Pod \"web_shop(u1)\" failed - error: Get \
          \"http://127.0.0.1:{port}/hook\": dial tcp 127.0.0.1:{port}: connect: connection refused"
     );
-    assert_eq!(run(&hook, &target, PATIENCE, &shell).await, Err(why));
+    assert_eq!(run(&hook, &target, STEP_TIMEOUT, &shell).await, Err(why));
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_server_without_tls_is_asked_again_without_it_and_without_credentials(
         String::from_utf8_lossy(&request[..read]).into_owned()
     };
     let (hook, shell, target) = (get(port, "HTTPS"), Shell::default(), target());
-    let (done, asked) = join(run(&hook, &target, PATIENCE, &shell), server).await;
+    let (done, asked) = join(run(&hook, &target, STEP_TIMEOUT, &shell), server).await;
     let text = format!("request to HTTPS lifecycle hook 127.0.0.1:{port} got HTTP response, retry with HTTP succeeded");
     assert_eq!(done, Ok(Some(("LifecycleHTTPFallback", text))));
     assert!(asked.starts_with("GET /hook HTTP/1.1") && !asked.contains("secret"), "{asked}");

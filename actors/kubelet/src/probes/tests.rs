@@ -7,7 +7,7 @@ use futures::future::join;
 use oarlock_client::decode;
 use oarlock_runtime::{Universe, clock};
 use oarlock_schema::{Obj, type_of_kind};
-use oarlock_testkit::wait::PATIENCE;
+use oarlock_testkit::wait::STEP_TIMEOUT;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -55,7 +55,7 @@ impl Exec for Scripted {
 
 /// Performs a check that has an answer.
 async fn look(probe: &Probe) -> Found {
-    look_for(PATIENCE, probe).await
+    look_for(STEP_TIMEOUT, probe).await
 }
 
 async fn look_for(time: Duration, probe: &Probe) -> Found {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use oarlock_client::Fence;
-use oarlock_informer::Fresh;
+use oarlock_informer::CacheRevision;
 use oarlock_mesh::{Changes, Claim, Placement, Scope, Unit};
 use oarlock_meta::Revision;
 use oarlock_seeded_bug::seeded_bug;
@@ -54,13 +54,13 @@ pub(super) struct Duties {
     shards: Scope,
     arbiter: Unit,
     changes: Changes,
-    caches: Vec<Arc<dyn Fresh>>,
+    caches: Vec<Arc<dyn CacheRevision>>,
     active: BTreeMap<Unit, Claim>,
 }
 
 impl Duties {
     /// Tracks the units that `placement` assigns to this process; a unit is active once all `caches` have passed its epoch.
-    pub(super) fn new(placement: &Placement, caches: Vec<Arc<dyn Fresh>>) -> Self {
+    pub(super) fn new(placement: &Placement, caches: Vec<Arc<dyn CacheRevision>>) -> Self {
         let (changes, placement) = (placement.follow(), placement.clone());
         let (shards, arbiter) = (crate::shards(), crate::arbiter_unit());
         Self { placement, shards, arbiter, changes, caches, active: BTreeMap::new() }
@@ -157,7 +157,7 @@ impl Duties {
 }
 
 /// Waits until all caches have passed `epoch`; returns the lowest revision among them.
-async fn caught_up(caches: &[Arc<dyn Fresh>], epoch: Revision) -> Revision {
+async fn caught_up(caches: &[Arc<dyn CacheRevision>], epoch: Revision) -> Revision {
     if seeded_bug!("arbiter_without_catch_up") {
         return Revision(u64::MAX);
     }
@@ -178,7 +178,7 @@ mod tests {
 
     struct Caches(Arc<Watched<Progress>>);
 
-    impl Fresh for Caches {
+    impl CacheRevision for Caches {
         fn applied(&self) -> Revision {
             self.0.get().revision
         }

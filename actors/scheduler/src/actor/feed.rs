@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oarlock_bus::proto::scheduler::v1 as wire;
-use oarlock_bus::{Bus, Heard, Hint, Hints, Pattern, Role, Subject};
+use oarlock_bus::{Bus, Hint, HintEvent, Hints, Pattern, Role, Subject};
 use oarlock_informer::Cache;
 use oarlock_mesh::{Claim, Placement};
 use oarlock_meta::Revision;
@@ -73,7 +73,7 @@ impl PodRelay {
 
 /// Publishes the changes that this process's watch delivers, until the receiver of `over` is dropped.
 async fn publish(bus: Bus, epoch: Revision, pods: Arc<Cache<PodView>>, mut over: oneshot::Sender<()>) {
-    let mut read = pods.relay().tell(READ_CAPACITY);
+    let mut read = pods.relay().publish(READ_CAPACITY);
     let subject = match Subject::feed(Role::Scheduler, TOPIC) {
         Ok(subject) => subject,
         Err(error) => return tracing::error!(%error, "pod changes cannot be published"),
@@ -124,7 +124,7 @@ async fn listen(bus: Bus, placement: Placement, pods: Arc<Cache<PodView>>, mut o
     loop {
         let (publisher_epoch, claimed) = (remote_epoch(&placement), newest_claim_epoch(&placement));
         let lagging = pods.revision() < claimed;
-        pods.relay().believe(publisher_epoch.filter(|_| !lagging));
+        pods.relay().set_publisher_epoch(publisher_epoch.filter(|_| !lagging));
         // The publishing process does not listen to itself.
         if publisher_epoch.is_none() {
             hints = None;
@@ -137,20 +137,20 @@ async fn listen(bus: Bus, placement: Placement, pods: Arc<Cache<PodView>>, mut o
         loop {
             tokio::select! {
                 biased;
-                () = over.closed() => return pods.relay().believe(None),
+                () = over.closed() => return pods.relay().set_publisher_epoch(None),
                 () = changes.next() => break,
                 () = wait_for_revision(&pods, claimed), if lagging => break,
                 received = next(&mut hints) => match received {
-                    Heard::Hint(hint) => apply(&hint, &pods, &mut samples),
+                    HintEvent::Hint(hint) => apply(&hint, &pods, &mut samples),
                     // The next message's start revision reveals the gap.
-                    Heard::Lost(_) => {}
+                    HintEvent::Lost(_) => {}
                 },
             }
         }
     }
 }
 
-async fn next(hints: &mut Option<Hints>) -> Heard {
+async fn next(hints: &mut Option<Hints>) -> HintEvent {
     match hints {
         Some(hints) => hints.next().await,
         None => std::future::pending().await,
@@ -160,7 +160,7 @@ async fn next(hints: &mut Option<Hints>) -> Heard {
 fn apply(hint: &Hint, pods: &Cache<PodView>, samples: &mut Samples) {
     let opened = hint.body::<wire::Stretch>().and_then(|message| stretch::open(message, pods, samples));
     match opened {
-        Ok((epoch, stretch)) => pods.relay().hear(epoch, stretch),
+        Ok((epoch, stretch)) => pods.relay().receive(epoch, stretch),
         Err(error) => tracing::warn!(error, sender = %hint.sender(), "received pod changes cannot be decoded"),
     }
 }

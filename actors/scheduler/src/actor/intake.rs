@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use oarlock_informer::{Cache, Change, Changes, Fresh, Item, Notice, Project, SharedInformers};
+use oarlock_informer::{Cache, CacheRevision, Change, Changes, Item, Notice, Project, SharedInformers};
 use oarlock_mesh::Scope;
 use oarlock_runtime::Failure;
 
@@ -101,7 +101,7 @@ impl Intake {
     }
 
     /// Returns the caches of all resources.
-    pub(super) fn caches(&self) -> Vec<Arc<dyn Fresh>> {
+    pub(super) fn caches(&self) -> Vec<Arc<dyn CacheRevision>> {
         vec![
             self.namespaces.cache.clone(),
             self.nodes.cache.clone(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use oarlock_informer::{Fields, MANAGED, Project, ResourceName};
+use oarlock_informer::{Fields, MANAGED_FIELDS_PATH, Project, ResourceName};
 use oarlock_meta::Time;
 use oarlock_pods::{conditions, sidecar, termination};
 use oarlock_schema::Obj;
@@ -48,7 +48,7 @@ pub(crate) struct PodView {
 
 /// Fields that are not decoded: they make up most of a pod's size and do not affect placement.
 const UNREAD: &[&[&str]] = &[
-    MANAGED,
+    MANAGED_FIELDS_PATH,
     &["metadata", "annotations"],
     &["spec", "ephemeralContainers"],
     &["spec", "volumes", "configMap"],

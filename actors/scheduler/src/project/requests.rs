@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use oarlock_meta::Quantity;
-use oarlock_pods::{Accounting, ResourceList, Side, Sum};
+use oarlock_pods::{Accounting, RequirementKind, ResourceList, Sum};
 use oarlock_schema::views::Map;
 use oarlock_schema::views::core_v1::Pod;
 
@@ -103,7 +103,7 @@ impl Accounting for NonZero {
 
 /// Returns the pod's requests, and its cpu and memory with the defaults for containers without requests.
 pub(super) fn of(pod: Pod<'_>, names: &Interner) -> (Requests, [i64; 2]) {
-    let sum = Sum::new(pod.spec(), Side::Requests).with_status(pod.status());
+    let sum = Sum::new(pod.spec(), RequirementKind::Requests).with_status(pod.status());
     let nonzero = sum.total(&NonZero).0.map(Option::unwrap_or_default);
     (listed(&sum.total(&Columns(names))), nonzero)
 }

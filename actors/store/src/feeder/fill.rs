@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use oarlock_storage::{Error, Key, Loaded, Log, Piece};
+use oarlock_storage::{Error, Key, LoadPart, Loaded, Log};
 
 use super::{RECORDS_PER_CHUNK, change, settle};
 use crate::entry::{Entry, Indexer};
-use crate::error::Hole;
+use crate::error::MissingChange;
 use crate::offload::offload;
 use crate::view::{Change, View};
 
@@ -28,14 +28,14 @@ pub(crate) async fn load(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Inde
         return filling.finish(loaded);
     }
     // One thread reads while another one decodes and applies.
-    let (sender, receiver) = sync_channel::<Vec<Piece>>(BATCHES_AHEAD);
+    let (sender, receiver) = sync_channel::<Vec<LoadPart>>(BATCHES_AHEAD);
     let filled = tokio::task::spawn_blocking(move || {
         receiver.into_iter().flatten().for_each(|piece| filling.take(piece));
         filling
     });
     let loaded = offload(log, move |log| async move {
         let (mut batch, mut bytes) = (Vec::new(), 0);
-        let mut each = |piece: Piece| {
+        let mut each = |piece: LoadPart| {
             bytes += piece.bytes();
             batch.push(piece);
             if batch.len() >= BATCH_BOUNDS.0 || bytes >= BATCH_BOUNDS.1 {
@@ -60,7 +60,7 @@ struct InitialLoad {
     base: BTreeMap<Key, Arc<Entry>>,
     floored: bool,
     chunk: Vec<Change>,
-    hole: Option<Hole>,
+    hole: Option<MissingChange>,
 }
 
 impl InitialLoad {
@@ -68,14 +68,14 @@ impl InitialLoad {
         Self { view, indexer, base: BTreeMap::new(), floored: false, chunk: Vec::new(), hole: None }
     }
 
-    fn take(&mut self, piece: Piece) {
+    fn take(&mut self, piece: LoadPart) {
         match piece {
-            Piece::State(record) => settle(&mut self.base, change(record, &*self.indexer)),
-            Piece::Floor(at) => {
+            LoadPart::State(record) => settle(&mut self.base, change(record, &*self.indexer)),
+            LoadPart::Floor(at) => {
                 self.floored = true;
                 self.view.reset(std::mem::take(&mut self.base).into_values(), at);
             }
-            Piece::History(record) => {
+            LoadPart::History(record) => {
                 // Writes of one revision stay in one chunk.
                 let whole = self.chunk.last().is_some_and(|last| last.revision < record.revision);
                 if whole && self.chunk.len() >= RECORDS_PER_CHUNK {

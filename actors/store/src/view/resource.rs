@@ -14,7 +14,7 @@ use super::ring::Ring;
 use super::snapshot::{Map, Snapshot};
 use crate::bodies::Bodies;
 use crate::entry::Entry;
-use crate::error::{Hole, ReadError};
+use crate::error::{MissingChange, ReadError};
 use crate::event::{Event, EventKind};
 
 /// How many old snapshots are cached for pages of a list; each keeps its versions alive.
@@ -73,7 +73,11 @@ impl Resource {
     }
 
     /// Applies changes of this resource in order; returns their entries and collects the watchers to wake.
-    pub(super) fn apply(&self, changes: &[Change], wake: &mut Vec<Arc<Notify>>) -> Result<Vec<Arc<Entry>>, Hole> {
+    pub(super) fn apply(
+        &self,
+        changes: &[Change],
+        wake: &mut Vec<Arc<Notify>>,
+    ) -> Result<Vec<Arc<Entry>>, MissingChange> {
         let mut entries = Vec::with_capacity(changes.len());
         {
             let mut state = self.state.write();
@@ -215,10 +219,15 @@ impl State {
         change: &Change,
         held: &Arc<AtomicUsize>,
         wake: &mut Vec<Arc<Notify>>,
-    ) -> Result<Arc<Entry>, Hole> {
+    ) -> Result<Arc<Entry>, MissingChange> {
         let current = self.map.get(&change.key).map(|entry| entry.revision);
         if current != change.prev || change.revision <= self.revision {
-            return Err(Hole { key: change.key.clone(), revision: change.revision, expected: change.prev, current });
+            return Err(MissingChange {
+                key: change.key.clone(),
+                revision: change.revision,
+                expected: change.prev,
+                current,
+            });
         }
         let (kind, entry, prev) = match &change.entry {
             Some(entry) => {
@@ -226,8 +235,12 @@ impl State {
                 (if prev.is_some() { EventKind::Modified } else { EventKind::Added }, Arc::clone(entry), prev)
             }
             None => {
-                let hole =
-                    || Hole { key: change.key.clone(), revision: change.revision, expected: None, current: None };
+                let hole = || MissingChange {
+                    key: change.key.clone(),
+                    revision: change.revision,
+                    expected: None,
+                    current: None,
+                };
                 let prev = self.map.remove(&change.key).ok_or_else(hole)?;
                 (EventKind::Deleted, Arc::new(prev.at_revision(change.revision)), Some(prev))
             }

@@ -6,7 +6,7 @@ use oarlock_cel::{Env, Program, Type};
 
 /// The result type that an expression must have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Gives {
+pub enum ResultType {
     /// A boolean: validations and match conditions.
     Bool,
     /// A string: messages.
@@ -48,14 +48,14 @@ pub fn variable(name: &str) -> String {
 ///
 /// # Errors
 /// Upstream's message about a refused expression.
-pub fn compile(text: &str, env: &Env, gives: Gives) -> Result<Program, String> {
+pub fn compile(text: &str, env: &Env, gives: ResultType) -> Result<Program, String> {
     let program = Program::compile(text, env).map_err(|error| format!("compilation failed: {error}"))?;
     let have = program.result();
     let (good, wanted) = match gives {
-        Gives::Bool => (*have == Type::Bool, "bool"),
-        Gives::Text => (*have == Type::String, "string"),
-        Gives::TextOrNull => (matches!(have, Type::String | Type::Null), "one of [string null_type]"),
-        Gives::Anything => (true, ""),
+        ResultType::Bool => (*have == Type::Bool, "bool"),
+        ResultType::Text => (*have == Type::String, "string"),
+        ResultType::TextOrNull => (matches!(have, Type::String | Type::Null), "one of [string null_type]"),
+        ResultType::Anything => (true, ""),
     };
     if good { Ok(program) } else { Err(format!("must evaluate to {wanted} but got {have}")) }
 }

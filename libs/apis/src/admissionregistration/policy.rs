@@ -8,7 +8,7 @@ use oarlock_schema::Struct;
 use oarlock_schema::views::View;
 use oarlock_schema::views::admissionregistration_v1 as v1;
 
-use super::expressions::{self, Gives};
+use super::expressions::{self, ResultType};
 use crate::rules::{each, formats, one_of, qualified, required};
 
 /// The most match conditions of a policy.
@@ -52,7 +52,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     annotations(policy.metadata().name(), spec, &env, &here.child("auditAnnotations"), errors);
 }
 
-fn expression(text: &str, env: &Env, gives: Gives, path: &Path<'_>, errors: &mut ErrorList) {
+fn expression(text: &str, env: &Env, gives: ResultType, path: &Path<'_>, errors: &mut ErrorList) {
     if let Err(why) = expressions::compile(text, env, gives) {
         errors.push(FieldError::invalid(path, text, why));
     }
@@ -70,7 +70,7 @@ fn conditions(spec: v1::ValidatingAdmissionPolicySpec<'_>, params: bool, path: &
         let here = path.index(i);
         match condition.expression().trim() {
             "" => errors.push(FieldError::required(&here.child("expression"), "")),
-            text => expression(text, &env, Gives::Bool, &here.child("expression"), errors),
+            text => expression(text, &env, ResultType::Bool, &here.child("expression"), errors),
         }
         let (name, at) = (condition.name(), here.child("name"));
         if name.is_empty() {
@@ -97,7 +97,7 @@ fn declare(variable: v1::Variable<'_>, envs: [&mut Env; 2], path: &Path<'_>, err
         return;
     }
     let [env, messages] = envs;
-    match expressions::compile(text, env, Gives::Anything) {
+    match expressions::compile(text, env, ResultType::Anything) {
         Ok(program) => {
             for env in [env, messages] {
                 env.declare(expressions::variable(name), program.result().clone());
@@ -112,13 +112,13 @@ fn check(validation: v1::Validation<'_>, env: &Env, messages: &Env, path: &Path<
     if text.trim().is_empty() {
         errors.push(FieldError::required(&at, "expression is not specified"));
     } else {
-        expression(text, env, Gives::Bool, &at, errors);
+        expression(text, env, ResultType::Bool, &at, errors);
     }
     let (text, at) = (validation.message_expression(), path.child("messageExpression"));
     if !text.is_empty() && text.trim().is_empty() {
         errors.push(FieldError::invalid(&at, text, "must be non-empty if specified"));
     } else if !text.is_empty() {
-        expression(text, messages, Gives::Text, &at, errors);
+        expression(text, messages, ResultType::Text, &at, errors);
     }
     let (text, at) = (validation.message(), path.child("message"));
     if !text.is_empty() && text.trim().is_empty() {
@@ -161,7 +161,7 @@ fn annotations(
             let why = format!("must not exceed {MAX_VALUE_EXPRESSION_BYTES} bytes in length");
             errors.push(FieldError::required(&value, why));
         } else {
-            expression(text, env, Gives::TextOrNull, &value, errors);
+            expression(text, env, ResultType::TextOrNull, &value, errors);
         }
         if !seen.insert(key) {
             errors.push(FieldError::duplicate(&at, key));

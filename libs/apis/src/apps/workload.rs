@@ -89,6 +89,6 @@ pub(super) fn is_nothing(value: Option<IntOrStr<'_>>) -> bool {
 }
 
 /// Returns a number or percentage in the form of error messages.
-pub(super) fn shown(node: Option<&Value>) -> show::Shown {
+pub(super) fn shown(node: Option<&Value>) -> show::FormattedValue {
     show::value(node)
 }

@@ -1,7 +1,7 @@
 //! Defaults of Pods that do not apply to pod templates.
 
 use oarlock_pods::amounts::Quantities;
-use oarlock_pods::{Side, Sum, pod_level};
+use oarlock_pods::{RequirementKind, Sum, pod_level};
 use oarlock_schema::views::core_v1::{ContainerMut, ContainerPortMut, PodMut, PodSpec, PodSpecMut};
 use oarlock_schema::{Map, Struct, Value};
 
@@ -69,8 +69,8 @@ fn merge_absent<'a>(resources: &mut Struct, field: &str, entries: impl Iterator<
 
 /// Derives pod-level requests and limits from those of the containers (KEP-2837).
 fn whole(spec: &mut PodSpecMut<'_>) {
-    let huge = aggregate(spec.read(), Side::Limits);
-    let requests = aggregate(spec.read(), Side::Requests);
+    let huge = aggregate(spec.read(), RequirementKind::Limits);
+    let requests = aggregate(spec.read(), RequirementKind::Requests);
     let node = spec.resources_mut().node();
     let has = |node: &Struct, field: &str| node.get(field).and_then(Value::as_map).is_some_and(|m| !m.is_empty());
     if !has(node, "limits") && !has(node, "requests") {
@@ -90,7 +90,7 @@ fn whole(spec: &mut PodSpecMut<'_>) {
 }
 
 /// Returns the sum that the containers need at once, as a list of resources.
-fn aggregate(spec: PodSpec<'_>, side: Side) -> Map {
+fn aggregate(spec: PodSpec<'_>, side: RequirementKind) -> Map {
     let sum = Sum::new(spec, side).of_containers(&Quantities);
     sum.iter().map(|(name, amount)| (name, Value::from(amount.canonical()))).collect()
 }

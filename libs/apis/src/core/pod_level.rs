@@ -2,7 +2,7 @@
 
 use oarlock_meta::{ErrorList, FieldError, Path, Quantity};
 use oarlock_pods::amounts::Quantities;
-use oarlock_pods::{Side, Sum};
+use oarlock_pods::{RequirementKind, Sum};
 use oarlock_schema::views::core_v1::{PodSpec, ResourceRequirements};
 
 use super::resources;
@@ -27,11 +27,11 @@ pub(super) fn validate(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorLis
 /// `validatePodResourceConsistency`).
 fn consistency(spec: PodSpec<'_>, own: ResourceRequirements<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let more = |amount: &Quantity, pod: &str| Quantity::parse(pod).is_ok_and(|pod| *amount > pod);
-    for (field, side) in [("requests", Side::Requests), ("limits", Side::Limits)] {
+    for (field, side) in [("requests", RequirementKind::Requests), ("limits", RequirementKind::Limits)] {
         let (list, amounts) = (path.child(field), side.of(own));
         for (resource, sum) in Sum::new(spec, side).of_containers(&Quantities).iter() {
             // Only huge pages cannot be overcommitted.
-            if side == Side::Limits && !resource.starts_with("hugepages-") {
+            if side == RequirementKind::Limits && !resource.starts_with("hugepages-") {
                 continue;
             }
             if let Some(have) = amounts.get(resource).filter(|have| more(sum, have)) {

@@ -6,8 +6,8 @@ use oarlock_schema::{Shape, Struct, Value};
 
 /// Formats a value for an error message: texts quoted, numbers plain, everything else as compact JSON, absent as `null`.
 #[must_use]
-pub fn value(value: Option<&Value>) -> Shown {
-    Shown(match value {
+pub fn value(value: Option<&Value>) -> FormattedValue {
+    FormattedValue(match value {
         None => "null".to_owned(),
         Some(value) => json(value),
     })
@@ -15,9 +15,9 @@ pub fn value(value: Option<&Value>) -> Shown {
 
 /// A formatted value.
 #[derive(Debug)]
-pub struct Shown(String);
+pub struct FormattedValue(String);
 
-impl BadValue for Shown {
+impl BadValue for FormattedValue {
     fn render(&self) -> Option<String> {
         Some(self.0.clone())
     }
@@ -49,13 +49,13 @@ pub fn items(items: &[Value]) -> String {
 
 /// Formats a value like upstream's internal types.
 #[must_use]
-pub fn internal_value(value: Option<&Value>) -> Shown {
+pub fn internal_value(value: Option<&Value>) -> FormattedValue {
     let mut out = String::new();
     match value {
         None => out.push_str("null"),
         Some(value) => write_internal(value, &mut out),
     }
-    Shown(out)
+    FormattedValue(out)
 }
 
 /// Formats a struct like upstream's internal types, which have no JSON names: every field, with its Go name, absent ones as `null`.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_nats::{
     Auth, AuthError, Client, ConnectError, ConnectOptions, Event, Message, ServerAddr, ServerError, StatusCode,
 };
+use async_trait::async_trait;
 use bytes::Bytes;
 use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
@@ -16,10 +17,11 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::shared::random;
+use super::random::random;
 use crate::credentials::Seed;
 use crate::error::{AnswerError, AskError};
 use crate::proof::RoleKeys;
+use crate::reply::ReplyChannel;
 use crate::role::Identity;
 use crate::subject::Subject;
 
@@ -216,12 +218,12 @@ impl Drop for WaitingGuard<'_> {
 
 /// Reply channel of an ask: over the connection that carried the ask.
 #[derive(Debug)]
-pub(crate) struct ReplyTo {
+pub(super) struct NatsReply {
     connection: Arc<Connection>,
     inbox: async_nats::Subject,
 }
 
-impl ReplyTo {
+impl NatsReply {
     /// Creates the reply channel that a message names; `None` for a subject that is no inbox, or not the inbox of the sender that the ask's subject names. Otherwise an asker
     /// could make this member publish where the asker may not.
     pub(super) fn new(
@@ -233,26 +235,28 @@ impl ReplyTo {
         let good = reply.inbox.starts_with("_INBOX_") && sender.is_none_or(|sender| reply.belongs_to(sender));
         (good || seeded_bug!("answer_anywhere")).then_some(reply)
     }
+}
 
-    /// Whether the reply goes to the inbox of a member.
-    pub(crate) fn belongs_to(&self, who: &Identity) -> bool {
-        let own = self.inbox.strip_prefix(&who.inbox()).is_some_and(|rest| rest.starts_with('.'));
-        own || seeded_bug!("answer_anywhere")
-    }
-
-    pub(crate) async fn send(&self, payload: Bytes) -> Result<(), AnswerError> {
+#[async_trait]
+impl ReplyChannel for NatsReply {
+    async fn send(&self, payload: Bytes) -> Result<(), AnswerError> {
         if self.connection.ended.is_cancelled() {
             return Err(AnswerError::Gone);
         }
         self.connection.client.publish(self.inbox.clone(), payload).await.map_err(|_| AnswerError::Gone)
     }
 
-    /// Returns the key that proves this member's role.
-    pub(crate) fn seed(&self) -> Option<&Seed> {
+    fn max_payload(&self) -> usize {
+        self.connection.client.max_payload()
+    }
+
+    fn seed(&self) -> Option<&Seed> {
         self.connection.seed.as_ref()
     }
 
-    pub(crate) fn max_payload(&self) -> usize {
-        self.connection.client.max_payload()
+    /// Whether the reply goes to the inbox of a member.
+    fn belongs_to(&self, who: &Identity) -> bool {
+        let own = self.inbox.strip_prefix(&who.inbox()).is_some_and(|rest| rest.starts_with('.'));
+        own || seeded_bug!("answer_anywhere")
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_nats::ServerAddr;
 
 use super::connection::Connection;
-use super::shared::{Shared, random};
+use super::random::random;
+use super::shared::Shared;
 use super::{backoff, pump};
 
 /// Runs until the last handle on the bus is dropped.
@@ -76,10 +77,10 @@ async fn begin(shared: &Arc<Shared>, server: &ServerAddr) -> Result<Arc<Connecti
     let connection = Arc::new(connection);
     let answers = connection.client.subscribe(connection.answers()).await.map_err(|error| error.to_string())?;
     shared.spawn.spawn(Box::pin(pump::answers(connection.clone(), answers)));
-    // Before the entries are read, so that a listener added meanwhile is not missed.
+    // Before the listeners are read, so that a listener added meanwhile is not missed.
     shared.adopt(&connection);
-    for entry in shared.entries() {
-        shared.attach(&connection, &entry).await;
+    for listener in shared.listeners() {
+        shared.attach(&connection, &listener).await;
     }
     if let Err(error) = connection.round_trip().await {
         connection.ended.cancel();

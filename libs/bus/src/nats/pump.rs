@@ -6,27 +6,27 @@ use async_nats::{Message, Subscriber};
 use futures::StreamExt;
 use tokio::time::Instant;
 
-use super::connection::{Connection, ReplyTo};
-use super::shared::Entry;
+use super::connection::{Connection, NatsReply};
+use super::listener::Listener;
 use crate::queue::Delivery;
+use crate::reply::ReplyChannel;
 use crate::subject::Subject;
-use crate::transport;
 
 /// Moves the messages of a subscription until the connection or the subscription ends.
-pub(super) async fn messages(connection: Arc<Connection>, mut subscriber: Subscriber, entry: Arc<Entry>) {
+pub(super) async fn messages(connection: Arc<Connection>, mut subscriber: Subscriber, listener: Arc<Listener>) {
     loop {
         let message = tokio::select! {
             biased;
-            () = entry.ended.cancelled() => return,
+            () = listener.ended.cancelled() => return,
             () = connection.ended.cancelled() => return,
             message = subscriber.next() => message,
         };
         let Some(Message { subject, reply, payload, .. }) = message else { return };
         let at = Instant::now();
         let sender = Subject::parse(&subject).and_then(|subject| subject.sender());
-        let reply = reply.and_then(|reply| ReplyTo::new(&connection, reply, sender.as_ref()));
-        let reply = reply.map(transport::ReplyTo::Nats);
-        entry.queue.deliver(Delivery { subject: subject.into_string(), payload, at, reply });
+        let reply = reply.and_then(|reply| NatsReply::new(&connection, reply, sender.as_ref()));
+        let reply = reply.map(|reply| Box::new(reply) as Box<dyn ReplyChannel>);
+        listener.queue.deliver(Delivery { subject: subject.into_string(), payload, at, reply });
     }
 }
 

@@ -8,22 +8,17 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, Dialer, ServerEvent};
+use super::listener::Listener;
 use super::options::Spawn;
-use super::{keeper, pump};
+use super::pump;
+use super::random::random;
 use crate::link::Link;
-use crate::memory::MAX_PAYLOAD;
 use crate::queue::Queue;
 use crate::role::Identity;
 use crate::stats::Stats;
 use crate::subject::Pattern;
-use crate::subjects::{Carries, GROUP, Kind};
-use crate::transport::Subscription;
-
-/// State shared by all handles on a bus; the connection is closed when the last handle is dropped.
-#[derive(Debug)]
-pub(super) struct Owner {
-    pub(super) shared: Arc<Shared>,
-}
+use crate::subjects::{Kind, QUEUE_GROUP, Traffic};
+use crate::transport::DEFAULT_MAX_PAYLOAD;
 
 /// State of a member that outlives its connections: listeners, connection state, statistics.
 pub(super) struct Shared {
@@ -38,7 +33,7 @@ pub(super) struct Shared {
     /// Cancelled when the last handle on the bus is dropped.
     pub(super) unused: CancellationToken,
     connection: Mutex<Option<Arc<Connection>>>,
-    entries: Mutex<BTreeMap<u64, Arc<Entry>>>,
+    listeners: Mutex<BTreeMap<u64, Arc<Listener>>>,
     numbers: AtomicU64,
     stats: Arc<Stats>,
 }
@@ -49,45 +44,23 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// A listener of a pattern.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) id: u64,
-    pub(super) pattern: Pattern,
-    pub(super) queue: Arc<Queue>,
-    /// Cancelled when the listener ends.
-    pub(super) ended: CancellationToken,
-    /// Id of the connection that carries the subscription.
-    on: Mutex<Option<u64>>,
-}
-
-impl Owner {
-    pub(super) fn start(dialer: Dialer, spawn: Arc<dyn Spawn>, identity: Identity, stats: Arc<Stats>) -> Arc<Self> {
-        let shared = Arc::new(Shared {
+impl Shared {
+    pub(super) fn new(dialer: Dialer, spawn: Arc<dyn Spawn>, identity: Identity, stats: Arc<Stats>) -> Self {
+        Self {
             dialer,
-            spawn: spawn.clone(),
+            spawn,
             identity,
             link: Link::new(),
-            max_payload: MAX_PAYLOAD.into(),
+            max_payload: DEFAULT_MAX_PAYLOAD.into(),
             process: random() | 1,
             unused: CancellationToken::new(),
             connection: Mutex::default(),
-            entries: Mutex::default(),
+            listeners: Mutex::default(),
             numbers: AtomicU64::new(0),
             stats,
-        });
-        spawn.spawn(Box::pin(keeper::keep(shared.clone())));
-        Arc::new(Self { shared })
+        }
     }
-}
 
-impl Drop for Owner {
-    fn drop(&mut self) {
-        self.shared.unused.cancel();
-    }
-}
-
-impl Shared {
     /// Returns a number greater than all earlier ones.
     pub(super) fn next(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
@@ -116,34 +89,39 @@ impl Shared {
         self.link.disconnected();
     }
 
-    pub(super) fn enter(&self, pattern: &Pattern, queue: Arc<Queue>) -> Arc<Entry> {
-        let (id, ended) = (self.next(), CancellationToken::new());
-        let entry = Arc::new(Entry { id, pattern: pattern.clone(), queue, ended, on: Mutex::default() });
-        self.entries.lock().insert(id, entry.clone());
-        entry
+    pub(super) fn add_listener(&self, pattern: &Pattern, queue: Arc<Queue>) -> Arc<Listener> {
+        let listener = Arc::new(Listener::new(self.next(), pattern, queue));
+        self.listeners.lock().insert(listener.id, listener.clone());
+        listener
     }
 
-    pub(super) fn entries(&self) -> Vec<Arc<Entry>> {
-        self.entries.lock().values().cloned().collect()
+    pub(super) fn end_listener(&self, id: u64) {
+        if let Some(listener) = self.listeners.lock().remove(&id) {
+            listener.ended.cancel();
+        }
+    }
+
+    pub(super) fn listeners(&self) -> Vec<Arc<Listener>> {
+        self.listeners.lock().values().cloned().collect()
     }
 
     /// Subscribes a listener on a connection, unless already done.
-    pub(super) async fn attach(&self, connection: &Arc<Connection>, entry: &Arc<Entry>) {
-        if entry.on.lock().replace(connection.id) == Some(connection.id) {
+    pub(super) async fn attach(&self, connection: &Arc<Connection>, listener: &Arc<Listener>) {
+        if !listener.move_to(connection.id) {
             return;
         }
-        let (client, pattern) = (&connection.client, entry.pattern.as_str().to_owned());
-        let subscriber = match entry.pattern.row().group {
-            true => client.queue_subscribe(pattern, GROUP.to_owned()).await,
+        let (client, pattern) = (&connection.client, listener.pattern.as_str().to_owned());
+        let subscriber = match listener.pattern.row().group {
+            true => client.queue_subscribe(pattern, QUEUE_GROUP.to_owned()).await,
             false => client.subscribe(pattern).await,
         };
         match subscriber {
             Ok(subscriber) => {
-                self.spawn.spawn(Box::pin(pump::messages(connection.clone(), subscriber, entry.clone())));
+                self.spawn.spawn(Box::pin(pump::messages(connection.clone(), subscriber, listener.clone())));
             }
             // The client has ended and with it the connection; the next connection includes the subscription.
             Err(error) => {
-                tracing::debug!(pattern = %entry.pattern, %error, "not subscribed");
+                tracing::debug!(pattern = %listener.pattern, %error, "not subscribed");
                 connection.ended.cancel();
             }
         }
@@ -151,11 +129,11 @@ impl Shared {
 
     /// Reports to all hint listeners that an unknown number of hints was lost.
     fn miss(&self) {
-        let entries = self.entries();
-        entries
+        let listeners = self.listeners();
+        listeners
             .iter()
-            .filter(|entry| entry.pattern.row().carries == Carries::Hints)
-            .for_each(|entry| entry.queue.miss());
+            .filter(|listener| listener.pattern.row().carries == Traffic::Hints)
+            .for_each(|listener| listener.queue.miss());
     }
 
     /// Handles a server event that is not a message.
@@ -177,26 +155,4 @@ impl Shared {
             }
         }
     }
-}
-
-/// Ends a subscription when dropped.
-#[derive(Debug)]
-pub(super) struct SubscriptionGuard {
-    pub(super) owner: Arc<Owner>,
-    pub(super) id: u64,
-}
-
-impl Subscription for SubscriptionGuard {}
-
-impl Drop for SubscriptionGuard {
-    fn drop(&mut self) {
-        if let Some(entry) = self.owner.shared.entries.lock().remove(&self.id) {
-            entry.ended.cancel();
-        }
-    }
-}
-
-/// Returns a random number that need only differ between processes.
-pub(super) fn random() -> u64 {
-    getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
 }

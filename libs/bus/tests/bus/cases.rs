@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use oarlock_bus::proto::bus::v1::FailureCode;
 use oarlock_bus::trace::{self, TraceContext};
-use oarlock_bus::{AnswerError, Ask, AskError, Asks, Bus, Decline, Heard, HintError, Hints, Identity, ListenError};
+use oarlock_bus::{AnswerError, Ask, AskError, Asks, Bus, Decline, HintError, HintEvent, Hints, Identity, ListenError};
 use oarlock_bus::{Pattern, Role, Subject};
 use oarlock_meta::Revision;
 use tokio::time::{Instant, sleep, timeout};
@@ -81,8 +81,8 @@ async fn next(asks: &mut Asks) -> Ask {
 
 async fn heard(hints: &mut Hints) -> Result<String, Option<u64>> {
     match timeout(LONG_BUDGET, hints.next()).await.expect("something in time") {
-        Heard::Hint(hint) => Ok(hint.body().unwrap()),
-        Heard::Lost(count) => Err(count),
+        HintEvent::Hint(hint) => Ok(hint.body().unwrap()),
+        HintEvent::Lost(count) => Err(count),
     }
 }
 
@@ -155,7 +155,7 @@ pub(crate) async fn everybody_hears_a_hint(ground: &dyn Ground) {
     let node = ground.join(who(Role::Node, "ip-10-0-0-1.ec2.internal")).await;
     node.hint(&Subject::presence(node.identity()), &"here".to_owned()).unwrap();
     for hints in &mut hears {
-        let Heard::Hint(hint) = timeout(LONG_BUDGET, hints.next()).await.unwrap() else { panic!("lost") };
+        let HintEvent::Hint(hint) = timeout(LONG_BUDGET, hints.next()).await.unwrap() else { panic!("lost") };
         assert_eq!((hint.sender(), hint.subject().sender().as_ref()), (node.identity(), Some(node.identity())));
         assert_eq!(hint.body::<String>().as_deref(), Ok("here"));
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures::StreamExt;
-use oarlock_bus::subjects::{GROUP, Row, table};
+use oarlock_bus::subjects::{QUEUE_GROUP, Row, table};
 use oarlock_bus::{Identity, Role};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
@@ -42,9 +42,9 @@ impl Member {
         self.refused().await.is_empty()
     }
 
-    async fn may_hear(&mut self, pattern: &str, group: bool) -> bool {
+    async fn may_subscribe(&mut self, pattern: &str, group: bool) -> bool {
         let heard = match group {
-            true => self.client.queue_subscribe(pattern.to_owned(), GROUP.to_owned()).await,
+            true => self.client.queue_subscribe(pattern.to_owned(), QUEUE_GROUP.to_owned()).await,
             false => self.client.subscribe(pattern.to_owned()).await,
         };
         let refused = self.refused().await;
@@ -93,11 +93,11 @@ async fn every_forbidden_pair_is_refused_by_the_server() {
             for (own_role, own_name) in variants(row) {
                 let text = subject(row, &member.identity, own_role, own_name);
                 let publishes = member.may_publish(&text).await;
-                let hears = member.may_hear(&text, row.group).await;
+                let hears = member.may_subscribe(&text, row.group).await;
                 // The bus decides alike, except that it knows its own name in every role.
                 let known = member.identity.role() == Role::Node || own_name;
                 assert!(!known || publishes == row.may_publish(&member.identity, &text), "{role} to {text}");
-                assert!(!known || hears == row.may_hear(&member.identity, &text), "{role} of {text}");
+                assert!(!known || hears == row.may_subscribe(&member.identity, &text), "{role} of {text}");
                 matrix.push_str(match (publishes, hears) {
                     (true, true) => " ph",
                     (true, false) => " p",
@@ -107,7 +107,7 @@ async fn every_forbidden_pair_is_refused_by_the_server() {
                 pairs.0 += usize::from(!publishes) + usize::from(!hears);
                 pairs.1 += usize::from(publishes) + usize::from(hears);
                 if row.group {
-                    assert!(!member.may_hear(&text, false).await, "{role} outside the group of {text}");
+                    assert!(!member.may_subscribe(&text, false).await, "{role} outside the group of {text}");
                 }
             }
         }
@@ -115,7 +115,7 @@ async fn every_forbidden_pair_is_refused_by_the_server() {
         for wide in
             [">", "ol.>", "*.>", "ol.*.>", "ol.node.>", "ol.unit.>", "_INBOX_node.n2.>", "_INBOX_node.>", "$SYS.>"]
         {
-            assert!(!member.may_hear(wide, false).await, "{role} hears {wide}");
+            assert!(!member.may_subscribe(wide, false).await, "{role} hears {wide}");
         }
         for wide in ["ol", "ol.unit.x", "_INBOX_node.n2.x", "_INBOX_scheduler.s.x", "$SYS.REQ.SERVER.PING", "x"] {
             assert!(!member.may_publish(wide).await, "{role} publishes {wide}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use oarlock_bus::proto::bus::v1::{Answer, Envelope, FailureCode, Sender, answer::Outcome};
-use oarlock_bus::{Asks, Bus, Heard, Pattern, Role, Subject};
+use oarlock_bus::{Asks, Bus, HintEvent, Pattern, Role, Subject};
 use oarlock_meta::Revision;
 use prost::Message;
 use tokio::time::timeout;
@@ -82,7 +82,7 @@ async fn hints_that_cannot_be_read_are_counted_and_not_heard() {
         raw.publish("ol.presence.node.n1", payload).await.unwrap();
     }
     raw.publish("ol.presence.node.n1", Bytes::from(envelope("n1").encode_to_vec())).await.unwrap();
-    let Heard::Hint(hint) = timeout(LONG_BUDGET, hints.next()).await.unwrap() else { panic!("lost") };
+    let HintEvent::Hint(hint) = timeout(LONG_BUDGET, hints.next()).await.unwrap() else { panic!("lost") };
     assert_eq!(hint.sender(), &who(Role::Node, "n1"));
     assert_eq!(bus.stats()[0].malformed, 2);
 }
@@ -115,7 +115,7 @@ async fn nobody_is_made_to_speak_where_the_asker_likes() {
     tokio::select! { () = trying => {}, () = serve(asks) => {} }
     // A last hint to each listener; no other may arrive before it.
     api_server.hint(&Subject::hint("nodes").unwrap(), &"last".to_owned()).unwrap();
-    let Heard::Hint(hint) = timeout(LONG_BUDGET, hints.next()).await.unwrap() else { panic!("lost") };
+    let HintEvent::Hint(hint) = timeout(LONG_BUDGET, hints.next()).await.unwrap() else { panic!("lost") };
     assert_eq!(hint.body::<String>().as_deref(), Ok("last"));
     let first = timeout(LONG_BUDGET, observed.next()).await.unwrap().unwrap();
     assert!(

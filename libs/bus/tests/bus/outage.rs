@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use oarlock_bus::{AskError, Bus, Heard, Identity, Pattern, Role, Subject};
+use oarlock_bus::{AskError, Bus, HintEvent, Identity, Pattern, Role, Subject};
 use oarlock_testkit::Signal;
 use oarlock_testkit::nats::Nats;
 use tokio::task::block_in_place;
@@ -58,7 +58,7 @@ async fn what_a_dead_server_did_not_take_is_not_sent_to_the_next() {
     let mut fresh = 0;
     while Instant::now() < until {
         let _ = sender.hint(&subject, &"fresh".to_owned());
-        if let Ok(Heard::Hint(hint)) = timeout(Duration::from_millis(50), hints.next()).await {
+        if let Ok(HintEvent::Hint(hint)) = timeout(Duration::from_millis(50), hints.next()).await {
             assert_eq!(hint.body::<String>().map(|text| text.len()), Ok("fresh".len()));
             fresh += 1;
         }

@@ -165,7 +165,7 @@ async fn where_a_foreign_server_has_joined_its_answers_count_for_nothing() {
     let subject = Subject::service(Role::Admission, "policies").unwrap();
     let question = "may it?".to_owned();
     // Permissions of our server do not apply there: every ask receives the forged answer.
-    let deadline = tokio::time::Instant::now() + wait::PATIENCE;
+    let deadline = tokio::time::Instant::now() + wait::STEP_TIMEOUT;
     loop {
         match asker.ask::<_, String>(&subject, &question, ASK_BUDGET).await {
             Err(AskError::NobodyThere) if tokio::time::Instant::now() < deadline => {}
@@ -185,7 +185,7 @@ async fn where_a_foreign_server_has_joined_its_answers_count_for_nothing() {
     });
     lies.abort_all();
     drop(rogue);
-    let proven = timeout(wait::PATIENCE, async {
+    let proven = timeout(wait::STEP_TIMEOUT, async {
         loop {
             // A message on its way to the forger is lost with it.
             match asker.ask_proven::<_, String>(&subject, &question, ASK_BUDGET).await {
@@ -221,7 +221,7 @@ async fn an_answer_is_proven_by_the_key_of_the_role_that_was_asked() {
         let who = who(Role::ApiServer, "b");
         let options = oarlock_bus::Options { role_keys: keys, ..server.options(&who) };
         let bus = oarlock_bus::Bus::connect(options, who).unwrap();
-        timeout(wait::PATIENCE, bus.wait_for(|state| state.connected)).await.unwrap();
+        timeout(wait::STEP_TIMEOUT, bus.wait_for(|state| state.connected)).await.unwrap();
         let answer = bus.ask_proven::<_, String>(&subject, &"?".to_owned(), ASK_BUDGET).await;
         assert!(matches!(answer, Err(AskError::Unproven(_))), "{answer:?}");
         let service = |stats: &oarlock_bus::proto::bus::v1::KindStats| stats.kind == "service";

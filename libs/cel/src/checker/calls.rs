@@ -2,8 +2,10 @@
 
 use super::{Checker, Typed};
 use crate::ast::Expr;
-use crate::functions::{self, Overload, Signature};
+use crate::functions;
+use crate::overload::Overload;
 use crate::plan::Node;
+use crate::signature::Signature;
 use crate::types::Type;
 use crate::value::Value;
 

@@ -1,11 +1,11 @@
-//! The functions of `authorizer`, which asks whether a user may perform a request.
+//! Functions of `authorizer`, which asks whether a user may perform a request.
 
 use std::sync::Arc;
 
 use super::{Cost, Row, row, unfit};
+use crate::context::Context;
 use crate::error::EvalError;
-use crate::interpreter::Context;
-use crate::value::{Opaque, Value};
+use crate::value::{AccessQuery, AccessRequest, Check, Decision, Opaque, Value};
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Row] = &[
             if path.is_empty() {
                 return Err(EvalError::failed("path must not be empty"));
             }
-            next(request, |access| access.path = path, What::Path)
+            next(request, |access| access.path = path, Check::Path)
         },
     ),
     row(
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Row] = &[
         Cost::One,
         |_, args| {
             let (request, group) = text(args)?;
-            next(request, |access| access.group = group, What::Group)
+            next(request, |access| access.group = group, Check::Group)
         },
     ),
     row(
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
                 return unfit();
             };
             let account = Some((namespace.to_string(), name.to_string()));
-            next(request, |access| access.account = account, What::Authorizer)
+            next(request, |access| access.account = account, Check::Authorizer)
         },
     ),
     row(
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Row] = &[
         Cost::One,
         |_, args| {
             let (request, resource) = text(args)?;
-            next(request, |access| access.resource = resource, What::Resource)
+            next(request, |access| access.resource = resource, Check::Resource)
         },
     ),
     row(
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Row] = &[
         Cost::One,
         |_, args| {
             let (request, subresource) = text(args)?;
-            next(request, |access| access.subresource = subresource, What::Resource)
+            next(request, |access| access.subresource = subresource, Check::Resource)
         },
     ),
     row(
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
         Cost::One,
         |_, args| {
             let (request, namespace) = text(args)?;
-            next(request, |access| access.namespace = namespace, What::Resource)
+            next(request, |access| access.namespace = namespace, Check::Resource)
         },
     ),
     row(
@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Row] = &[
         Cost::One,
         |_, args| {
             let (request, name) = text(args)?;
-            next(request, |access| access.name = name, What::Resource)
+            next(request, |access| access.name = name, Check::Resource)
         },
     ),
     row(
@@ -75,7 +75,7 @@ pub(super) const ROWS: &[Row] = &[
         Cost::One,
         |_, args| {
             let (request, selector) = text(args)?;
-            next(request, |access| access.field_selector = selector, What::Resource)
+            next(request, |access| access.field_selector = selector, Check::Resource)
         },
     ),
     row(
@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Row] = &[
         Cost::One,
         |_, args| {
             let (request, selector) = text(args)?;
-            next(request, |access| access.label_selector = selector, What::Resource)
+            next(request, |access| access.label_selector = selector, Check::Resource)
         },
     ),
     row("kubernetes.authorization.PathCheck.check(string): kubernetes.authorization.Decision", Cost::Ask, check),
@@ -102,103 +102,21 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// The question of an expression to the authorizer.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct AccessQuery {
-    /// Namespace and name of the ServiceAccount in question; `None` for the user of the request.
-    pub account: Option<(String, String)>,
-    /// A non-resource path; all fields below are empty for such a path.
-    pub path: String,
-    /// API group.
-    pub group: String,
-    /// Plural name.
-    pub resource: String,
-    /// Subresource, or empty.
-    pub subresource: String,
-    /// Namespace, or empty.
-    pub namespace: String,
-    /// Name, or empty.
-    pub name: String,
-    /// Field selector as text, or empty.
-    pub field_selector: String,
-    /// Label selector as text, or empty.
-    pub label_selector: String,
-    /// The verb.
-    pub verb: String,
-}
-
-/// The authorizer's decision.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Decision {
-    /// Whether the access is allowed.
-    pub allowed: bool,
-    /// The reason.
-    pub reason: String,
-    /// The error that occurred during the decision, if any.
-    pub error: Option<String>,
-}
-
-/// An authorizer that answers the questions of expressions.
-pub trait Authorizer {
-    /// Returns the decision about an access.
-    fn check(&self, query: &AccessQuery) -> Decision;
-}
-
-/// An authorizer question under construction.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Request {
-    query: AccessQuery,
-    what: What,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum What {
-    Authorizer,
-    Path,
-    Group,
-    Resource,
-}
-
-impl Request {
-    pub(crate) fn type_name(&self) -> &'static str {
-        match self.what {
-            What::Authorizer => "kubernetes.authorization.Authorizer",
-            What::Path => "kubernetes.authorization.PathCheck",
-            What::Group => "kubernetes.authorization.GroupCheck",
-            What::Resource => "kubernetes.authorization.ResourceCheck",
-        }
-    }
-}
-
-impl Value<'_> {
-    /// Returns the value of the variable `authorizer`.
-    #[must_use]
-    pub fn authorizer() -> Self {
-        Self::access(AccessQuery::default(), What::Authorizer)
-    }
-
-    /// Returns a resource check, the value of a variable such as `authorizer.requestResource`.
-    #[must_use]
-    pub fn resource_check(query: AccessQuery) -> Self {
-        Self::access(query, What::Resource)
-    }
-
-    fn access(query: AccessQuery, what: What) -> Self {
-        Self::Opaque(Opaque::Access(Arc::new(Request { query, what })))
-    }
-}
-
-fn text<'v>(args: &'v [Value<'_>]) -> Result<(&'v Request, String), EvalError> {
+fn text<'v>(args: &'v [Value<'_>]) -> Result<(&'v AccessRequest, String), EvalError> {
     match args {
         [Value::Opaque(Opaque::Access(request)), Value::String(text)] => Ok((request, text.to_string())),
         _ => unfit(),
     }
 }
 
-fn next<'a>(request: &Request, change: impl FnOnce(&mut AccessQuery), what: What) -> Result<Value<'a>, EvalError> {
+fn next<'a>(
+    request: &AccessRequest,
+    change: impl FnOnce(&mut AccessQuery),
+    check: Check,
+) -> Result<Value<'a>, EvalError> {
     let mut query = request.query.clone();
     change(&mut query);
-    Ok(Value::access(query, what))
+    Ok(Value::access(query, check))
 }
 
 fn check<'a>(cx: &mut Context<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {

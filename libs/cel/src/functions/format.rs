@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::conversions::text;
 use super::{Cost, Row, row, unfit};
+use crate::context::Context;
 use crate::error::EvalError;
-use crate::interpreter::Context;
 use crate::value::{Key, Value};
 
 pub(super) const ROWS: &[Row] = &[row("string.format(list(dyn)): string", Cost::Scan, format)];

@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 
 use super::{Cost, Row, numbers, row, unfit};
+use crate::context::Context;
 use crate::error::EvalError;
-use crate::interpreter::{Context, sort_by};
 use crate::limits;
-use crate::value::{List, Value, compare};
+use crate::value::{List, Value, compare, sort_by};
 
 pub(super) const ROWS: &[Row] = &[
     row("list(int).isSorted(): bool", Cost::Scan, is_sorted),

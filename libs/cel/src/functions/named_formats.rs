@@ -1,14 +1,12 @@
 //! Kubernetes' library of named formats.
 
-use std::fmt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use oarlock_meta::names;
 
-use super::{Address, Cost, Row, row, unfit};
+use super::{Cost, Row, row, unfit};
 use crate::error::EvalError;
-use crate::value::{List, Opaque, Value};
+use crate::value::{List, NamedFormat, Opaque, Url, Value};
 
 pub(super) const ROWS: &[Row] = &[
     row("format.named(string): optional_type(kubernetes.NamedFormat)", Cost::One, |_, args| match args {
@@ -41,38 +39,20 @@ pub(super) const ROWS: &[Row] = &[
     row("format.datetime(): kubernetes.NamedFormat", Cost::One, |_, _| format("datetime")),
 ];
 
-/// A named format, with the check of texts.
-pub struct Format {
-    name: &'static str,
-    errors: fn(&str) -> Vec<String>,
-}
-
-impl PartialEq for Format {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
-
-impl fmt::Debug for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-static FORMATS: &[Format] = &[
-    Format { name: "dns1123Label", errors: names::label_errors },
-    Format { name: "dns1123Subdomain", errors: names::subdomain_errors },
-    Format { name: "dns1035Label", errors: names::label_1035_errors },
-    Format { name: "dns1123LabelPrefix", errors: |text| names::label_errors(&prefix(text)) },
-    Format { name: "dns1123SubdomainPrefix", errors: |text| names::subdomain_errors(&prefix(text)) },
-    Format { name: "dns1035LabelPrefix", errors: |text| names::label_1035_errors(&prefix(text)) },
-    Format { name: "qualifiedName", errors: names::label_key_errors },
-    Format { name: "labelValue", errors: names::label_value_errors },
-    Format { name: "uri", errors: |text| Address::parse(text).err().into_iter().collect() },
-    Format { name: "uuid", errors: |text| unless(is_uuid(text), "does not match the UUID format") },
-    Format { name: "byte", errors: |text| unless(STANDARD.decode(text).is_ok(), "invalid base64") },
-    Format { name: "date", errors: |text| unless(is_date(text), "invalid date") },
-    Format { name: "datetime", errors: |text| unless(super::timestamp(text).is_some(), "invalid datetime") },
+static FORMATS: &[NamedFormat] = &[
+    NamedFormat { name: "dns1123Label", errors: names::label_errors },
+    NamedFormat { name: "dns1123Subdomain", errors: names::subdomain_errors },
+    NamedFormat { name: "dns1035Label", errors: names::label_1035_errors },
+    NamedFormat { name: "dns1123LabelPrefix", errors: |text| names::label_errors(&prefix(text)) },
+    NamedFormat { name: "dns1123SubdomainPrefix", errors: |text| names::subdomain_errors(&prefix(text)) },
+    NamedFormat { name: "dns1035LabelPrefix", errors: |text| names::label_1035_errors(&prefix(text)) },
+    NamedFormat { name: "qualifiedName", errors: names::label_key_errors },
+    NamedFormat { name: "labelValue", errors: names::label_value_errors },
+    NamedFormat { name: "uri", errors: |text| Url::parse(text).err().into_iter().collect() },
+    NamedFormat { name: "uuid", errors: |text| unless(is_uuid(text), "does not match the UUID format") },
+    NamedFormat { name: "byte", errors: |text| unless(STANDARD.decode(text).is_ok(), "invalid base64") },
+    NamedFormat { name: "date", errors: |text| unless(is_date(text), "invalid date") },
+    NamedFormat { name: "datetime", errors: |text| unless(super::timestamp(text).is_some(), "invalid datetime") },
 ];
 
 fn format<'a>(name: &str) -> Result<Value<'a>, EvalError> {

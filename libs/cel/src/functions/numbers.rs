@@ -5,8 +5,8 @@ use std::sync::Arc;
 use oarlock_meta::GoDuration;
 
 use super::{Cost, Row, row, unfit};
+use crate::context::Context;
 use crate::error::EvalError;
-use crate::interpreter::Context;
 use crate::value::{List, Value};
 
 pub(super) const ROWS: &[Row] = &[

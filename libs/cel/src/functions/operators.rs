@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use super::{Cost, Row, row, unfit};
+use crate::context::Context;
 use crate::error::EvalError;
-use crate::interpreter::Context;
 use crate::value::{Key, Value, compare};
 
 pub(super) const ROWS: &[Row] = &[

@@ -1,8 +1,8 @@
 //! Set functions of lists.
 
 use super::{Cost, Row, row, unfit};
+use crate::context::Context;
 use crate::error::EvalError;
-use crate::interpreter::Context;
 use crate::value::{List, Value};
 
 pub(super) const ROWS: &[Row] = &[

@@ -1,8 +1,8 @@
 //! Functions of texts. Positions are in characters.
 
 use super::{Cost, Row, row, unfit};
+use crate::context::Context;
 use crate::error::EvalError;
-use crate::interpreter::Context;
 use crate::value::{List, Value};
 
 pub(super) const ROWS: &[Row] = &[

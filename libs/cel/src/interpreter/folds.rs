@@ -6,7 +6,7 @@ use super::Interpreter;
 use crate::ast::What;
 use crate::error::EvalError;
 use crate::plan::Fold;
-use crate::value::{Key, List, Map, Value, compare};
+use crate::value::{Key, List, Map, Value, sort_by};
 
 /// The cost of one step of a comprehension besides its body.
 const STEP_COST: usize = 2;
@@ -170,16 +170,4 @@ impl<'a> State<'a> {
             What::TransformMap | What::TransformMapEntry => Ok(Value::Map(Map::new(self.entries)?)),
         }
     }
-}
-
-/// Sorts values by their keys; equal ones keep their order.
-pub(crate) fn sort_by<'a>(mut pairs: Vec<(Value<'a>, Value<'a>)>) -> Result<Vec<Value<'a>>, EvalError> {
-    let first = pairs.first().map(|(key, _)| key.clone());
-    if let Some(first) = first
-        && pairs.iter().any(|(key, _)| compare(&first, key).is_none() && !matches!(key, Value::Double(_)))
-    {
-        return Err(EvalError::no_overload());
-    }
-    pairs.sort_by(|(a, _), (b, _)| compare(a, b).unwrap_or(std::cmp::Ordering::Equal));
-    Ok(pairs.into_iter().map(|(_, value)| value).collect())
 }

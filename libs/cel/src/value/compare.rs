@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::Value;
+use crate::error::EvalError;
 
 /// Whether two values are equal. Numbers of different types compare by value; NaN equals nothing; values of different kinds are not equal.
 #[must_use]
@@ -70,4 +71,16 @@ pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
 #[expect(clippy::cast_precision_loss, reason = "the rule of the language's reference implementation")]
 fn whole_to_double(whole: i128, double: f64) -> Option<Ordering> {
     (whole as f64).partial_cmp(&double)
+}
+
+/// Sorts values by their keys; equal ones keep their order.
+pub(crate) fn sort_by<'a>(mut pairs: Vec<(Value<'a>, Value<'a>)>) -> Result<Vec<Value<'a>>, EvalError> {
+    let first = pairs.first().map(|(key, _)| key.clone());
+    if let Some(first) = first
+        && pairs.iter().any(|(key, _)| compare(&first, key).is_none() && !matches!(key, Value::Double(_)))
+    {
+        return Err(EvalError::no_overload());
+    }
+    pairs.sort_by(|(a, _), (b, _)| compare(a, b).unwrap_or(Ordering::Equal));
+    Ok(pairs.into_iter().map(|(_, value)| value).collect())
 }

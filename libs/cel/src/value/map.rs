@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use oarlock_schema::{Map as TreeMap, Shape, Struct};
 
-use super::{Text, Value, node};
+use super::{Text, Value};
 use crate::error::EvalError;
 use crate::limits;
 
@@ -162,7 +162,7 @@ impl<'a> Map<'a> {
             Entries::Tree(map) => map.get(name).map(Value::tree),
             Entries::Struct(node) => {
                 let (id, def) = node.ty().field(name)?;
-                node.field(id).map(|value| node::field(&def.shape, value))
+                node.field(id).map(|value| Value::field(&def.shape, value))
             }
             Entries::Owned(owned) => {
                 // Shortens the lifetime of the keys, so that a key borrowed from `name` can be looked up.
@@ -190,7 +190,7 @@ impl<'a> Map<'a> {
             Entries::Struct(node) => {
                 let field = move |(def, value): (&'static oarlock_schema::FieldDef, &'a oarlock_schema::Value)| {
                     let shape: &Shape = &def.shape;
-                    (text(def.name), node::field(shape, value))
+                    (text(def.name), Value::field(shape, value))
                 };
                 Box::new(node.iter().map(field))
             }

@@ -26,22 +26,22 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Returns the value of a field, whose type can differ from the type of its node.
+    pub(super) fn field(shape: &Shape, node: &'a Tree) -> Self {
+        match (shape, node) {
+            #[expect(clippy::cast_precision_loss, reason = "the field is a double")]
+            (Shape::Float64, Tree::Int(n)) => Self::Double(*n as f64),
+            (Shape::FieldsV1, Tree::Str(text)) => {
+                serde_json::from_str(text).ok().and_then(json).unwrap_or(Self::String(Text::Borrowed(text)))
+            }
+            _ => Self::tree(node),
+        }
+    }
+
     /// Returns the value of a whole object.
     #[must_use]
     pub fn object(obj: &'a Obj) -> Self {
         Self::Map(Map::object(obj))
-    }
-}
-
-/// Returns the value of a field, whose type can differ from the type of its node.
-pub(super) fn field<'a>(shape: &Shape, node: &'a Tree) -> Value<'a> {
-    match (shape, node) {
-        #[expect(clippy::cast_precision_loss, reason = "the field is a double")]
-        (Shape::Float64, Tree::Int(n)) => Value::Double(*n as f64),
-        (Shape::FieldsV1, Tree::Str(text)) => {
-            serde_json::from_str(text).ok().and_then(json).unwrap_or(Value::String(Text::Borrowed(text)))
-        }
-        _ => Value::tree(node),
     }
 }
 

@@ -1,17 +1,29 @@
 //! Values of the types of Kubernetes' libraries.
 
+mod authorization;
+mod named_format;
+mod network;
+mod semver;
+mod url;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use oarlock_meta::Quantity;
 
-use crate::functions::{Address, Cidr, Decision, Format, Request, Version};
+pub(crate) use authorization::Check;
+pub use authorization::{AccessQuery, AccessRequest, Authorizer, Decision};
+pub use named_format::NamedFormat;
+pub use network::Cidr;
+pub(crate) use network::{is_mapped, parse_ip};
+pub use semver::Semver;
+pub use url::Url;
 
 /// A value of a type that is no part of the language itself.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Opaque {
     /// `kubernetes.URL`.
-    Url(Arc<Address>),
+    Url(Arc<Url>),
     /// `kubernetes.Quantity`.
     Quantity(Arc<Quantity>),
     /// `net.IP`.
@@ -19,11 +31,11 @@ pub enum Opaque {
     /// `net.CIDR`.
     Cidr(Cidr),
     /// `kubernetes.Semver`.
-    Semver(Arc<Version>),
+    Semver(Arc<Semver>),
     /// `kubernetes.NamedFormat`.
-    Format(&'static Format),
+    Format(&'static NamedFormat),
     /// `kubernetes.authorization.*Check`, and the authorizer itself.
-    Access(Arc<Request>),
+    Access(Arc<AccessRequest>),
     /// `kubernetes.authorization.Decision`.
     Decision(Arc<Decision>),
 }

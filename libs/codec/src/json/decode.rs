@@ -8,7 +8,7 @@ use super::syntax;
 use super::text::Text;
 use crate::error::DecodeError;
 use crate::source::Fail;
-use crate::tree::stamp;
+use crate::stamp::stamp;
 use crate::walk::{Decoded, Mode, Walk};
 use crate::wanted::Wanted;
 

@@ -1,16 +1,17 @@
 //! Decodes protobuf bytes into canonical structs, driven by the schema's field numbers.
 
+mod special;
+
 use oarlock_schema::{FieldId, Map, Obj, Presence, Shape, Str, Struct, TypeRef, Value, canonical};
 use thin_vec::ThinVec;
 
 use super::envelope;
 use super::plan::{Message, Slot, Target, plan};
-use super::special;
 use super::wire::{BYTES, Bad, FIXED64, Reader, VARINT, malformed};
 use crate::base64;
 use crate::error::DecodeError;
 use crate::json::{Peeked, utf8};
-use crate::tree::stamp;
+use crate::stamp::stamp;
 use crate::walk::{Decoded, MAX_DEPTH, to_str, zero_item};
 
 /// Reads group, version and kind from a body's envelope.

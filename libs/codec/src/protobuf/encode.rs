@@ -1,11 +1,12 @@
 //! Encodes canonical structs as the bytes that Go's generated code writes: fields by number, scalars that are no pointers and
 //! struct values always, everything else only if present.
 
+mod special;
+
 use oarlock_schema::{Obj, Shape, Struct, Value};
 
 use super::envelope::seal;
 use super::plan::{Message, Slot, Target, plan};
-use super::special;
 use super::wire::{FIXED64, put_bytes, put_int, put_message, put_tag};
 use crate::base64;
 

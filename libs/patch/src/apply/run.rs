@@ -57,7 +57,7 @@ pub fn apply(
         map @ Value::Map(_) => map,
         Value::Null => Value::Map(oarlock_schema::Map::default()),
         other => {
-            let kind = crate::merge::json_kind(&other);
+            let kind = crate::errors::json_kind(&other);
             return Err(Status::bad_request(format!(
                 "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
             )));

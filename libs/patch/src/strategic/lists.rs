@@ -4,8 +4,8 @@ use oarlock_schema::{Map, Value};
 
 use super::positions::Positions;
 use super::{DIRECTIVE, Error, Rule, SET_ORDER, Scope, merge_map, suffix, unknown_directive, without_directives};
+use crate::errors::json_kind;
 use crate::go_fmt;
-use crate::merge::json_kind;
 
 /// Handles every `$setElementOrder/x` of the patch: merges the list `x` now and puts the result into the stated order.
 pub(super) fn set_order(original: &mut Map, patch: &mut Map, scope: Scope) -> Result<(), Error> {

@@ -13,7 +13,7 @@ use super::heads::{Head, Heads};
 use super::history::identify;
 use super::shared::{RangeAnswer, Shared};
 use super::tail::{EtcdTail, compacted};
-use crate::{Error, Loaded, Piece, Record, Tail};
+use crate::{Error, LoadPart, Loaded, Record, Tail};
 
 /// The most revisions of history that a load reads.
 const MAX_HISTORY_REVISIONS: u64 = 2_000;
@@ -29,7 +29,7 @@ const ENCRYPTED: &[u8] = b"k8s:enc:";
 ///
 /// # Errors
 /// Any failure to read; [`Error::Corrupt`] for a value that is encrypted.
-pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
+pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(LoadPart) + Send)) -> Result<Loaded, Error> {
     let mut tries = 0;
     // Retries are possible only up to the first page: pieces passed to `each` cannot be taken back.
     let (start, first, now) = loop {
@@ -55,7 +55,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(Piece) + Se
             shared.count_value(Some(&kv.value));
             let head = Head { revision: history.revision(kv.mod_revision), version: kv.version };
             heads.learn(key.clone(), Some(head));
-            each(Piece::State(Record { revision: head.revision, key, prev: None, value: Some(kv.value.clone()) }));
+            each(LoadPart::State(Record { revision: head.revision, key, prev: None, value: Some(kv.value.clone()) }));
         }
         next = match answer.kvs.last() {
             Some(last) if answer.more => {
@@ -76,21 +76,21 @@ async fn follow(
     shared: &Arc<Shared>,
     heads: Heads,
     until: Revision,
-    each: &mut (dyn FnMut(Piece) + Send),
+    each: &mut (dyn FnMut(LoadPart) + Send),
 ) -> Result<Revision, Error> {
     let mut at = heads.at;
     if at >= until {
         shared.keep_heads(heads);
         return Ok(at);
     }
-    each(Piece::Floor(at));
+    each(LoadPart::Floor(at));
     shared.request_progress(until);
     let mut tail = EtcdTail::open(Arc::clone(shared), heads).await?;
     while at < until {
         let batch = tail.next(usize::MAX).await?;
         at = batch.progress;
         for record in batch.records {
-            each(Piece::History(record));
+            each(LoadPart::History(record));
         }
     }
     Ok(at)

@@ -9,7 +9,7 @@ use crate::Key;
 /// An object whose key does not follow the previous key.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{key} does not follow {last}: keys must rise")]
-pub struct Disorder {
+pub struct OutOfOrder {
     key: Key,
     last: Key,
 }
@@ -26,10 +26,10 @@ impl Digest {
     /// Adds the next object.
     ///
     /// # Errors
-    /// [`Disorder`] when the key is not greater than the one before.
-    pub fn add(&mut self, key: &Key, value: &[u8]) -> Result<(), Disorder> {
+    /// [`OutOfOrder`] when the key is not greater than the one before.
+    pub fn add(&mut self, key: &Key, value: &[u8]) -> Result<(), OutOfOrder> {
         if let Some(last) = self.last.replace(key.clone()).filter(|last| last >= key) {
-            return Err(Disorder { key: key.clone(), last });
+            return Err(OutOfOrder { key: key.clone(), last });
         }
         for part in [key.as_str().as_bytes(), value] {
             self.hash.update(u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());

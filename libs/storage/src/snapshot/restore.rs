@@ -54,7 +54,7 @@ pub async fn restore<E: std::error::Error + Send + Sync + 'static>(
     objects: impl Stream<Item = Result<Object, E>>,
 ) -> Result<Revision, RestoreError> {
     let mut there = BTreeSet::new();
-    let mut each = |piece: crate::Piece| match piece.record() {
+    let mut each = |piece: crate::LoadPart| match piece.record() {
         Some(record) if record.value.is_some() => drop(there.insert(record.key)),
         Some(record) => drop(there.remove(&record.key)),
         None => {}

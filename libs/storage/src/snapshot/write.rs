@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::{Digest, Disorder, END, FORMAT, HEADER, Header, MAGIC, OBJECT, Object, Summary};
+use super::{Digest, END, FORMAT, HEADER, Header, MAGIC, OBJECT, Object, OutOfOrder, Summary};
 
 /// Encoder for the frames of one snapshot, in their order.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ impl Encoder {
     /// Writes the frame of an object.
     ///
     /// # Errors
-    /// [`Disorder`] when the key is not greater than the one before.
-    pub fn object(&mut self, object: &Object, out: &mut BytesMut) -> Result<(), Disorder> {
+    /// [`OutOfOrder`] when the key is not greater than the one before.
+    pub fn object(&mut self, object: &Object, out: &mut BytesMut) -> Result<(), OutOfOrder> {
         let Object { key, revision, value } = object;
         self.digest.add(key, value)?;
         let short = |length: usize| u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes();

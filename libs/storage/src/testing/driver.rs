@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use oarlock_meta::Revision;
 
-use crate::{Append, Error, GroupOutcome, Loaded, Log, Outcome, Piece, Record, TailBatch};
+use crate::{Append, Error, GroupOutcome, LoadPart, Loaded, Log, Outcome, Record, TailBatch};
 
 /// Attempts before a temporary fault counts as a permanent one.
 const MAX_ATTEMPTS: usize = 200;
@@ -119,9 +119,9 @@ impl Driver {
     pub async fn load(&self) -> Result<(Vec<Record>, Loaded), Error> {
         let (mut state, mut history) = (Vec::new(), Vec::new());
         let mut each = |piece| match piece {
-            Piece::State(record) => state.push(Record { prev: None, ..record }),
-            Piece::Floor(_) => {}
-            Piece::History(record) => history.push(record),
+            LoadPart::State(record) => state.push(Record { prev: None, ..record }),
+            LoadPart::Floor(_) => {}
+            LoadPart::History(record) => history.push(record),
         };
         let loaded = self.log.load(&mut each).await?;
         state.sort_by_key(|record| record.revision);

@@ -10,7 +10,7 @@ use oarlock_meta::Revision;
 use parking_lot::Mutex;
 
 use super::rng::Rng;
-use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Record, Sharing, Tail, TailBatch, Value};
+use crate::{Append, Error, GroupOutcome, Health, Key, LoadPart, Loaded, Log, Record, Sharing, Tail, TailBatch, Value};
 
 /// Probability of each fault, in percent.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ impl Faults {
 
 /// Counters of injected faults. A run without faults proves nothing.
 #[derive(Debug, Default)]
-pub struct Bites {
+pub struct FaultCounts {
     /// Answers lost.
     pub lost_answers: AtomicU64,
     /// Commits dropped.
@@ -57,7 +57,7 @@ pub struct Bites {
     pub compacted: AtomicU64,
 }
 
-impl Bites {
+impl FaultCounts {
     /// Returns all counters with their names.
     #[must_use]
     pub fn all(&self) -> [(&'static str, u64); 7] {
@@ -86,7 +86,7 @@ struct Shared {
     faults: Faults,
     rng: Mutex<Rng>,
     held: Mutex<Vec<Vec<Vec<Append>>>>,
-    bites: Arc<Bites>,
+    bites: Arc<FaultCounts>,
     calm: std::sync::atomic::AtomicBool,
 }
 
@@ -100,7 +100,7 @@ impl FaultyLog {
 
     /// Returns the counters of injected faults.
     #[must_use]
-    pub fn bites(&self) -> Arc<Bites> {
+    pub fn fault_counts(&self) -> Arc<FaultCounts> {
         Arc::clone(&self.shared.bites)
     }
 
@@ -165,7 +165,7 @@ impl Log for FaultyLog {
         Ok(Box::new(FaultyTail { shared: Arc::clone(&self.shared), inner, last: Vec::new(), progress: after }))
     }
 
-    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
+    async fn load(&self, each: &mut (dyn FnMut(LoadPart) + Send)) -> Result<Loaded, Error> {
         self.shared.catch_up().await;
         self.shared.inner.load(each).await
     }

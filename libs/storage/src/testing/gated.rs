@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use oarlock_meta::Revision;
 use tokio::sync::{Semaphore, watch};
 
-use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Sharing, Tail, TailBatch, Value};
+use crate::{Append, Error, GroupOutcome, Health, Key, LoadPart, Loaded, Log, Sharing, Tail, TailBatch, Value};
 
 /// A [`Log`] whose commits, barriers or tails wait for permits.
 pub struct GatedLog {
@@ -108,7 +108,7 @@ impl Log for GatedLog {
         })
     }
 
-    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
+    async fn load(&self, each: &mut (dyn FnMut(LoadPart) + Send)) -> Result<Loaded, Error> {
         self.inner.load(each).await
     }
 

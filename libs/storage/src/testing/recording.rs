@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use oarlock_meta::Revision;
 use parking_lot::Mutex;
 
-use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Sharing, Tail, Value};
+use crate::{Append, Error, GroupOutcome, Health, Key, LoadPart, Loaded, Log, Sharing, Tail, Value};
 
 /// Committed writes, in order, without their predecessors.
 pub type History = Arc<Mutex<Vec<(Revision, Key, Option<Value>)>>>;
@@ -49,7 +49,7 @@ impl Log for RecordingLog {
         self.inner.tail(after).await
     }
 
-    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
+    async fn load(&self, each: &mut (dyn FnMut(LoadPart) + Send)) -> Result<Loaded, Error> {
         self.inner.load(each).await
     }
 

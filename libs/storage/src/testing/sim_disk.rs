@@ -46,7 +46,7 @@ struct State {
 
 /// Effects of a loss of power.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Loss {
+pub struct PowerLoss {
     /// Number of unsynced operations.
     pub unsynced: usize,
     /// Number of unsynced operations that were lost, wholly or in part.
@@ -126,10 +126,10 @@ impl SimDisk {
 
     /// Returns the disk as the next boot finds it: every synced byte, and any subset of the unsynced operations in order, one of them torn at sectors.
     #[must_use]
-    pub fn reboot(&self, rng: &mut Rng) -> (Self, Loss) {
+    pub fn reboot(&self, rng: &mut Rng) -> (Self, PowerLoss) {
         let state = self.state.lock();
         let mut image = state.durable.clone();
-        let mut loss = Loss { unsynced: state.pending.len(), lost: 0 };
+        let mut loss = PowerLoss { unsynced: state.pending.len(), lost: 0 };
         // Some boots lose all unsynced operations, some nearly none, most a part.
         let keep = u32::try_from(rng.below(101)).unwrap_or(50);
         let torn = rng.below(state.pending.len() as u64 + 1);

@@ -1,16 +1,15 @@
 //! A SPDY connection: one future reads and writes the frames, handles open and accept streams.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 
 use super::frame::{Frame, Head, REFUSED, data_head};
 use super::headers::{Packer, Unpacker};
+use super::open_streams::{OpenStreams, Out};
 use super::stream::Stream;
 use super::{Error, Headers};
 use crate::{Io, LINGER, MAX_CHUNK};
@@ -37,46 +36,11 @@ pub enum Role {
     Server,
 }
 
-/// A frame queued for writing.
-#[derive(Debug)]
-pub(super) enum Out {
-    Frame(Frame),
-    Data { id: u32, data: Bytes, fin: bool },
-}
-
-#[derive(Debug)]
-struct Entry {
-    /// The queue of the stream's reader; `None` after the peer has ended the stream.
-    parts: Option<mpsc::Sender<Bytes>>,
-    answered: Option<oneshot::Sender<()>>,
-}
-
-/// The streams with a live handle, by number.
-#[derive(Debug, Default)]
-pub(super) struct Table(Mutex<HashMap<u32, Entry>>);
-
-impl Table {
-    /// Removes a stream. Returns whether the peer had ended the stream.
-    pub(super) fn forget(&self, id: u32) -> bool {
-        self.0.lock().remove(&id).is_none_or(|entry| entry.parts.is_none())
-    }
-
-    fn parts(&self, id: u32) -> Option<mpsc::Sender<Bytes>> {
-        self.0.lock().get(&id).and_then(|entry| entry.parts.clone())
-    }
-
-    fn change(&self, id: u32, change: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = self.0.lock().get_mut(&id) {
-            change(entry);
-        }
-    }
-}
-
 /// The handle of a connection. Dropping the handle and all its streams ends the connection in an orderly way.
 #[derive(Debug)]
 pub struct Connection {
     out: mpsc::Sender<Out>,
-    table: Arc<Table>,
+    streams: Arc<OpenStreams>,
     /// The number of the next own stream. Locked while the stream is announced: numbers must rise on the wire.
     next: tokio::sync::Mutex<u32>,
     incoming: mpsc::Receiver<Stream>,
@@ -88,10 +52,10 @@ pub fn start(io: impl Io, role: Role) -> (Connection, impl Future<Output = Resul
     let (out, outgoing) = mpsc::channel(MAX_QUEUED_FRAMES);
     let (accepted, incoming) = mpsc::channel(ACCEPT_BACKLOG);
     let (pongs, pongs_out) = mpsc::channel(MAX_QUEUED_PIECES);
-    let table = Arc::new(Table::default());
+    let streams = Arc::new(OpenStreams::default());
     let reader = Reader {
         role,
-        table: table.clone(),
+        streams: streams.clone(),
         out: out.downgrade(),
         accepted,
         pongs,
@@ -99,7 +63,7 @@ pub fn start(io: impl Io, role: Role) -> (Connection, impl Future<Output = Resul
         last: 0,
     };
     let first = if role == Role::Client { 1 } else { 2 };
-    let connection = Connection { out, table: table.clone(), next: tokio::sync::Mutex::new(first), incoming };
+    let connection = Connection { out, streams: streams.clone(), next: tokio::sync::Mutex::new(first), incoming };
     let carry = async move {
         let (read, write) = tokio::io::split(io);
         let mut reading = std::pin::pin!(reader.run(read));
@@ -112,7 +76,7 @@ pub fn start(io: impl Io, role: Role) -> (Connection, impl Future<Output = Resul
             }
         };
         // Dropping the entries wakes the callers that wait for data or a reply, with an error.
-        table.0.lock().clear();
+        streams.clear();
         result
     };
     (connection, carry)
@@ -129,8 +93,8 @@ impl Connection {
         let mut next = self.next.lock().await;
         let id = *next;
         *next = next.checked_add(2).filter(|next| *next <= 0x7fff_ffff).ok_or(Error::Closed)?;
-        self.table.0.lock().insert(id, Entry { parts: Some(parts), answered: Some(answered) });
-        let stream = Stream::new(id, headers.clone(), receiver, self.out.clone(), self.table.clone());
+        self.streams.insert(id, Some(parts), Some(answered));
+        let stream = Stream::new(id, headers.clone(), receiver, self.out.clone(), self.streams.clone());
         let open = Out::Frame(Frame::Open { id, fin: false, headers });
         self.out.send(open).await.map_err(|_| Error::Closed)?;
         drop(next);
@@ -149,7 +113,7 @@ impl Connection {
 
 struct Reader {
     role: Role,
-    table: Arc<Table>,
+    streams: Arc<OpenStreams>,
     /// A weak sender, so that the reader does not keep the writer running.
     out: mpsc::WeakSender<Out>,
     accepted: mpsc::Sender<Stream>,
@@ -189,7 +153,7 @@ impl Reader {
         fin: bool,
         length: usize,
     ) -> Result<(), Error> {
-        let parts = self.table.parts(id);
+        let parts = self.streams.parts(id);
         let mut left = length;
         while left > 0 {
             let there = io.fill_buf().await?;
@@ -206,7 +170,7 @@ impl Reader {
             }
         }
         if fin {
-            self.table.change(id, |entry| entry.parts = None);
+            self.streams.change(id, |entry| entry.parts = None);
         }
         Ok(())
     }
@@ -215,7 +179,7 @@ impl Reader {
     async fn frame(&mut self, frame: Frame) -> Result<bool, Error> {
         match frame {
             Frame::Open { id, fin, headers } => self.opened(id, fin, headers).await?,
-            Frame::Reply { id, fin } => self.table.change(id, |entry| {
+            Frame::Reply { id, fin } => self.streams.change(id, |entry| {
                 if let Some(answered) = entry.answered.take() {
                     // The caller may have stopped waiting.
                     let _ = answered.send(());
@@ -224,8 +188,8 @@ impl Reader {
                     entry.parts = None;
                 }
             }),
-            Frame::Reset { id, .. } => self.table.change(id, |entry| (entry.parts, entry.answered) = (None, None)),
-            Frame::Headers { id, fin: true } => self.table.change(id, |entry| entry.parts = None),
+            Frame::Reset { id, .. } => self.streams.change(id, |entry| (entry.parts, entry.answered) = (None, None)),
+            Frame::Headers { id, fin: true } => self.streams.change(id, |entry| entry.parts = None),
             Frame::Ping { id } if self.foreign(id) => {
                 // A peer that does not read the answers gets fewer of them.
                 let _ = self.pongs.try_send(id);
@@ -242,13 +206,13 @@ impl Reader {
         }
         self.last = id;
         let Some(out) = self.out.upgrade() else { return Ok(()) };
-        if self.table.0.lock().len() >= MAX_STREAMS {
+        if self.streams.len() >= MAX_STREAMS {
             return out.send(Out::Frame(Frame::Reset { id, status: REFUSED })).await.map_err(|_| Error::Closed);
         }
         let (parts, receiver) = mpsc::channel(MAX_QUEUED_PIECES);
         let parts = (!fin).then_some(parts);
-        self.table.0.lock().insert(id, Entry { parts, answered: None });
-        let stream = Stream::new(id, headers, receiver, out.clone(), self.table.clone());
+        self.streams.insert(id, parts, None);
+        let stream = Stream::new(id, headers, receiver, out.clone(), self.streams.clone());
         out.send(Out::Frame(Frame::Reply { id, fin: false })).await.map_err(|_| Error::Closed)?;
         // When no caller accepts streams, the stream is dropped, which sends a reset.
         let _ = self.accepted.send(stream).await;

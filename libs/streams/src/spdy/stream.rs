@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::connection::{Out, Table};
 use super::frame::{CANCEL, Frame};
+use super::open_streams::{OpenStreams, Out};
 use super::{Error, Headers};
 use crate::MAX_CHUNK;
 
@@ -32,12 +32,12 @@ pub struct Sender {
     half: Arc<Half>,
 }
 
-/// The handle that removes the stream from the connection's table when both halves are dropped.
+/// The handle that removes the stream from the connection when both halves are dropped.
 #[derive(Debug)]
 struct Half {
     id: u32,
     out: mpsc::Sender<Out>,
-    table: Arc<Table>,
+    streams: Arc<OpenStreams>,
     /// Whether this side has ended the stream.
     finished: AtomicBool,
 }
@@ -48,9 +48,9 @@ impl Stream {
         headers: Headers,
         parts: mpsc::Receiver<Bytes>,
         out: mpsc::Sender<Out>,
-        table: Arc<Table>,
+        streams: Arc<OpenStreams>,
     ) -> Self {
-        let half = Arc::new(Half { id, out, table, finished: AtomicBool::new(false) });
+        let half = Arc::new(Half { id, out, streams, finished: AtomicBool::new(false) });
         Self { headers, receiver: Receiver { parts, _half: half.clone() }, sender: Sender { half } }
     }
 
@@ -111,7 +111,7 @@ impl Sender {
 
 impl Drop for Half {
     fn drop(&mut self) {
-        let ended = self.table.forget(self.id);
+        let ended = self.streams.forget(self.id);
         if !(ended && self.finished.load(Ordering::Relaxed)) {
             // A connection with a full queue is stuck or has ended; the end of the connection ends the stream too.
             let _ = self.out.try_send(Out::Frame(Frame::Reset { id: self.id, status: CANCEL }));

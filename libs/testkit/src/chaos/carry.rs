@@ -186,7 +186,7 @@ mod tests {
 
     use super::{CHUNK_BYTES, LARGE_PIECE_BYTES};
     use crate::chaos::{Chaos, Link, Way};
-    use crate::wait::{PATIENCE, eventually};
+    use crate::wait::{STEP_TIMEOUT, eventually};
 
     /// Starts a server that echoes bytes, with its own letter before each connection's first byte.
     fn echo(letter: u8) -> SocketAddr {
@@ -214,7 +214,7 @@ mod tests {
 
     fn connect(link: &Link) -> TcpStream {
         let stream = TcpStream::connect(link.address()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
         stream
     }
 
@@ -235,7 +235,7 @@ mod tests {
         matches!(stream.read(&mut [0; 16]), Ok(0) | Err(_)) || stream.take_error().unwrap().is_some()
     }
 
-    fn until(what: &str, link: &Link, right: impl Fn(crate::chaos::Marks) -> bool) {
+    fn until(what: &str, link: &Link, right: impl Fn(crate::chaos::LinkCounts) -> bool) {
         eventually(what, || if right(link.marks()) { Ok(()) } else { Err(format!("{:?}", link.marks())) });
     }
 
@@ -322,7 +322,7 @@ mod tests {
         let nothing = stream.read(&mut [0; 16]).unwrap_err().kind();
         assert!(matches!(nothing, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{nothing}");
         assert_eq!(link.marks().delivered, 1);
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
         link.heal();
         assert_eq!(hear(&mut stream, 12), b"first second");
     }

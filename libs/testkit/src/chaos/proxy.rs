@@ -43,7 +43,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use crate::chaos::Chaos;
-    use crate::wait::PATIENCE;
+    use crate::wait::STEP_TIMEOUT;
 
     #[test]
     fn a_name_is_a_link() {
@@ -54,7 +54,7 @@ mod tests {
         let proxy = chaos.proxy(links.clone());
         let ask = |name: &str| {
             let mut stream = TcpStream::connect(proxy).unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
             write!(stream, "CONNECT {name}:443 HTTP/1.1\r\nHost: {name}:443\r\n\r\n").unwrap();
             let mut answer = vec![0; 12];
             stream.read_exact(&mut answer).unwrap();

@@ -9,8 +9,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Map, Value, json};
 
-use super::{Collection, Counts, Replica, Shared, watcher};
-use crate::history::{body, revision};
+use super::{Collection, Counts, Replica, Shared};
+use crate::history::{body, key, revision};
 use crate::http::Answer;
 use crate::wait::{eventually, pause};
 
@@ -270,7 +270,7 @@ fn list_of(prefix: &str, outcome: &Outcome) -> Map<String, Value> {
     let Outcome::Ok(list) = outcome else { return Map::new() };
     let plural = prefix.split('/').next().unwrap_or_default();
     let items = list["items"].as_array().map_or(&[][..], Vec::as_slice).iter();
-    let items: Vec<Value> = items.map(|item| json!([watcher::key(plural, item), revision(item), body(item)])).collect();
+    let items: Vec<Value> = items.map(|item| json!([key(plural, item), revision(item), body(item)])).collect();
     let more = list["metadata"]["continue"].as_str().is_some_and(|token| !token.is_empty());
     fields(json!({"items": items, "more": more}))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::history::TAG;
+use crate::history::WRITE_ANNOTATION;
 
 /// Objects of one kind in one namespace.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ impl Collection {
 }
 
 fn metadata(tag: &str, tier: &str, revision: Option<u64>) -> Value {
-    let mut metadata = json!({"labels": {"tier": tier}, "annotations": {TAG: tag}});
+    let mut metadata = json!({"labels": {"tier": tier}, "annotations": {WRITE_ANNOTATION: tag}});
     if let Some(revision) = revision {
         metadata["resourceVersion"] = json!(revision.to_string());
     }

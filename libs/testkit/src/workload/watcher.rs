@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::{Collection, Counts, Shared};
-use crate::history::{body, revision};
+use crate::history::{body, key, revision};
 use crate::http::Stream;
 use crate::wait::{Progress, pause};
 
@@ -165,10 +165,4 @@ impl Watcher {
             }
         }
     }
-}
-
-/// Returns the key of an object as recorded in histories.
-pub(super) fn key(plural: &str, object: &Value) -> String {
-    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
-    format!("{plural}/{}/{}", text("namespace"), text("name"))
 }

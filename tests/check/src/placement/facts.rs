@@ -86,7 +86,7 @@ pub(super) struct Node {
     taints: Vec<(String, String, String)>,
     unschedulable: bool,
     pub(super) allocatable: Amounts,
-    /// When anything of this was last written.
+    /// The revision of the last change of any of these fields.
     pub(super) since: u64,
 }
 
@@ -104,7 +104,7 @@ impl Node {
         }
     }
 
-    /// Whether two states of a node are the same to pods.
+    /// Whether two states of a node are equal for pods.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         (&self.labels, &self.taints, self.unschedulable, &self.allocatable)
             == (&other.labels, &other.taints, other.unschedulable, &other.allocatable)
@@ -124,13 +124,13 @@ pub(super) struct Pod {
     pub(super) labels: Labels,
     pub(super) node: Option<String>,
     pub(super) scheduler: String,
-    /// The pod has ended, and uses nothing.
+    /// Whether the pod has ended and so uses no resources.
     pub(super) ended: bool,
     pub(super) terminating: bool,
     pub(super) priority: i64,
     /// The node to which the pod is nominated.
     pub(super) nominated: Option<String>,
-    /// The pod is preempted for a pod of higher priority, as its condition says.
+    /// Whether the pod is preempted for a pod of higher priority, according to its condition.
     pub(super) preempted: bool,
     pub(super) requests: Amounts,
     ports: Vec<Port>,
@@ -165,7 +165,7 @@ impl Pod {
         }
     }
 
-    /// The first port of this pod that another one has too.
+    /// Returns the first host port of this pod that another pod also has.
     pub(super) fn shared_port(&self, other: &Self) -> Option<&Port> {
         let any = |address: &str| address == "0.0.0.0";
         self.ports.iter().find(|(address, protocol, number)| {
@@ -188,7 +188,7 @@ impl Pod {
             && (required.is_null() || node_terms(at(required, "/nodeSelectorTerms"), &node.name, &node.labels))
     }
 
-    /// Whether the pod bears what a node has against pods.
+    /// Whether the pod tolerates the node's taints.
     pub(super) fn bears(&self, node: &Node) -> bool {
         let tolerations = at(&self.spec, "/tolerations");
         let hard = node.taints.iter().filter(|(_, _, effect)| effect != "PreferNoSchedule");
@@ -197,12 +197,12 @@ impl Pod {
             && (!node.unschedulable || tolerates(tolerations, cordoned, "", "NoSchedule"))
     }
 
-    /// The required terms of `podAffinity` or `podAntiAffinity`.
+    /// Returns the required terms of `podAffinity` or `podAntiAffinity`.
     pub(super) fn terms(&self, which: &str) -> impl Iterator<Item = &Value> {
         list(at(&self.spec, "/affinity").get(which).unwrap_or(&NULL), "requiredDuringSchedulingIgnoredDuringExecution")
     }
 
-    /// Whether a term of this pod means another pod.
+    /// Whether a term of this pod selects another pod.
     pub(super) fn means(&self, term: &Value, other: &Self, namespaces: &BTreeMap<String, Labels>) -> bool {
         let named = at(term, "/namespaces").as_array().filter(|names| !names.is_empty());
         let selected = at(term, "/namespaceSelector");
@@ -217,7 +217,7 @@ impl Pod {
         there && selects(at(term, "/labelSelector"), &other.labels) && keys_agree(term, &self.labels, &other.labels)
     }
 
-    /// The spread constraints that forbid.
+    /// Returns the hard spread constraints (`DoNotSchedule`).
     pub(super) fn hard_spread(&self) -> impl Iterator<Item = &Value> {
         list(&self.spec, "topologySpreadConstraints").filter(|rule| at(rule, "/whenUnsatisfiable") == "DoNotSchedule")
     }

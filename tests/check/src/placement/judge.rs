@@ -1,7 +1,7 @@
 //! Replays the log, and judges each binding against the state at its revision.
 //!
-//! Each binding is looked at twice: as who decided may have seen the work of others (`lag`), which it must not break, and as it truly was, which is
-//! only counted.
+//! Each binding is judged twice: against the state that the scheduler must have seen (`lag`), where it must break no rule, and against the state as
+//! it was, where violations are only counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,29 +17,29 @@ use super::{Broken, Findings, Log, Rule, Rules};
 struct Placed {
     pod: Pod,
     node: String,
-    /// Since when.
+    /// The revision at which the pod got its node.
     since: u64,
     /// Whether a judged scheduler made the binding.
     ours: bool,
-    /// When the pod was deleted, or had ended.
+    /// The revision at which the pod was deleted or had ended.
     gone: Option<u64>,
-    /// When the pod's deletion began, or the pod was deleted.
+    /// The revision at which the pod's deletion began, or the pod was deleted.
     leaving: Option<u64>,
 }
 
-/// What a node was; the last state is the present one.
+/// The states of a node, the latest last.
 #[derive(Default)]
 struct Past {
     states: Vec<Node>,
     gone: Option<u64>,
 }
 
-/// How much of what others did counts.
+/// Which changes of others count.
 #[derive(Clone, Copy)]
 enum View {
-    /// What is older than this revision; of what is younger whatever suits the binding.
+    /// Changes before this revision count; later changes count only in favour of the binding.
     Before(u64),
-    /// All of it.
+    /// All changes count.
     Everything,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Judge<'a> {
 type Fault = (Rule, String);
 
 impl View {
-    /// Whether what others did then must have been seen.
+    /// Whether a change of others at this revision must have been seen.
     fn knows(self, revision: u64) -> bool {
         match self {
             Self::Before(old) => revision <= old,
@@ -119,7 +119,7 @@ impl<'a> Judge<'a> {
         if was_gone || past.states.last().is_none_or(|last| !last.is_as(&node)) {
             past.states.push(node);
         }
-        // A state that was followed by another before the lag is over for everybody.
+        // A state that was replaced before the lag can no longer have been seen by a scheduler.
         while past.states.get(1).is_some_and(|next| next.since < old) {
             past.states.remove(0);
         }
@@ -172,7 +172,7 @@ impl<'a> Judge<'a> {
     fn place(&mut self, pod: &Pod, node: String, ours: bool, revision: u64) {
         let new = || Placed { pod: pod.clone(), node, since: revision, ours, gone: None, leaving: None };
         let placed = self.placed.entry(pod.uid.clone()).or_insert_with(new);
-        // A resize is somebody else's doing: the least that the pod has requested counts.
+        // A resize is another writer's change, so the lowest requests of the pod count.
         let mut requests = pod.requests.clone();
         for (name, now) in &mut requests {
             *now = placed.pod.requests.get(name).map_or(0, |then| *then.min(now));
@@ -213,7 +213,7 @@ impl<'a> Judge<'a> {
         self.findings.bindings += 1;
         let known = View::Before(revision.saturating_sub(self.rules.lag));
         let anti = |pod: &Pod| pod.terms("podAntiAffinity").next().is_some();
-        // What may have rested on a pod that waits could hardly have been broken.
+        // A rule that may have relied on a waiting pod could not have been broken.
         let mut spreads = pod.hard_spread();
         let spreads = spreads.any(|rule| self.waiting(pod, known, |other| pod.spreads(rule, other)) == 0);
         let mut joins = pod.terms("podAffinity");
@@ -246,7 +246,7 @@ impl<'a> Judge<'a> {
         let states = self.states(node, view);
         for nominee in self.nominations.before(pod, node, old) {
             asked = true;
-            // Who is of higher priority than the nominee, and may have been accepted after the pod, had not to leave it room.
+            // A pod of higher priority than the nominee's, accepted after the judged pod, was not obliged to leave room.
             let counts = |placed: &&Placed| {
                 let later = placed.since > old && placed.pod.priority > nominee.pod.priority;
                 placed.node == node && placed.counts(view) && !later
@@ -272,7 +272,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// What a binding breaks.
+    /// Returns the rules that a binding breaks.
     fn look(&self, pod: &Pod, node: &str, view: View) -> Vec<Fault> {
         let states = self.states(node, view);
         if states.is_empty() {
@@ -288,7 +288,7 @@ impl<'a> Judge<'a> {
         if let Some((other, port)) = there.iter().find_map(|other| Some((other, pod.shared_port(&other.pod)?))) {
             faults.push((Rule::Ports, format!("{} has {port:?} on {node}", other.pod.key)));
         }
-        // Where a node's labels are in motion, nobody can say which domains were seen.
+        // While a node's labels change, the domains that the scheduler saw are unknown.
         if let [node] = states.as_slice() {
             faults.extend(self.affinity(pod, node, view));
             faults.extend(self.anti_affinity(pod, node, view));
@@ -297,7 +297,7 @@ impl<'a> Judge<'a> {
         faults
     }
 
-    /// The states in which a node may have been seen, the present one last.
+    /// Returns the states in which the scheduler may have seen a node, the latest last.
     fn states(&self, node: &str, view: View) -> Vec<&Node> {
         let Some(past) = self.nodes.get(node).filter(|past| past.gone.is_none_or(|gone| !view.knows(gone))) else {
             return Vec::new();
@@ -307,7 +307,7 @@ impl<'a> Judge<'a> {
         seen.map(|(state, _)| state).collect()
     }
 
-    /// The domain of a node, where it is settled.
+    /// Returns the domain of a node, if all states that the scheduler may have seen agree.
     fn domain(&self, node: &str, topology: &str, view: View) -> Option<&String> {
         match self.states(node, view).as_slice() {
             [node] => node.domain(topology),
@@ -315,7 +315,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// How many pods may have been accepted for some node and not be bound yet, or never: who decided counted on them.
+    /// Returns how many pods the scheduler may have accepted for some node without a binding so far: the decision may have relied on them.
     fn waiting(&self, pod: &Pod, view: View, means: impl Fn(&Pod) -> bool) -> usize {
         let waits = |other: &&Pod| other.node.is_none() && other.uid != pod.uid && !other.ended && means(other);
         match view {
@@ -377,7 +377,7 @@ impl<'a> Judge<'a> {
             let Some(domain) = node.domain(&topology) else {
                 return Some((Rule::Spread, format!("{} has no {topology}", node.name)));
             };
-            // Of each domain the fewest, and the most, that may have been seen.
+            // The lowest and the highest number of each domain that the scheduler may have seen.
             let mut domains: BTreeMap<&String, (i64, i64)> = BTreeMap::new();
             for name in self.nodes.keys() {
                 if let [state] = self.states(name, view).as_slice()
@@ -413,7 +413,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What there is not room for.
+/// Returns the first resource that does not fit.
 fn room(pod: &Pod, there: &[&Placed], states: &[&Node]) -> Option<Fault> {
     let most = |name: &str| states.iter().filter_map(|node| node.allocatable.get(name)).max().copied().unwrap_or(0);
     let mut sums: Amounts =

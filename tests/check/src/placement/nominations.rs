@@ -7,12 +7,12 @@ pub(super) struct Nominee {
     pub(super) pod: Pod,
     node: String,
     since: u64,
-    /// When the nomination ended: it was removed, the pod got its node, or the pod was deleted.
+    /// The revision at which the nomination ended: it was removed, the pod got its node, or the pod was deleted.
     until: Option<u64>,
 }
 
-/// A binding that leaves a nominee no room. It is broken if the nominee stays one for the lag, or gets that node after all; otherwise who
-/// decided may have known better than the log.
+/// A binding that leaves a nominee no room. The rule is broken if the nominee stays nominated for the lag, or gets that node later; otherwise the
+/// scheduler may have known a later state than the log shows.
 pub(super) struct Claim {
     pub(super) revision: u64,
     pub(super) pod: Pod,
@@ -58,7 +58,7 @@ impl Nominations {
         self.claims.retain(|claim| claim.nominee != uid);
     }
 
-    /// Forgets what ended before.
+    /// Removes nominations that ended before a revision.
     pub(super) fn forget(&mut self, before: u64) {
         self.nominees.retain(|nominee| nominee.until.is_none_or(|until| until >= before));
     }
@@ -80,13 +80,13 @@ impl Nominations {
         })
     }
 
-    /// A binding leaves a nominee no room.
+    /// Records a binding that leaves a nominee no room.
     pub(super) fn claim(&mut self, revision: u64, pod: &Pod, node: &str, nominee: &str, what: String) {
         let (pod, node, nominee) = (pod.clone(), node.to_owned(), nominee.to_owned());
         self.claims.push(Claim { revision, pod, what, nominee, node });
     }
 
-    /// The claims from before a revision: nothing has spoken against them.
+    /// Returns the claims from before a revision that nothing has refuted.
     pub(super) fn proven(&mut self, before: u64) -> Vec<Claim> {
         let (proven, open) = std::mem::take(&mut self.claims).into_iter().partition(|claim| claim.revision < before);
         self.claims = open;

@@ -1,6 +1,6 @@
 //! Quantities, in billionths.
 
-/// The value of `1`, `100m`, `1.5Gi`, `1e3`, …, in billionths; none for what is no quantity.
+/// Returns the value of `1`, `100m`, `1.5Gi`, `1e3`, …, in billionths; `None` for a text that is no quantity.
 pub(super) fn billionths(text: &str) -> Option<i128> {
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '+' || c == '-')).unwrap_or(text.len());
     let (number, suffix) = text.split_at_checked(split)?;
@@ -29,7 +29,7 @@ pub(super) fn billionths(text: &str) -> Option<i128> {
     }
 }
 
-/// Times a power of ten; what is below a billionth is rounded up.
+/// Multiplies by a power of ten; fractions of a billionth are rounded up.
 fn shift(digits: i128, exponent: i32) -> Option<i128> {
     let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
     if exponent >= 0 { digits.checked_mul(power) } else { Some((digits + power - 1).div_euclid(power)) }

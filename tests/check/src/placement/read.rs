@@ -11,23 +11,23 @@ use crate::read::Malformed;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// Its place in the total order. What is written first of a key, with a node already, was there or came with it.
+    /// The revision of the write. A key whose first line has a node either existed before the log or was created with a node.
     pub revision: u64,
     /// `pods/<namespace>/<name>`, `nodes/<name>` or `namespaces/<name>`.
     pub key: String,
-    /// The object; none for a deletion.
+    /// The object; `None` for a deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<Value>,
 }
 
-/// What was written, in order.
+/// The written objects, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     pub(super) lines: Vec<Line>,
 }
 
 impl Log {
-    /// A log of these lines, whatever order they have. Of one key and revision the first counts.
+    /// Makes a log of these lines, in any order. Of several lines with one key and revision the first counts.
     #[must_use]
     pub fn of(mut lines: Vec<Line>) -> Self {
         lines.sort_by(|one, other| (one.revision, &one.key).cmp(&(other.revision, &other.key)));
@@ -35,10 +35,10 @@ impl Log {
         Self { lines }
     }
 
-    /// Reads files; together they are one log.
+    /// Reads files, which together are one log.
     ///
     /// # Errors
-    /// A file that cannot be read, and the first line that makes no sense.
+    /// A file that cannot be read, and the first malformed line.
     pub fn read(files: &[impl AsRef<Path>]) -> Result<Self, Malformed> {
         let mut lines = Vec::new();
         for file in files {
@@ -57,7 +57,7 @@ impl Log {
         Ok(Self::of(lines))
     }
 
-    /// Its lines, in order.
+    /// Returns the lines, in order.
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter()
     }

@@ -13,7 +13,7 @@ pub(super) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
     value.pointer(pointer).unwrap_or(&NULL)
 }
 
-/// The text of a field, empty where there is none.
+/// Returns the text of a field, empty if absent.
 pub(super) fn text_of(value: &Value, field: &str) -> String {
     value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
@@ -22,7 +22,7 @@ fn texts(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// One requirement of `matchExpressions`.
+/// Whether labels satisfy one requirement of `matchExpressions`.
 fn holds(requirement: &Value, labels: &Labels) -> bool {
     let key = at(requirement, "/key").as_str().unwrap_or_default();
     let (label, mut values) = (labels.get(key), texts(at(requirement, "/values")));
@@ -41,7 +41,7 @@ fn holds(requirement: &Value, labels: &Labels) -> bool {
     }
 }
 
-/// A LabelSelector; an absent one selects no pod.
+/// Whether a LabelSelector matches labels; an absent selector matches no pod.
 pub(super) fn selects(selector: &Value, labels: &Labels) -> bool {
     let Some(fields) = selector.as_object() else { return false };
     let equal = fields.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
@@ -76,7 +76,7 @@ pub(super) fn node_terms(terms: &Value, name: &str, labels: &Labels) -> bool {
     })
 }
 
-/// Whether the tolerations bear a taint.
+/// Whether the tolerations tolerate a taint.
 pub(super) fn tolerates(tolerations: &Value, key: &str, value: &str, effect: &str) -> bool {
     tolerations.as_array().into_iter().flatten().any(|toleration| {
         let (its_key, its_effect) = (text_of(toleration, "key"), text_of(toleration, "effect"));

@@ -16,7 +16,7 @@ fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     object.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A number; what is absent is 0.
+/// Returns a number; 0 if absent.
 fn number(object: &Value, path: &str) -> u64 {
     object.pointer(path).and_then(Value::as_u64).unwrap_or(0)
 }
@@ -29,7 +29,7 @@ fn namespace(object: &Value) -> &str {
     text(object, "/metadata/namespace")
 }
 
-/// `namespace/name`.
+/// Returns `namespace/name`.
 fn name(object: &Value) -> String {
     format!("{}/{}", namespace(object), text(object, "/metadata/name"))
 }
@@ -38,7 +38,7 @@ fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
 
-/// Whether one is the controller of the other.
+/// Whether `owner` is the controller of `object`.
 fn owns(owner: &Value, object: &Value) -> bool {
     each(object, "/metadata/ownerReferences").any(|reference| text(reference, "/uid") == uid(owner))
 }
@@ -48,7 +48,7 @@ fn is_ready(pod: &Value) -> bool {
     each(pod, "/status/conditions").any(ready)
 }
 
-/// Whether the labels are those that a selector of equalities wants.
+/// Whether labels satisfy a selector of equalities.
 fn selects(selector: &Value, labels: Option<&Value>) -> bool {
     let wanted = selector.as_object().into_iter().flatten();
     let mut wanted = wanted.map(|(name, value)| labels.and_then(|labels| labels.get(name)) == Some(value));
@@ -114,7 +114,7 @@ impl<'a> Judge<'a> {
         self.wrong.push(Wrong { finding, object: format!("{kind} {name}"), what });
     }
 
-    /// Those in the namespaces that are asked about.
+    /// Returns the objects in the judged namespaces.
     fn asked(&self, objects: &'a [Value]) -> impl Iterator<Item = &'a Value> + use<'a> {
         let wanted = self.wanted;
         objects.iter().filter(|object| wanted.namespaces.contains(namespace(object)))
@@ -133,7 +133,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whatever is there has its namespace and its owners, and stays.
+    /// Checks that each object has its namespace and its owners, and is not being deleted.
     fn belongs(&mut self, kind: &str, objects: &'a [Value]) {
         let State { namespaces, deployments, replica_sets, jobs, services, .. } = self.state;
         let there: BTreeSet<&str> = namespaces.iter().map(|one| text(one, "/metadata/name")).collect();
@@ -157,7 +157,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Exactly the wanted ones are there.
+    /// Checks that exactly the wanted objects exist.
     fn compare(&mut self, kind: &str, objects: &[Value], wanted: &BTreeSet<String>) {
         let asked = objects.iter().filter(|object| self.wanted.namespaces.contains(namespace(object)));
         let there: BTreeSet<String> = asked.map(name).collect();
@@ -192,7 +192,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The Job has the wanted number of pods; each pod is judged by itself.
+    /// Checks that a ReplicaSet has the wanted number of pods; each pod is judged by itself.
     fn replica_set(&mut self, set: &Value) {
         let (wanted, has) =
             (number(set, "/spec/replicas"), self.asked(&self.state.pods).filter(|pod| owns(set, pod)).count() as u64);
@@ -204,7 +204,7 @@ impl<'a> Judge<'a> {
         self.found(finding, "ReplicaSet", &name(set), format!("{wanted} pods wanted, {has} there"));
     }
 
-    /// The Job is complete, and each of its successes is counted once.
+    /// Checks that a Job is complete, and that each of its successes is counted once.
     fn job(&mut self, job: &Value, completions: u64) {
         let name = name(job);
         let is = |path| number(job, path);
@@ -232,7 +232,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Its endpoints are its ready pods.
+    /// Checks that the endpoints of a Service are its ready pods.
     fn service(&mut self, service: &Value) {
         let Some(selector) = service.pointer("/spec/selector") else { return };
         let of_it = |pod: &&Value| {

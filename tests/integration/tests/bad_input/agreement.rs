@@ -14,7 +14,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// A patch of the type that the content type says.
+/// Sends a patch of the given content type.
 fn patch(http: &Http, kind: &str, path: &str, body: &Value) -> Answer {
     http.send("PATCH", path, &[("Content-Type", kind)], body.to_string().as_bytes())
 }

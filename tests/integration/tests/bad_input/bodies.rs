@@ -28,7 +28,7 @@ fn malformed_bodies_are_refused_as_upstream_refuses_them() {
     refused(&http.send("POST", MAPS, &[JSON], bombs.as_bytes()), 400, "BadRequest", "");
     let nested = format!("{{\"data\":{}", "{\"a\":".repeat(50_000));
     refused(&http.send("POST", MAPS, &[JSON], nested.as_bytes()), 400, "BadRequest", "");
-    // Not protobuf at all; its prefix and nothing; a length that runs past the end; one that does not end.
+    // A text that is no protobuf; the prefix without a message; a length beyond the end of the body; a length that has no end.
     for body in
         [&b"text"[..], b"k8s\0", b"k8s\0\x0a\xff\xff\xff\xff\x0f", b"k8s\0\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"]
     {
@@ -49,7 +49,7 @@ fn bodies_over_the_limit_are_refused() {
     let large = json!({"metadata": {"name": "large"}, "data": {"a": "x".repeat(TOO_LARGE)}}).to_string();
     let answer = http.send("POST", MAPS, &[JSON], large.as_bytes());
     refused(&answer, 413, "RequestEntityTooLarge", "limit is 3145728");
-    // Under the limit of requests, over that of the kind.
+    // The body is below the limit of requests and above the limit of the kind.
     let large = json!({"metadata": {"name": "large"}, "data": {"a": "x".repeat(1024 * 1024 + 1)}});
     refused(&http.json("POST", MAPS, &large), 422, "Invalid", "Too long: may not be more than 1048576 bytes");
     healthy(&http);

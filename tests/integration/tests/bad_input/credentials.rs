@@ -34,7 +34,7 @@ fn certificates_of_others_and_of_yesterday_are_nobodys() {
     let good = cluster.http(certificate(&own, now, DAY));
     assert_eq!(good.get("/api/v1/secrets").code, 200);
     let expired = cluster.http(certificate(&own, now - 2 * DAY, DAY));
-    // The same name as the real one, another key.
+    // An authority with the name of the cluster's authority and another key.
     let foreign = Authority::create(own.common_name(), UnixTime::since_unix_epoch(now)).unwrap();
     let foreign = cluster.http(certificate(&foreign, now, DAY));
     for http in [&expired, &foreign] {
@@ -101,7 +101,7 @@ fn tokens_that_are_wrong_in_any_way_are_refused() {
         eprintln!("a token {what}");
         refused(&ask(bad), 401, "Unauthorized", "Unauthorized");
     }
-    // A token dies with its account.
+    // A token becomes invalid when its ServiceAccount is deleted.
     kubectl.ok("delete serviceaccount robot");
     oarlock_testkit::wait::eventually("the token is refused", || match ask(good.clone()) {
         answer if answer.code == 401 => Ok(()),

@@ -25,7 +25,7 @@ fn path_tricks_reach_nothing() {
         "/.",
     ] {
         let answer = nobody.get(path);
-        // A redirect to the clean path is upstream's answer to some; nothing is ever served.
+        // Upstream redirects some of these paths to the clean path; none of them is ever served.
         assert!(matches!(answer.code, 301 | 307 | 308 | 400 | 403 | 404), "{path}: {answer}");
     }
     for path in [
@@ -113,12 +113,12 @@ fn what_is_no_http_ends_the_connection_and_nothing_else() {
             assert!(answer.code >= 400, "{answer:?}");
         }
     }
-    // Bytes that are not even TLS.
+    // The client sends bytes that are no TLS.
     let address = http.address();
     let mut plain = std::net::TcpStream::connect(address).unwrap();
     std::io::Write::write_all(&mut plain, b"GET / HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = Vec::new();
-    // A reset is an end too.
+    // A connection reset also ends the connection.
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/1.1 200"));
     healthy(&http);

@@ -14,7 +14,7 @@ const NOT_FOUND: &str = "the server could not find the requested resource";
 
 /// An API server, its administrator, and the ServiceAccount `t/eve`.
 struct Scene {
-    // The cluster is the first field, so that it is stopped before the others are dropped.
+    // The first field, so that the cluster is stopped before the other fields are dropped.
     _cluster: Cluster,
     admin: Http,
     eve: Http,
@@ -203,7 +203,7 @@ fn labels_and_aggregation_rules_grant_nothing_that_their_writer_does_not_hold() 
     let view = format!("{RBAC}/clusterroles/view");
     let privileges = "must have cluster-admin privileges to use the aggregationRule";
     refused(&merge(&scene.eve, &view, &json!({"aggregationRule": null, "rules": []})), 403, "Forbidden", privileges);
-    // What the garbage collector writes.
+    // A merge patch of finalizers, as the garbage collector sends.
     let finalizers = json!({"metadata": {"finalizers": ["example.org/x"]}});
     assert_eq!(merge(&scene.eve, &format!("{RBAC}/clusterroles/cluster-admin"), &finalizers).code, 200);
 }

@@ -1,4 +1,4 @@
-//! Statuses that contradict themselves or the object are refused: clients rely on statuses, whoever writes them.
+//! Statuses that contradict themselves or the object are refused, because clients rely on statuses, whichever client writes them.
 
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::{Answer, Http, Who};
@@ -20,7 +20,7 @@ fn patched(http: &Http, path: &str, status: &Value) -> Answer {
 }
 
 fn pod(http: &Http, name: &str) {
-    // No controller runs here to make the ServiceAccount that pods need.
+    // No controller runs that would make the ServiceAccount of pods.
     let account =
         http.json("POST", "/api/v1/namespaces/default/serviceaccounts", &json!({"metadata": {"name": "default"}}));
     assert!(matches!(account.code, 201 | 409), "{account}");
@@ -49,7 +49,7 @@ fn a_pod_says_nothing_that_cannot_be() {
         refused(&answer, 422, "Invalid", field);
         assert_eq!(answer.json()["details"]["causes"][0]["field"], field, "{answer}");
     }
-    // The one address and the list of them are the same from then on.
+    // From here on `podIP` and the first entry of `podIPs` are equal.
     let answer =
         patched(&http, &path, &json!({"podIP": "10.0.0.1", "hostIP": "10.0.0.9", "hostIPs": [{"ip": "10.0.0.9"}]}));
     assert_eq!((answer.code, &answer.json()["status"]["podIPs"]), (200, &json!([{"ip": "10.0.0.1"}])), "{answer}");
@@ -70,7 +70,7 @@ fn a_container_that_has_ended_for_good_does_not_come_back() {
     };
     let answer = patched(&http, &path, &said(json!({"terminated": {"exitCode": 3}})));
     assert_eq!(answer.code, 200, "{answer}");
-    // Upstream keeps the field, whatever its documentation says of a gate.
+    // Upstream keeps the field although its documentation names a gate.
     assert_eq!(answer.json()["status"]["containerStatuses"][0]["allocatedResources"], json!({"cpu": "1"}));
     for state in [json!({"running": {}}), json!({"waiting": {"reason": "r"}})] {
         let answer = patched(&http, &path, &said(state));

@@ -67,7 +67,7 @@ fn a_kubelet_gets_tokens_for_its_own_pods_and_their_audiences_only() {
         });
         json!({"boundObjectRef": reference, "audiences": audiences})
     };
-    // The authorizer knows of a pod as soon as it has followed the store so far.
+    // The authorizer knows the pod after it has read the store up to the pod's revision.
     oarlock_testkit::wait::eventually("the kubelet may ask for its pods' account", || {
         let answer = ask(bound(&own, json!(["vault"])));
         if answer.code == 201 { Ok(()) } else { Err(answer) }

@@ -38,13 +38,13 @@ fn nodes_are_what_the_cloud_says_and_services_get_addresses() {
     let service = get(&cluster, "service web");
     assert_eq!(service["metadata"]["finalizers"], json!(["service.kubernetes.io/load-balancer-cleanup"]));
     kubectl.until("events --for service/web", |said| said.contains("EnsuredLoadBalancer"));
-    // Somebody else looks after those of another class.
+    // Services of another load balancer class belong to another controller.
     let other = json!({"type": "LoadBalancer", "loadBalancerClass": "example.org/other", "ports": [{"port": 80}]});
     let other = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "other"}, "spec": other});
     let http = cluster.http(oarlock_testkit::http::Who::Admin);
     assert_eq!(http.json("POST", "/api/v1/namespaces/default/services", &other).code, 201);
 
-    // Nodes come and go: machines that are gone, labels that leave them out.
+    // Nodes leave and join the load balancers: deleted machines, and nodes with the label that excludes them.
     cloud.with(|cloud| {
         cloud.gone.insert("n2".to_owned());
         cloud.shut_down.insert("n3".to_owned());
@@ -58,7 +58,7 @@ fn nodes_are_what_the_cloud_says_and_services_get_addresses() {
     });
     kubectl.until("events --for service/web", |said| said.contains("UpdatedLoadBalancer"));
 
-    // What the cloud says reaches the user.
+    // The cloud's error text reaches the user as an Event.
     cloud.with(|cloud| cloud.refuses = Some("quota of addresses is used up".to_owned()));
     kubectl.ok("create service loadbalancer late --tcp=80:8080");
     kubectl.until("events --for service/late", |said| {

@@ -83,7 +83,8 @@ fn everything_is_done_once_whoever_is_killed_stopped_or_ended() {
     }
     scene.settled("two Services have one each");
 
-    // Killed in the middle of a call, which the cloud brings to its end: the other is silent on the bus at once, and waits for the Lease all the same.
+    // The holder is killed during a call, which the cloud finishes. The other member sees the silence on the bus at once and still waits for the
+    // Lease to expire.
     scene.cloud.with(|cloud| cloud.pace = Duration::from_secs(3));
     kubectl.ok("create service loadbalancer c --tcp=80:8080");
     let epoch = scene.under_way("ensure", "c");
@@ -98,7 +99,7 @@ fn everything_is_done_once_whoever_is_killed_stopped_or_ended() {
     eprintln!("killed: taken over after {:?}", killed.elapsed());
     scene.settled("after the kill");
 
-    // Stopped in the middle of a call, with work waiting for it, for longer than its Lease stands; then it wakes.
+    // The holder is stopped during a call, with queued work, for longer than its Lease lasts, and then continues.
     scene.join();
     kubectl.ok("create service loadbalancer e --tcp=80:8080");
     let epoch = scene.under_way("ensure", "e");
@@ -106,7 +107,8 @@ fn everything_is_done_once_whoever_is_killed_stopped_or_ended() {
     let at = scene.holder();
     for name in ["f", "g"] {
         kubectl.ok(&format!("create service loadbalancer {name} --tcp=80:8080"));
-        // Not between its look at the clock and the send: what is stopped there is left to chance (docs/operations/cloud.md).
+        // The holder is not stopped between its check of the clock and the send; only chance protects a process stopped there
+        // (docs/operations/cloud.md).
         scene.under_way("ensure", name);
     }
     scene.members[at].signal(Signal::STOP);
@@ -123,7 +125,7 @@ fn everything_is_done_once_whoever_is_killed_stopped_or_ended() {
     });
     assert_eq!(late, 0, "calls of who slept came after it woke");
 
-    // Ended in order in the middle of a call: the call is over first, then the other takes over at once.
+    // The holder is shut down in order during a call: the call ends first, then the other member takes over at once.
     kubectl.ok("create service loadbalancer k --tcp=80:8080");
     let epoch = scene.under_way("ensure", "k");
     let at = scene.holder();

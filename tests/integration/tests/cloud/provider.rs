@@ -32,7 +32,7 @@ pub(crate) struct FakeCloud {
 pub(crate) struct State {
     /// The time between reading the state and acting.
     pub(crate) pace: Duration,
-    /// What calls are refused with.
+    /// The error with which calls are refused.
     pub(crate) refuses: Option<String>,
     /// Machines that are shut down, and machines that no longer exist; all others run.
     pub(crate) shut_down: BTreeSet<String>,
@@ -79,7 +79,7 @@ async fn serve(stream: TcpStream, state: Shared, handle: Handle) {
         async move { Ok::<_, std::convert::Infallible>(route(request, state, handle).await) }
     };
     let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-    // A client that was killed breaks its connection.
+    // The connection breaks when the client was killed.
     let _broken = server.serve_connection(TokioIo::new(stream), hyper::service::service_fn(answer)).await;
 }
 
@@ -131,7 +131,7 @@ struct Call {
 }
 
 impl Call {
-    /// Begins a call: records the caller, and refuses if calls are refused.
+    /// Begins a call: records the caller, and fails if calls are to be refused.
     fn begin(&self, claim: Option<&Claim>) -> Result<u64, Status> {
         let claim = claim.expect("every call says on whose behalf");
         assert_eq!(claim.unit, "cloud");
@@ -257,7 +257,7 @@ impl Call {
     }
 }
 
-/// What a load balancer holds, in a word.
+/// Returns the content of a load balancer as one text.
 fn content(spec: &LoadBalancerSpec, nodes: &[Node]) -> String {
     let ports: Vec<String> = spec.ports.iter().map(|port| port.port.to_string()).collect();
     let nodes: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();

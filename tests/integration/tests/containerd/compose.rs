@@ -24,7 +24,7 @@ fn import(container: &str) {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// What containerd has.
+/// Returns the containers that containerd lists.
 fn containers(compose: &Compose) -> String {
     compose.compose(&["exec", "-T", NODE, "ctr", "-n", "k8s.io", "containers", "list", "-q"]).unwrap()
 }
@@ -50,7 +50,7 @@ fn a_node_of_compose_runs_real_containers_and_outlives_the_end_of_its_own() {
     kubectl.until("logs web", |said| said == "serves\n");
     kubectl.until("exec web -- wget -qO- http://127.0.0.1:8080", |said| said == "hello\n");
 
-    // Its processes end with the node's container; the pod is there again when that is.
+    // The pod's processes end with the node's container; the pod runs again after the restart of the node.
     compose.compose(&["kill", NODE]).unwrap();
     compose.compose(&["start", NODE]).unwrap();
     kubectl.until("get pod web -o jsonpath={.status.containerStatuses[0].restartCount}", |said| said == "1");

@@ -8,11 +8,11 @@ use std::process::Command;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// What sandboxes are made of.
+/// The image of sandboxes.
 pub(crate) const PAUSE: &str = "localhost/pause:1";
-/// What containers are made of: every applet in `/bin`.
+/// The image of containers: busybox with every applet in `/bin`.
 pub(crate) const BUSYBOX: &str = "localhost/busybox:1";
-/// What deployments of tests are made of that also run where containers are simulated.
+/// The images of Deployments in tests that also run with simulated containers.
 const PAUSES: [&str; 2] = ["registry.k8s.io/pause:3.9", "registry.k8s.io/pause:3.10"];
 
 /// Writes an archive (`docker save`) with these images into `dir`.
@@ -30,7 +30,7 @@ pub(crate) fn archive(dir: &Path, busybox: &Path) -> PathBuf {
     std::fs::write(root.join("etc/passwd"), "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
         .unwrap();
     std::fs::write(root.join("etc/group"), "root:x:0:\nnogroup:x:65534:\n").unwrap();
-    // As the real one, it ends when it is asked to.
+    // The stand-in for the pause program ends on SIGTERM, as the real program does.
     let pause = json!(["sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 2147483647 & wait; done"]);
     let pauses = [&[PAUSE][..], &PAUSES].concat();
     pack(dir, "images", &root, &[(&pauses, pause), (&[BUSYBOX], json!(["sh"]))])

@@ -19,7 +19,7 @@ fn a_kube_rs_program_in_a_pod_finds_its_cluster_by_itself() {
         let own = text.replace(images::BUSYBOX, IMAGE).replace("    command: [sh, -c, \"\"]\n", "");
         apply(&kubectl, &own);
     };
-    // Nobody has let it look yet.
+    // The pod's ServiceAccount has no permission yet.
     runs("stranger");
     until(&kubectl, "stranger", phase("Failed"));
     kubectl.until_says(

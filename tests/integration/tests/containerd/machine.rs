@@ -1,4 +1,4 @@
-//! A containerd of the test's own: its own root, state and socket, and a network namespace that stands for a machine. The end of a test removes
+//! A test's own containerd: with its own root, state and socket, and a network namespace that stands for a machine. The end of a test removes
 //! everything that the containerd started, and nothing else.
 
 use std::fs::File;
@@ -18,16 +18,16 @@ use super::{images, shims};
 const PROGRAMS: [&str; 7] = ["containerd", "ctr", "runc", "ip", "nsenter", "busybox", "tar"];
 const PLUGINS: &str = "/usr/lib/cni";
 
-/// A containerd in a network namespace that stands for a machine. Dropping the value ends everything that it started.
+/// A containerd in a network namespace that stands for a machine. Dropping the value ends everything that the containerd started.
 pub(crate) struct Machine {
     dir: TempDir,
-    /// What is this machine's own in names and addresses.
+    /// The number that makes the machine's names and addresses unique.
     number: u8,
     child: Option<Child>,
 }
 
 impl Machine {
-    /// Starts one; `None`, and a line that says so, where only root could.
+    /// Starts a machine; `None`, with a printed skip, without root privileges.
     pub(crate) fn start() -> Option<Self> {
         if !rustix_root() {
             oarlock_testkit::skipped!("containers need root");
@@ -41,7 +41,7 @@ impl Machine {
             assert!(file.is_file(), "{} is not there: run tests/install-containerd", file.display());
         }
         let dir = tempfile::Builder::new().prefix("oarlock-node-").tempdir().unwrap();
-        // The name of the namespace is the claim to the number.
+        // Creating the network namespace reserves the number.
         let number = (1..=250).find(|number| try_run("ip", &["netns", "add", &name(*number)]).is_ok());
         let mut machine = Self { dir, number: number.expect("a free number"), child: None };
         machine.connect();
@@ -58,7 +58,8 @@ impl Machine {
         let (host, pods) = (self.host(), self.pods());
         let link = self.way();
         let add = ["link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &name];
-        // The end of a namespace takes its links away a while later, so those of one that had the number may still be there.
+        // The kernel removes the links of a deleted namespace some time later, so the links of the previous namespace with this number may still
+        // exist.
         eventually("the link is there", || try_run("ip", &add));
         run("ip", &["address", "add", &format!("{host}/30"), "dev", &link]);
         run("ip", &["link", "set", &link, "up"]);
@@ -82,7 +83,7 @@ impl Machine {
             self.pods()
         );
         std::fs::write(self.dir.path().join("net.d/10-test.conflist"), network).unwrap();
-        // Without CAP_SYS_RESOURCE, as in many a container, no score may be lowered.
+        // Many containers lack CAP_SYS_RESOURCE, without which no OOM score may be lowered.
         let config = format!(
             r#"version = 2
 root = "{dir}/root.d"
@@ -156,7 +157,7 @@ state = "{dir}/state"
         self.cluster_with(&[])
     }
 
-    /// The same with further flags.
+    /// Starts the same cluster with further flags.
     pub(crate) fn cluster_with(&self, more: &[&str]) -> Cluster {
         let flags = self.flags(&self.address());
         Cluster::up(&flags.iter().map(String::as_str).chain(more.iter().copied()).collect::<Vec<_>>())
@@ -181,12 +182,12 @@ state = "{dir}/state"
         self.kubelet_of(&cluster.kubeconfig(), cluster.data_dir().root(), name, &[])
     }
 
-    /// The same of any cluster, whose authority is below `data_dir`, with further flags.
+    /// Starts a kubelet as [`Machine::kubelet`] does, for any cluster whose authority is below `data_dir`, with further flags.
     pub(crate) fn kubelet_of(&self, kubeconfig: &Path, data_dir: &Path, name: &str, more: &[&str]) -> Kubelet {
         let log = File::create(self.kubelet_log()).unwrap();
         let mut command = Command::new(oarlock_testkit::oarlock());
         command.args(["kubelet", "--node-name", name, "--kubeconfig"]).arg(kubeconfig);
-        // The process itself is on the host.
+        // The control plane runs in the host's network namespace.
         command.arg("--data-dir").arg(data_dir).args(self.flags(&self.host())).args(more).args(["--port", "0"]);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Kubelet(command.spawn().unwrap())
@@ -196,7 +197,7 @@ state = "{dir}/state"
         self.dir.path().join("kubelet.log")
     }
 
-    /// What the last kubelet in a process of its own has said.
+    /// Returns the output of the last kubelet that ran in a process of its own.
     pub(crate) fn kubelet_said(&self) -> String {
         oarlock_testkit::read(&self.kubelet_log())
     }
@@ -260,7 +261,7 @@ state = "{dir}/state"
         })
     }
 
-    /// What pods left on the machine: sandboxes, directories, logs, cgroups, networks.
+    /// Returns the traces of pods on the machine: sandboxes, directories, logs, cgroups, networks.
     pub(crate) fn traces(&self) -> Vec<String> {
         let mut traces: Vec<String> = self.cri(async |cri| {
             let all = cri.list_pod_sandbox(None).await.unwrap();
@@ -280,7 +281,7 @@ state = "{dir}/state"
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let inside = dir.display().to_string();
         let left = mounts.lines().filter(|line| line.contains(&inside)).filter(|line| !line.contains("/root.d"));
-        // Upstream's kubelet has its root directory mounted on itself.
+        // Upstream's kubelet has its root directory mounted onto the same path.
         let left = left.filter(|line| !line.contains("/kubelet "));
         traces.extend(left.map(|line| format!("mount {line}")));
         let leases = std::fs::read_dir(dir.join("ipam/test")).into_iter().flatten();
@@ -303,7 +304,7 @@ pub(crate) struct Kubelet(Child);
 
 impl Drop for Kubelet {
     fn drop(&mut self) {
-        // It may have ended by itself; the test then failed for that.
+        // The process may have ended already; the test has failed then.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -341,7 +342,8 @@ impl Drop for Machine {
             let lines: Vec<&str> = log.lines().filter(|line| !line.contains("level=info")).collect();
             eprintln!("--- log of containerd\n{}\n---", lines[lines.len().saturating_sub(30)..].join("\n"));
         }
-        // Ended first, containerd would leave processes, mounts and namespaces behind. A panic here would end all other tests too.
+        // Containerd must not end first: it would leave processes, mounts and namespaces behind. A panic in this place would also end all other
+        // tests.
         let cleared = catch_unwind(AssertUnwindSafe(|| self.clear()));
         if cleared.is_err() {
             eprintln!("containerd of {} was not cleared", name(self.number));
@@ -350,12 +352,12 @@ impl Drop for Machine {
             let _ = child.kill();
             let _ = child.wait();
         }
-        // Also of what containerd does not know, or has lost.
+        // A shim whose containerd was killed is unknown to the next one, and would outlive the test.
         let socket = self.socket();
         if catch_unwind(|| shims::end(&socket)).is_err() {
             eprintln!("shims of {} are left", name(self.number));
         }
-        // A test that failed leaves volumes of pods that its kubelet would have taken down.
+        // A failed test leaves volumes of pods, which the kubelet would have unmounted.
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let points = mounts
             .lines()
@@ -366,7 +368,7 @@ impl Drop for Machine {
                 eprintln!("{error}");
             }
         }
-        // Left to the end of the namespace, it would be there for a while after the number is free.
+        // The end of the namespace would remove the link only some time after the number is free.
         let _ = try_run("ip", &["link", "delete", &self.way()]);
         let _ = try_run("ip", &["netns", "delete", &name(self.number)]);
         for hierarchy in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {

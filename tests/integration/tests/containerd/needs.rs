@@ -1,4 +1,4 @@
-//! What containers need besides a runtime: environments, volumes, tokens, probes, hooks.
+//! Things that containers need besides a runtime: environments, volumes, tokens, probes, hooks.
 
 use std::path::Path;
 
@@ -67,7 +67,7 @@ fn environments_come_from_everywhere() {
     let bad = until(&kubectl, "bad", waits("CreateContainerConfigError"));
     let message = &bad["status"]["containerStatuses"][0]["state"]["waiting"]["message"];
     assert_eq!(message, "couldn't find key none in Secret default/keys");
-    // What was missing may come later.
+    // The missing key is added later.
     kubectl.ok(r#"patch secret keys -p '{"stringData":{"none":"now"}}'"#);
     until(&kubectl, "bad", phase("Succeeded"));
     kubectl.ok("delete pod --all --wait");
@@ -130,7 +130,7 @@ fn volumes_hold_what_they_should_and_follow_their_objects() {
     kubectl.until_says("logs vols", says);
     kubectl.ok(r#"patch configmap settings -p '{"data":{"mode":"slow"}}'"#);
     kubectl.until_says("logs vols", ["followed\n"]);
-    // What cannot be mounted says so, and is mounted when it can be.
+    // The pod reports a volume that cannot be mounted, and starts when the volume's source exists.
     let missing = "  volumes: [{name: v, configMap: {name: later}}]";
     let mount = "    volumeMounts: [{name: v, mountPath: /v}]";
     apply(&kubectl, &pod("late", "cat /v/k", mount, &format!("{missing}\n{NEVER}")));
@@ -179,7 +179,8 @@ fn probes_decide_who_is_started_ready_and_alive() {
     let volume = format!("  volumes: [{{name: host, hostPath: {{path: {}}}}}]", host.path().display());
     let mount = "    volumeMounts: [{name: host, mountPath: /tmp}]";
     apply(&kubectl, &pod("exec", wait, &format!("{mount}\n    readinessProbe: {exec}"), &volume));
-    // Only the program decides, and not a busy machine: by itself a probe has 1 s for its command, and three tries for the start.
+    // Only the program decides the result, not the load of the machine: by default a probe has 1 s for its command and three attempts during the
+    // start.
     let cat = "exec: {command: [cat, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 60";
     let slow = format!(
         "    startupProbe: {{{cat}, failureThreshold: 120}}\n    livenessProbe: {{{cat}, failureThreshold: 1}}"
@@ -205,7 +206,7 @@ fn probes_decide_who_is_started_ready_and_alive() {
     for text in says {
         kubectl.until_says("get events", [text]);
     }
-    // Who is no longer ready is told so.
+    // A container whose readiness probe fails becomes unready.
     std::fs::remove_file(host.path().join("ready")).unwrap();
     until(&kubectl, "exec", |pod| !ready(pod));
     kubectl.ok("delete pod --all --wait");

@@ -22,7 +22,7 @@ fn container(pod: &Value) -> &str {
     pod["status"]["containerStatuses"][0]["containerID"].as_str().unwrap_or("")
 }
 
-/// Ids of the containers that run, whatever the API says.
+/// Returns the ids of the running containers, from containerd and not from the API.
 fn running(machine: &Machine) -> Vec<String> {
     machine.cri(async |cri| {
         let mut found = Vec::new();
@@ -55,15 +55,15 @@ fn static_pods_are_shown_by_mirrors_and_follow_their_files_alone() {
         (&"Node".into(), &true.into())
     );
     assert!(first["status"]["podIP"].as_str().unwrap().starts_with(&machine.pods()));
-    // Through the mirror one reaches the pod.
+    // The mirror pod gives access to the static pod.
     kubectl.until_says(&format!("logs {web}"), ["it serves"]);
     kubectl.run(&format!("exec {web} -- hostname")).is(&web);
     kubectl.until_says(&format!("describe pod {web}"), ["Controlled By:  Node/", "Container started"]);
-    // Its deletion changes nothing. It comes back so soon that kubectl, if it waited, could miss that it was gone.
+    // Deleting the mirror pod does not stop the static pod. The mirror pod returns so soon that a waiting kubectl could miss its absence.
     kubectl.ok(&format!("delete pod {web} --wait=false"));
     let second = until(&kubectl, &web, |pod| pod["metadata"]["uid"] != meta["uid"] && ready(pod));
     assert_eq!(container(&second), container(&first), "it was not started again");
-    // A file that is no pod says so, and the others run on.
+    // A file that is no Pod is reported, and the other static pods continue to run.
     put(dir.path(), "bad.yaml", "kind: Pod\nspec: [");
     put(dir.path(), "keys.yaml", &pod("keys", STAYS, "    envFrom: [{secretRef: {name: keys}}]", ""));
     let unread = |file: &str, why: &str| {
@@ -105,7 +105,7 @@ fn static_pods_start_and_stop_without_an_api_and_survive_a_restart_of_the_kubele
     let kubectl = settled(&cluster);
     let web = until(&kubectl, "web-n1", ready);
     cluster.kill();
-    // One comes and one goes while nobody can be asked.
+    // While the API server is down, one manifest is added and one is removed.
     put(dir.path(), "late.yaml", &pod("late", STAYS, "", ""));
     std::fs::remove_file(dir.path().join("web.yaml")).unwrap();
     let late = eventually("the other pod alone", || match running(&machine).as_slice() {
@@ -115,7 +115,7 @@ fn static_pods_start_and_stop_without_an_api_and_survive_a_restart_of_the_kubele
     drop(process);
     cluster.start();
     let process = kubelet(&cluster);
-    // The port is another one, and so is the kubeconfig.
+    // After the restart the port and the kubeconfig are other ones.
     let kubectl = settled(&cluster);
     let shown = until(&kubectl, "late-n1", ready);
     assert_eq!(container(&shown), format!("containerd://{late}"), "it was taken up as it ran");

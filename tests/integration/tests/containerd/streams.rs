@@ -63,7 +63,7 @@ fn terminal(kubectl: &Kubectl) {
         }
     };
     until("# ");
-    // The size is told beside the shell's start: it is there a moment later.
+    // The terminal's size is sent while the shell starts, so the shell may see the size a moment later.
     stdin.write_all(b"until stty size | grep '33 77'; do sleep 0.1; done; tty && echo $((6*7))\r").unwrap();
     until("/dev/pts/");
     until("42");

@@ -21,7 +21,7 @@ impl Machine {
         for part in ["kubelet", "var-lib", "plugins"] {
             std::fs::create_dir_all(dir.join(part)).unwrap();
         }
-        // What it mounts for pods must be seen by containerd, which is in another mount namespace.
+        // Containerd runs in another mount namespace and must see the kubelet's mounts for pods.
         let root = dir.join("kubelet").display().to_string();
         run("mount", &["--bind", &root, &root]);
         run("mount", &["--make-shared", &root]);
@@ -32,7 +32,7 @@ impl Machine {
             }
         }
         std::fs::write(dir.join("kubelet.yaml"), self.configuration(cluster)).unwrap();
-        // It keeps sockets below /var/lib/kubelet whatever it is told.
+        // Upstream's kubelet keeps some sockets below /var/lib/kubelet, whatever its flags say.
         let mut script = "mount --make-private \"$(findmnt -no TARGET -T /var/lib)\"; mount --make-private /proc; \
                           mount --bind \"$D/var-lib\" /var/lib; "
             .to_owned();

@@ -14,17 +14,18 @@ use crate::swaps::{programs, unexplained};
 const NODES: usize = 42;
 /// Pods of each scheduler, of half a core; a node has room for 100.
 const EACH: usize = 2000;
-/// For how many revisions one may not know what the other has done.
+/// Number of revisions by which one scheduler's knowledge of the other may lag.
 const LAG: u64 = 300;
 const SCHEDULERS: [&str; 2] = ["default-scheduler", "oarlock"];
-/// Of 100 pods one wants a port, one a node without its like, and two are spread.
+/// Of 100 pods one needs a host port, one must not share its node with its like, and two are spread.
 const FEW: &[&str] = &{
     let mut wishes = ["plain"; 100];
     [wishes[0], wishes[1], wishes[2], wishes[3]] = ["port", "apart", "even", "even"];
     wishes
 };
 
-/// Nothing changes a pod after it is bound, but another binding: that a node is set once is asked only where it is not so.
+/// Rules that must have been checked. After its binding only another binding changes a pod, so the rule that a node is set once is checked only where
+/// it is broken.
 const ASKED: [Rule; 4] = [Rule::Resources, Rule::Ports, Rule::AntiAffinity, Rule::Spread];
 
 fn line(kind: &str, object: Value, gone: bool) -> Line {

@@ -19,9 +19,9 @@ use crate::faults::truth::{EmbeddedStore, Truth as _};
 
 /// Names how many Deployments come and go.
 const COUNT: &str = "OARLOCK_CHURN";
-/// What a member logs of others that it does not hear; `silent` names them, and is empty when all are heard again.
+/// The text of a member's log line about members that it no longer receives; the field `silent` names them, and is empty when all are received again.
 const SILENCE: &str = "members that are silent";
-/// So many otherwise: the share of each process is even enough to be judged, and the test takes half a minute.
+/// Number of pods without the long run: enough to judge that the shares are even, and the test takes half a minute.
 const FEW: u64 = 300;
 /// Concurrent users.
 const USERS: u64 = 8;
@@ -132,7 +132,7 @@ fn shared_churn(flags: &[&str]) {
         assert!(*less > 0 && *more <= 2 * less, "{seen:?}");
         before
     } else {
-        // A machine that has let a manager wait for a second has made it silent to the other.
+        // A busy machine may delay a manager's heartbeats by a second, which makes the manager silent to the other one.
         let silence = managers.iter().any(|manager| manager.said().contains(SILENCE));
         assert!(silence, "work moves nothing: {:?}, {before:?}", units(&cluster));
         shared_by(&cluster, 2, 0)

@@ -46,7 +46,7 @@ fn who_falls_silent_is_missed_long_before_its_lease_runs_out() {
         kubectl.ok(&format!("create deployment {name} --image=registry.k8s.io/pause:3.10 --replicas=2"));
     }
     ready(&cluster, "2 2 2 2");
-    // A Lease is taken away when it has run out: while it is there, it was not that which moved the units.
+    // An expired Lease is deleted. While the Lease exists, its expiry was not what moved the units.
     let still_there = |member: &str| kubectl.ok(&format!("get lease -n kube-system {member} -o name"));
 
     let coordinator = before["coordinator-controllers"].0.clone();
@@ -97,7 +97,7 @@ fn without_the_bus_nothing_moves_and_nothing_fails() {
         managers.iter().chain(&schedulers).filter(|part| !part.said().contains("hears nobody")).collect();
     assert!(left.is_empty(), "the bus was away, and not everybody has noticed");
 
-    // Who is lost now is missed by its Lease.
+    // From here on only the Lease shows that a member is lost.
     holder(&before, "coordinator-controllers", &mut managers).kill();
     shared_by(&cluster, 1, 2);
     nats.restart();

@@ -13,7 +13,7 @@ use super::teller::Teller;
 use super::{API_ONLY, part, shared_by, units};
 use crate::faults::claims::{self, claims, field};
 
-/// What a pod here weighs: nothing else that a controller manager says is as long.
+/// Size of a pod in bytes: larger than anything else that a controller manager sends.
 const BULK: usize = 40 << 10;
 /// Enough for some to fall to either manager.
 const SETS: usize = 16;
@@ -23,7 +23,7 @@ const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 /// A controller manager whose connection to a server is a link, and another one at the same server or at another.
 struct Stage<'a> {
     server: &'a Cluster,
-    /// Whom everybody else asks.
+    /// The server that all other clients use.
     straight: &'a Cluster,
     http: Http,
     link: Link,
@@ -48,7 +48,7 @@ impl<'a> Stage<'a> {
             |at: &str| part(straight, "controller-manager", &["--server", &format!("https://{at}"), log[0], log[1]]);
         let (owner, other) = (manager(&link.address().to_string()), manager(http.address()));
         shared_by(straight, 2, 0);
-        // Pods need it.
+        // Pods need the ServiceAccount.
         eventually("the account is made", || {
             let account = http.get("/api/v1/namespaces/default/serviceaccounts/default");
             if account.code == 200 { Ok(()) } else { Err(account.to_string()) }
@@ -78,7 +78,7 @@ impl<'a> Stage<'a> {
                 201,
             );
         }
-        // Whoever writes a status says for which unit.
+        // Each write of a status names its unit.
         let of = eventually("each has its status", || {
             let told = claims(&(self.server.said_in_log() + &self.straight.said_in_log())).into_iter();
             let told = told.filter_map(|claim| {
@@ -142,7 +142,7 @@ impl<'a> Stage<'a> {
         );
     }
 
-    /// The owner's create is refused, and there is no second pod.
+    /// Checks that the owner's create is refused, and that no second pod exists.
     fn told(&self, held: &Held) {
         let (key, claim) = (format!("default/{}", held.set), format!("{}@{}", held.unit, held.epoch));
         said(
@@ -215,7 +215,7 @@ fn a_server_that_has_not_heard_of_the_move_refuses_all_the_same() {
     let held = stage.hold();
     teller.silent(true);
     stage.moves(&held);
-    // Any state will do, so it is asked what it believes.
+    // The read accepts any revision, so the server answers from its own state.
     let believed = behind.http(Who::Admin).get(&format!("{ASSIGNMENTS}/{}?resourceVersion=0", held.unit)).json();
     assert_eq!(believed["metadata"]["resourceVersion"], held.epoch.to_string(), "void: the server knows");
     stage.link.heal();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub(super) const PODS: &str = "/api/v1/namespaces/default/pods";
 
 const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
-/// What pods want, in turn; see [`pod`].
+/// The constraints of pods, in turn; see [`pod`].
 type Wishes = &'static [&'static str];
 const URGENT: &str = "urgent";
 /// Three in eight want more than room.
@@ -23,7 +23,7 @@ pub(super) struct Load {
     wishes: Wishes,
     made: usize,
     drawn: u64,
-    /// How many pods have left for others that are pressing.
+    /// Number of pods that were preempted.
     pub(super) left: Cell<usize>,
 }
 
@@ -62,7 +62,7 @@ impl Load {
                 &format!("/api/v1/nodes/{name}/status"),
                 &json!({"status": {"capacity": sizes, "allocatable": sizes}}),
             );
-            // Nobody here says that it is ready.
+            // No kubelet reports that the node is ready.
             self.patch(&format!("/api/v1/nodes/{name}"), &json!({"spec": {"taints": []}}));
         }
     }
@@ -126,7 +126,7 @@ impl Load {
         self.create(gone.len());
     }
 
-    /// Waits until so many pods at most have no node.
+    /// Waits until at most this many pods are without a node.
     pub(super) fn settled(&self, most: usize) {
         gradually("pods get nodes", || {
             let waiting: Vec<String> =
@@ -135,7 +135,7 @@ impl Load {
         });
     }
 
-    /// The next pod: half a core, and what `app` says.
+    /// Makes the next pod: half a core, and the constraint that `app` names.
     pub(super) fn pod(&self, app: &str, node: Option<&str>) -> Value {
         let selector = json!({"matchLabels": {"app": app}});
         let mut container = json!({"name": "c", "image": "x", "resources": {"requests": {"cpu": "500m"}}});

@@ -24,10 +24,10 @@ const DECIDES: Duration = Duration::from_secs(5);
 /// Pods that others have to leave for, in each round; and how many have to leave at least.
 const PRESSING: usize = 3;
 const LEAVE: usize = 6;
-/// How many pods are to find a node in the end, and nodes for them, each in its zone.
+/// Number of pods that must find a node in the end; each gets a node in a zone of its own.
 const LAST: usize = 10;
 const NEW: usize = 12;
-/// How many revisions of other clients the arbiter may not know yet: what some hundred milliseconds of this load write.
+/// Number of revisions by which the arbiter's knowledge of other clients may lag: the writes of some hundred milliseconds under this load.
 const LAG: u64 = 300;
 
 /// Holders by unit.
@@ -91,12 +91,12 @@ fn shards_fill_the_nodes_while_whoever_decides_is_killed() {
         for (unit, holder) in holders(&load.http) {
             *loads.entry(holder).or_default() += usize::from(unit.starts_with("shards-"));
         }
-        // 17 units, and the arbiter's is one of them.
+        // There are 17 units, one of which is the arbiter's.
         let even = loads.len() == 4 && loads.values().all(|load| (3..=5).contains(load));
         if even { Ok(()) } else { Err(format!("{loads:?}")) }
     });
     load.create(NODES * EACH);
-    // Those with wishes may find no node once all are full.
+    // Pods with constraints may find no node once all nodes are full.
     load.settled(NODES);
     let mut rounds = 0;
     let mut round = |load: &mut Load| {
@@ -113,7 +113,7 @@ fn shards_fill_the_nodes_while_whoever_decides_is_killed() {
         }
         killing.join().unwrap();
     });
-    // On a busy machine nobody may have come to it while whoever decides was killed.
+    // On a busy machine the preemption may not have begun before the arbiter was killed.
     gradually("some leave for others", || match load.left.get() {
         LEAVE.. => Ok(()),
         left => {
@@ -121,7 +121,7 @@ fn shards_fill_the_nodes_while_whoever_decides_is_killed() {
             Err(left)
         }
     });
-    // There need not be nodes for all who wish to be apart; for some there are, where nobody else is.
+    // Not all pods with an anti-affinity find a node; the test only requires room for some of them.
     let waiting = load.pods().into_iter().filter(|(_, bound)| !bound);
     waiting.skip(LAST).for_each(|(name, _)| load.delete(&name));
     load.nodes(NODES..NODES + NEW, "2");
@@ -130,7 +130,7 @@ fn shards_fill_the_nodes_while_whoever_decides_is_killed() {
     drop(schedulers);
     assert_eq!(cluster.stop(), Some(0));
     let findings = judge(&log(&cluster), &Rules { lag: LAG, ..Rules::default() });
-    // Who proposes again what was bound is refused without a conflict.
+    // A scheduler that proposes a pod that is already bound is refused without a conflict.
     let refused = said.lines().filter(|line| line.contains("proposal refused") && !line.contains("Unplaced"));
     let refusals = refused.count();
     let full = findings.fullest.values().filter(|fullest| **fullest >= 100).count();

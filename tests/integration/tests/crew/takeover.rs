@@ -24,7 +24,7 @@ fn all_processes_work_and_the_loss_of_one_is_made_good() {
     ready(&cluster, "2 2 2 2 2 2 2 2");
     assert_eq!(units(&cluster), before, "work moves nothing");
 
-    // Without a word: what it had goes to the other, under new epochs; what that one had stays as it is.
+    // The member is killed: its units move to the other member under new epochs, and the other member's own units stay unchanged.
     let victim = before["coordinator-controllers"].0.clone();
     holder(&before, "coordinator-controllers", &mut managers).kill();
     let after = shared_by(&cluster, 1, 2);
@@ -35,7 +35,7 @@ fn all_processes_work_and_the_loss_of_one_is_made_good() {
     kubectl.ok("scale deployment a b c d e f g h --replicas=3");
     ready(&cluster, "3 3 3 3 3 3 3 3");
 
-    // In order: others take over before it is gone.
+    // The member is shut down in order: other members hold its units before it ends.
     let ending = holder(&before, "coordinator-scheduler", &mut schedulers);
     ending.signal(Signal::TERM);
     assert_eq!(ending.wait_for_end(), Some(0));
@@ -46,7 +46,7 @@ fn all_processes_work_and_the_loss_of_one_is_made_good() {
     ready(&cluster, "4 4 4 4 4 4 4 4");
     kubectl.until("get leases -n kube-system -l oarlock.dev/role=scheduler -o name", |said| said.lines().count() == 1);
 
-    // Who joins gets its part.
+    // A member that joins gets its share of the units.
     let _third = part(&cluster, "controller-manager", &[]);
     shared_by(&cluster, 2, 1);
     kubectl.ok("delete deployment --all");
@@ -72,7 +72,7 @@ fn an_owner_that_sleeps_through_a_move_harms_nothing() {
     eventually("the pods are there", || if pods() == 20 { Ok(()) } else { Err(pods()) });
     let holder_then = after["coordinator-controllers"].0.clone();
     sleeper.signal(Signal::CONT);
-    // It is a member again, and gets a part again: everybody stays at spec, nothing is made twice.
+    // The former member joins again and gets a share: all workloads stay at their spec, and no object is made twice.
     let last = shared_by(&cluster, 2, 0);
     assert_eq!(last["coordinator-controllers"].0, holder_then);
     assert_eq!(pods(), 20);

@@ -57,7 +57,7 @@ impl Teller {
         format!("http://{}", self.address)
     }
 
-    /// What watches bring waits from now on, or no more.
+    /// Delays the events of watches from now on, or lets them pass again.
     pub(super) fn silent(&self, silent: bool) {
         self.wire.silent.send_replace(silent);
     }
@@ -101,7 +101,7 @@ impl Wire {
                 let body = body.collect().await?;
                 let trailers = body.trailers().cloned();
                 let told = body.to_bytes();
-                // Behind gRPC's own five bytes; where there are none, nothing was decided.
+                // The message follows gRPC's five-byte prefix; a frame without the prefix holds no decision.
                 if matches!(told.get(5..).map(TxnResponse::decode), Some(Ok(TxnResponse { succeeded: false, .. }))) {
                     self.refused.lock().push(asked);
                 }
@@ -117,7 +117,7 @@ impl Wire {
         let state = (told, self.silent.subscribe());
         let frames = futures::stream::unfold(state, |(mut told, mut silent)| async {
             let frame = told.frame().await?;
-            // Err: the test is over.
+            // An error means that the test has ended.
             let _ = silent.wait_for(|silent| !silent).await;
             Some((frame, (told, silent)))
         });

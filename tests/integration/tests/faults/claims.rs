@@ -11,7 +11,7 @@ pub(crate) fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     Some(value.split(' ').next().unwrap_or(value).trim_matches('"'))
 }
 
-/// Every write under a claim in a log.
+/// Returns every write under a claim in a log.
 pub(crate) fn claims(log: &str) -> Vec<Claim> {
     let lines = log.lines().filter(|line| line.contains("oarlock_apiserver::fence: written under a claim"));
     let claim = |line: &str| {
@@ -20,7 +20,7 @@ pub(crate) fn claims(log: &str) -> Vec<Claim> {
         let (epoch, revision) = (number("epoch")?, number("revision")?);
         Some(Claim { unit: field(line, "unit")?.to_owned(), epoch, revision, key: Some(key) })
     };
-    // A process that is killed may leave half a line.
+    // A killed process may leave an incomplete last line.
     lines.filter_map(claim).collect()
 }
 

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::Scene;
 use super::truth::EtcdHistory;
 
-/// What is killed, in turn, and the fault's name.
+/// The services that are killed, in turn, with the name of each fault.
 const VICTIMS: [(&str, &str); 16] = [
     ("etcd-0-1", "a member of etcd is killed"),
     ("etcd-1-1", "the next member of etcd is killed"),
@@ -67,9 +67,9 @@ impl Compose {
         docker(&["image", "inspect", "-f", "{{.Id}}", "oarlock:latest"])?;
         let out = tempfile::tempdir().map_err(|error| error.to_string())?;
         let project = Self { project: format!("oarlock-test-{}", port::own()), profiles, out, port: port::own() };
-        // An image that is neither here nor to be had is a machine's fault; one that does not start is ours.
+        // A missing image that cannot be pulled is a fault of the machine; an image that does not start is a fault of the project.
         project.compose(&["pull", "--policy", "missing", "--ignore-buildable", "--quiet"])?;
-        // As pipelines do, which read the exit code.
+        // Pipelines run the same command and read its exit code.
         project.compose(&["up", "-d", "--no-build", "--wait"]).unwrap();
         let copy = project.kubeconfig();
         project.compose(&["cp", "ready:/keys/kubeconfig", copy.to_str().unwrap()]).unwrap();
@@ -84,7 +84,7 @@ impl Compose {
             command.args(["--env-file", images]);
         }
         command.env("OARLOCK_PORT", self.port.to_string());
-        // Who was started again is waited for.
+        // The command waits for the restarted services.
         command.env("COMPOSE_PROFILES", self.profiles).env("HEALTH_INTERVAL", "2s");
         said(command.args(words))
     }
@@ -107,7 +107,7 @@ impl Compose {
         self.compose(&["up", "-d", "--no-build", "--scale", &scale]).unwrap();
     }
 
-    /// What an API server shows etcd.
+    /// Returns the certificate with which an API server connects to etcd.
     fn etcd_client(&self) -> Secured {
         let read =
             |name: &str| self.compose(&["exec", "-T", "apiserver", "cat", &format!("/keys/etcd/{name}")]).unwrap();
@@ -170,7 +170,7 @@ fn every_container_is_killed_and_nothing_is_lost() {
         let dead = || [u64::from(compose.inspect(name, "{{.State.Running}}") == "false")];
         let kill = || drop(docker(&["kill", &compose.container(name)]).unwrap());
         scene.bites(fault, kill, dead);
-        // Who has no stand-in comes back first.
+        // Services without a replica are started again first.
         let alone = matches!(*name, BALANCER | "nodes-1");
         if alone {
             compose.start(name);

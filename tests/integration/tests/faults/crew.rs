@@ -40,10 +40,10 @@ use crate::cloud::{self, FakeCloud};
 use crate::crew::UNITS;
 
 const ALL: [usize; 3] = [0, 1, 2];
-/// From the healing of a fault until all is well the number of things that are wrong falls again within this, and again. It is no bound for the whole, which
-/// takes a slow machine longer; nothing here waits for so long (a Lease stands for 15 s).
+/// Limit of a pause in recovery: after a fault is healed, the number of violations must fall again within this time, until it is zero. The whole
+/// recovery has no limit, because it takes longer on a slow machine; no single wait is that long (a Lease is valid for 15 s).
 const HEALED: Duration = Duration::from_secs(30);
-/// How many revisions of other clients the arbiter may not know yet: what some hundred milliseconds write.
+/// Number of revisions by which the arbiter's knowledge of other clients may lag: the writes of some hundred milliseconds.
 const LAG: u64 = 300;
 
 /// The processes that hold units, by role.
@@ -62,14 +62,14 @@ struct Fleet {
     etcd: RefCell<Etcd>,
     truth: EtcdHistory,
     servers: [Cluster; 2],
-    /// For each server, the link of the recorded clients, and that of all others.
+    /// For each server, the link of the recorded clients and the link of all others.
     links: [[Link; 2]; 2],
     /// The first server's link to etcd.
     ways: Vec<Link>,
     buses: Vec<Nats>,
     crew: [[Part; 2]; 3],
     judges: [Part; 2],
-    /// By which API servers know who judges, and judges who they are.
+    /// The keys with which API servers and admission processes prove their identity to each other.
     _keys: TempDir,
     cloud: FakeCloud,
     nodes: Part,
@@ -86,7 +86,7 @@ struct AtWork {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What is done to all.
+/// A fault.
 type Strike = fn(&mut Fleet);
 
 impl AtWork {
@@ -160,7 +160,7 @@ impl Fleet {
         let two = one.replica(&[[servers(&of_b).as_str()].as_slice(), &more].concat());
         let mut scene = Scene::new(name, &one);
         scene.options.collections = vec![Collection::secrets("recorded")];
-        // There is other work to do.
+        // Few clients, because the crew works at the same time.
         scene.options.clients = 3;
         let ((to_a, a), (to_b, b)) = (scene.link("a", &one), scene.link("b", &two));
         let crew = [("a", &one), ("b", &two)].map(|(name, server)| scene.chaos.link("crew", name, address(server)));
@@ -172,7 +172,7 @@ impl Fleet {
             let kubeconfig = one.data_dir().component_kubeconfig(name).display().to_string();
             let at = at.join(",");
             let mut words = vec!["--kubeconfig", &kubeconfig, "--server", &at];
-            // Nodes of the simulated kind are no members: each would need a credential of its own.
+            // Simulated nodes are not members of the bus: each would need its own credential.
             words.extend(if name == "kubelet" { vec![] } else { vec!["--nats-servers", &urls] });
             Part::start(name, words.iter().chain(more).map(|word| (*word).to_owned()).collect())
         };
@@ -183,7 +183,7 @@ impl Fleet {
         let endpoint = ["--cloud-provider-endpoint", &cloud.url()];
         let roles = [("controller-manager", &[][..]), ("scheduler", &[]), ("cloud-controller-manager", &endpoint)];
         let crew_parts = roles.map(|(name, more)| [(); 2].map(|()| part(name, more)));
-        // They need no API server to judge.
+        // Admission processes need no API server to evaluate policies.
         let judge = ["--nats-servers", &urls, "--nats-credentials", &of_judges].map(str::to_owned);
         let judges = [(); 2].map(|()| Part::start("admission", judge.to_vec()));
         let nodes = part("kubelet", &[&sim[..], &["--count", "3"]].concat());
@@ -237,7 +237,7 @@ impl Fleet {
     /// C1: without further faults, every workload reaches its spec.
     #[track_caller]
     fn made_good(&mut self, fault: &'static str) {
-        // In this order: who naps waits for users.
+        // The locks are taken in this order, because the holder of `napping` waits for the users.
         let node = self.napping.lock();
         let rest = self.at_work.users.rest();
         let (began, mut progress) = (self.scene.recorder.now(), Progress::with_patience(HEALED));
@@ -249,7 +249,7 @@ impl Fleet {
             if wrong.is_empty() && left.is_empty() {
                 break;
             }
-            // It may rise: pods that are being made are not yet right.
+            // The number may rise, because pods that are being created count as wrong.
             fewest = fewest.min(wrong.len() + left.len());
             last = wrong.iter().map(ToString::to_string).chain(left).map(|wrong| wrong + "\n").collect();
             assert!(!progress.stalled(fewest), "C1 after {fault}: {progress}:\n{last}");
@@ -268,7 +268,7 @@ impl Fleet {
         cloud::left(&self.cloud, &cloud::wanted(services, &self.api.nodes()))
     }
 
-    /// One strike after the other, each made good.
+    /// Makes one fault after the other, and heals each.
     fn struck(&mut self, strikes: &[(Strike, &'static str)]) {
         for (strike, fault) in strikes {
             strike(self);
@@ -276,7 +276,7 @@ impl Fleet {
         }
     }
 
-    /// Which of a role holds a unit.
+    /// Returns the index of the member of a role that holds a unit.
     fn holder(&self, role: usize, unit: &str) -> usize {
         let (member, _) = self.api.units()[unit].clone();
         let found = self.crew[role].iter().position(|part| part.is(&member));
@@ -292,7 +292,7 @@ impl Fleet {
         self.links[at][1].retarget(address(&self.servers[at]));
     }
 
-    /// Does something to whoever of a role holds a unit, after which it does not run, and starts it again.
+    /// Makes a fault that ends the member of a role that holds a unit, and starts that member again.
     fn member(&mut self, fault: &'static str, (role, at): (usize, usize), unit: &str, act: fn(&mut Part)) {
         let (part, api) = (&mut self.crew[role][at], &self.api);
         self.scene.bites(fault, || act(part), || [api.epoch(unit)]);
@@ -300,11 +300,11 @@ impl Fleet {
         self.crew[role][at].again();
     }
 
-    /// Judges what clients have seen, by the log, and the log itself; void unless who speaks to the cloud has changed so often.
+    /// Judges the history of the clients against the log, and the log itself; fails if the cloud's unit has moved fewer than `moves` times.
     fn judge(self, moves: usize) {
         let Self { scene, workload, at_work, truth, servers, healed, cloud, crew, judges, nodes, napping, .. } = self;
         drop(at_work);
-        // All at once, and while somebody answers them: else each waits for others that are gone.
+        // All processes get SIGTERM at once and while an API server answers; otherwise each would wait for servers that have ended.
         let parts = crew.as_flattened().iter().chain(&judges).chain([&nodes]);
         parts.for_each(|part| part.signal(Signal::TERM));
         napping.lock().signal(Signal::TERM);
@@ -343,8 +343,8 @@ impl Fleet {
     }
 }
 
-/// A crew at work under these faults, after the death of an API server, of a controller manager and of whoever decides; `moves` of the faults move the unit
-/// that speaks to the cloud.
+/// Runs a crew under these faults, after the death of an API server, of a controller manager and of the arbiter; `moves` of the faults move the
+/// cloud's unit.
 fn served_through(scene: &'static str, faults: &[(Strike, &'static str)], moves: usize) {
     let Ok(mut fleet) =
         Fleet::start(scene, UNITS).map_err(|why| oarlock_testkit::skipped!("{why}: the crew was not tried"))

@@ -11,7 +11,7 @@ use super::table::writes;
 use super::truth::{EmbeddedStore, EtcdHistory};
 use super::{API_ONLY, Scene, revive, servers, ways};
 
-/// What a sync takes longer: some hundred times what a good disk needs.
+/// The additional duration of a sync: some hundred times what a good disk needs.
 pub(super) const SLOW: Duration = Duration::from_millis(300);
 
 /// A fault that begins later.

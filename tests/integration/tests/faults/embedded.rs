@@ -44,7 +44,7 @@ fn clients_behind_a_bad_network_see_one_store() {
     scene.bites("bytes held", || bad.hold(), || [bad.marks().held, seen()]);
     bad.heal();
     workload.goes_on(50, 20);
-    // Clients have the patience for this.
+    // The delay is shorter than the clients' timeouts.
     scene.bites("bytes 30 ms late", || bad.delay(Duration::from_millis(30)), || [bad.marks().delayed]);
     workload.goes_on(50, 20);
     bad.heal();

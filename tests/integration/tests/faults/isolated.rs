@@ -39,7 +39,7 @@ fn over_a_member_without_its_peers_nothing_is_written_and_nothing_is_most_recent
         workload.goes_on(50, 20);
     }
 
-    // It is heard and does not hear: what it is sent is lost, whoever has connected.
+    // The member can send and cannot receive: messages to it are lost on every connection.
     etcd.lead(ALONE);
     let deaf =
         || peers.iter().for_each(|link| link.lose(if link.parties().0 == NAME { Way::Back } else { Way::There }));
@@ -49,7 +49,7 @@ fn over_a_member_without_its_peers_nothing_is_written_and_nothing_is_most_recent
     peers.iter().for_each(Link::heal);
     workload.goes_on(50, 20);
 
-    // A member without a leader ends the tail, for which it was asked; a tail that fell silent would be left too, but later.
+    // The request for the tail asks a member without a leader to end the tail. A silent tail would also be closed, but later.
     let log = one.said_in_log();
     assert!(log.contains("etcd's watch: etcdserver: no leader"), "no tail was ended by its member");
     scene.judge(workload, || (), &EtcdHistory::of(etcd.ports(1).0));

@@ -13,7 +13,7 @@ use super::truth::EtcdHistory;
 use super::{API_ONLY, Scene, lost, only, revive, servers, sum, ways};
 
 const ALL: [usize; 3] = [0, 1, 2];
-/// How long a process is stopped: longer than any lease, wait or retry of a client.
+/// Time for which a process is stopped: longer than any lease, wait or retry of a client.
 const SLEEP: Duration = Duration::from_secs(20);
 
 /// The revision of a member.
@@ -45,7 +45,7 @@ fn two_api_servers_over_one_etcd_are_one_store() {
     revive(&mut one, &to_a);
     workload.goes_on(100, 60);
 
-    // In order, one after the other: refused clients are the only mark.
+    // The servers are restarted in order, one after the other: refused connections are the only effect.
     for (server, link) in [(&mut one, &to_a), (&mut two, &to_b)] {
         scene.bites(
             "SIGTERM of an API server",
@@ -57,7 +57,7 @@ fn two_api_servers_over_one_etcd_are_one_store() {
         workload.goes_on(100, 60);
     }
 
-    // What was on its way to the leader is lost, its outcome unknown, and mostly found out before clients see any of it.
+    // Messages on the way to the leader are lost and their outcome is unknown; the loss is mostly repaired before clients notice it.
     let leader = etcd.borrow().leader();
     let term = || [etcd.borrow().status((leader + 1) % ALL.len())["raftTerm"].as_u64().unwrap()];
     scene.bites("kill -9 of etcd's leader", || etcd.borrow_mut().kill(leader), term);
@@ -72,20 +72,20 @@ fn two_api_servers_over_one_etcd_are_one_store() {
     etcd.borrow_mut().restart(member);
     workload.goes_on(50, 20);
 
-    // A is alone; what it cannot prove it must not say.
+    // Server a has no connection to etcd, so it must not give answers that need the latest state.
     scene.bites("API server cut off from etcd", || of_a.iter().for_each(Link::cut), || [cut(&of_a), seen()]);
     workload.goes_on(50, 20);
     of_a.iter().for_each(Link::heal);
     workload.goes_on(100, 60);
 
-    // What b hears is late, and what it says is: its calls run out of time and happen all the same.
+    // The messages of server b are late in both directions: its calls to etcd time out and still have their effect.
     let held = || sum(&of_b, |marks| marks.held);
     scene.bites("API server's links to etcd held", || of_b.iter().for_each(Link::hold), || [held(), seen()]);
     workload.goes_on(30, 10);
     of_b.iter().for_each(Link::heal);
     workload.goes_on(100, 60);
 
-    // A sleeps: its clients wait in vain, and what it says when it wakes is old.
+    // Server a is stopped: its clients wait without an answer, and its answers after SIGCONT are stale.
     let sleeps = Deadline::after(SLEEP);
     scene.bites("SIGSTOP of an API server for 20 s", || one.signal(Signal::STOP), || [seen()]);
     while !sleeps.passed() {
@@ -94,7 +94,7 @@ fn two_api_servers_over_one_etcd_are_one_store() {
     one.signal(Signal::CONT);
     workload.goes_on(100, 60);
 
-    // The member of a loses its peers; without them it may neither take a write nor say what is newest.
+    // The member of server a loses its peers, so it may neither accept a write nor confirm the latest revision.
     let alone = 1;
     only(&one, &of_a, alone);
     let peers: Vec<usize> = ALL.into_iter().filter(|member| *member != alone).collect();
@@ -134,7 +134,7 @@ fn a_server_that_a_compaction_overtakes_starts_anew() {
         let (overtaken, at) = (|| one.said_in_log().matches("is compacted").count() as u64, scene.recorder.now());
         scene.bites("healed after the compaction", || of_a.iter().for_each(Link::heal), || [overtaken()]);
         workload.goes_on(100, 60);
-        // A has loaded the state anew by now; of what was before it knows nothing, also where etcd still does.
+        // Server a has loaded the state anew, so it has no history before this revision, even where etcd still has.
         scene.recorder.write(&json!({"line": "floor", "revision": newest(&etcd), "at": at}));
     }
     let gone = workload.counts().gone.load(Ordering::Relaxed);

@@ -10,26 +10,26 @@ use serde_json::{Map, Value, json};
 /// The variable that names the file to which runs append their results.
 const FILE: &str = "OARLOCK_FAULTS";
 
-/// A fault that was done. It counts until the next one is, so that what follows its healing is seen too.
+/// A fault that was made. Its effects count until the next fault begins, so that those after its healing count too.
 pub(super) struct Bite {
     pub fault: &'static str,
-    /// By the clock of the history.
+    /// The time on the history's clock.
     pub at: u64,
-    /// When what was wanted of the crew meanwhile was done.
+    /// The time at which the crew had done the work requested meanwhile.
     pub done: Option<u64>,
 }
 
-/// A time in which a server could not say yes.
+/// A period in which a server cannot know the latest state, and so must refuse the selected calls.
 pub(super) struct Silence {
     pub replica: &'static str,
-    /// When it was asked for what.
+    /// Selects the calls that the server must refuse.
     pub asked: fn(&Call) -> bool,
     pub from: u64,
     pub to: u64,
 }
 
 impl Silence {
-    /// It was asked, and did not say it.
+    /// Checks that the server got such calls and accepted none of them.
     #[track_caller]
     pub(super) fn check(&self, history: &History) {
         let calls = history.calls.iter().map(|call| &call.is).filter(|call| {
@@ -46,12 +46,12 @@ pub(super) fn writes(call: &Call) -> bool {
     !matches!(call.op, Op::Get | Op::List)
 }
 
-/// A write, or a read of the most recent state; further pages are of the state of the first.
+/// Whether a call is a write, or a read of the most recent state; later pages of a list show the state of the first.
 pub(super) fn needs_proof(call: &Call) -> bool {
     writes(call) || call.asked == Asked::Recent && call.list.as_ref().is_none_or(|list| list.page == 0)
 }
 
-/// Appends a line for each fault, and one for what was judged, where somebody wants to know.
+/// Appends a line for each fault, and one for the judgement, to the file that the variable names.
 pub(super) fn append(scene: &str, bites: &[Bite], ended: u64, history: &History, report: &Report) {
     let Some(file) = std::env::var_os(FILE) else { return };
     let mut file = File::options().create(true).append(true).open(file).unwrap();

@@ -16,12 +16,12 @@ use oarlock_storage::embedded::Options;
 use oarlock_storage::{EmbeddedLog, Fatal, Log as _, Record, Revision};
 use oarlock_testkit::Secured;
 use oarlock_testkit::history::{Recorder, body, tag};
-use oarlock_testkit::wait::PATIENCE;
+use oarlock_testkit::wait::STEP_TIMEOUT;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::{Value, json};
 
-/// Where keys begin, in upstream's layout.
+/// The prefix of keys in upstream's layout.
 const ROOT: &str = "/registry/";
 
 /// A source of the log other than the server.
@@ -63,17 +63,17 @@ impl Truth for EmbeddedStore {
     }
 }
 
-/// One write. Keys are without what all begin with.
+/// One write. Keys omit the common prefix.
 pub(crate) struct Change {
     pub key: String,
     pub revision: u64,
     /// The replaced revision.
     pub prev: Option<u64>,
-    /// None: a delete.
+    /// The written value; `None` for a delete.
     pub value: Option<Vec<u8>>,
 }
 
-/// What placements are judged by, where a write is of that.
+/// Returns the line with which placements are judged, for a write of a node, a pod or a namespace.
 pub(crate) fn placed(key: &str, revision: u64, value: Option<&[u8]>) -> Option<placement::Line> {
     let key = key.strip_prefix(ROOT).unwrap_or(key);
     let key = key.strip_prefix("minions/").map_or_else(|| key.to_owned(), |name| format!("nodes/{name}"));
@@ -89,19 +89,19 @@ impl<T: Read + Write + Send> Both for T {}
 /// An etcd cluster, watched from its beginning through the gateway of the member with this client port.
 pub(crate) struct EtcdHistory {
     port: u16,
-    /// How it is reached, where it speaks TLS.
+    /// The client's TLS configuration; `None` without TLS.
     tls: Option<Arc<ClientConfig>>,
-    /// What came so far, where it is read as it is made.
+    /// The events received so far, when the log is read while it is written.
     live: Option<Receiver<Value>>,
     kept: RefCell<Kept>,
 }
 
-/// What was read so far.
+/// The part of the log that was read so far.
 #[derive(Default)]
 struct Kept {
     changes: Vec<Change>,
     through: u64,
-    /// For each present key, the revision of its last write.
+    /// For each existing key, the revision of its last write.
     there: BTreeMap<String, u64>,
 }
 
@@ -126,7 +126,7 @@ impl EtcdHistory {
         Self { port, tls: None, live: None, kept: RefCell::default() }
     }
 
-    /// The same of a cluster with TLS, as this client of it.
+    /// Reads the log of a cluster with TLS, with this client's certificate.
     pub(crate) fn secured(port: u16, client: &Secured) -> Self {
         let identity = (parse_chain(&client.certificate).unwrap(), KeyPair::from_pem(&client.key).unwrap().to_rustls());
         let trust = tls::ServerTrust::Authorities(parse_chain(&client.authority).unwrap());
@@ -135,7 +135,7 @@ impl EtcdHistory {
         Self { tls: Some(Arc::new(config)), ..Self::of(port) }
     }
 
-    /// Reads it from now on, for it will not all be there in the end.
+    /// Reads the log from now on, because it may be compacted before the end.
     pub(crate) fn live(port: u16) -> Self {
         let (sender, live) = mpsc::channel();
         let answers = Self::of(port).answers(1);
@@ -157,12 +157,12 @@ impl EtcdHistory {
         let mut kept = self.kept.borrow_mut();
         let now = self.post("/v3/kv/range", &json!({"key": BASE64.encode([0]), "limit": 1})).next().unwrap();
         let through = number(&now["header"]["revision"]);
-        // Every revision has an event, so the last one is seen.
+        // Every revision has an event, so the event of the last revision arrives.
         let mut answers: Box<dyn Iterator<Item = Value>> = match &self.live {
             Some(live) => Box::new(live.iter()),
             None => Box::new(self.answers(kept.through + 1)),
         };
-        // The servers live, and may have written since.
+        // The servers are running and may have written further revisions.
         while kept.through < through {
             let answer = answers.next().unwrap_or_else(|| panic!("the history ends before {through}"));
             assert!(answer["result"]["canceled"].is_null(), "the beginning is gone: {answer}");
@@ -180,7 +180,7 @@ impl EtcdHistory {
     /// Posts, and reads the answer line by line. HTTP 1.0, so that the stream comes as it is.
     fn post(&self, path: &str, body: &Value) -> impl Iterator<Item = Value> + use<> {
         let socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
         let mut stream: Box<dyn Both> = match &self.tls {
             None => Box::new(socket),
             Some(config) => {
@@ -215,7 +215,7 @@ fn bytes(value: &Value) -> Vec<u8> {
     BASE64.decode(value.as_str().unwrap_or_default()).unwrap()
 }
 
-/// One record; `value` none: a delete.
+/// Returns one record; `value` is `None` for a delete.
 fn line(key: &str, revision: u64, prev: Option<u64>, value: Option<&[u8]>) -> Value {
     let key = key.strip_prefix(ROOT).unwrap_or(key);
     let mut line = json!({"line": "record", "revision": revision, "key": key, "prev": prev});

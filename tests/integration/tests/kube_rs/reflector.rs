@@ -21,7 +21,7 @@ use crate::watch::TINY_WINDOW;
 
 const OBJECTS: usize = 30;
 
-/// What the reflector's stream said so far.
+/// The events of the reflector's stream so far.
 #[derive(Default)]
 pub(crate) struct Deliveries {
     pub(crate) states: AtomicU32,
@@ -94,7 +94,7 @@ async fn through_a_410(config: watcher::Config) {
     }
     crate::watch::pass_the_window(&http);
     let after = served(&maps).await;
-    // What it holds is what it had: it heard nothing of all this.
+    // The reflector still holds the previous state, because no event has arrived.
     holds(&store, &before);
     assert_eq!(told.expired.load(Ordering::SeqCst), 0);
     link.mend();
@@ -102,7 +102,7 @@ async fn through_a_410(config: watcher::Config) {
     holds(&store, &after);
     let seen = (told.expired.load(Ordering::SeqCst), told.states.load(Ordering::SeqCst));
     assert_eq!(seen, (1, 2), "one 410, and one more whole state");
-    // It is live again.
+    // The reflector's watch is live again.
     maps.delete("live", &DeleteParams::default()).await.unwrap();
     maps.create(&PostParams::default(), &map("last", &[])).await.unwrap();
     holds(&store, &served(&maps).await);

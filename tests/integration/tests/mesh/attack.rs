@@ -1,5 +1,5 @@
-//! Attacks on the bus: a foreign server tries to join, clients come without a credential or with another part's, and a server that has got in answers "nobody
-//! objects" to every question.
+//! Attacks on the bus: a foreign server tries to join, clients come without a credential or with another part's, and a server that has joined answers
+//! every policy question with "no objection".
 
 use std::process::Command;
 use std::sync::Arc;
@@ -35,10 +35,10 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {name: secrets}
 spec: {policyName: no-bad-secrets, validationActions: [Deny]}
 "#;
-/// What a Secret holds, in base64.
+/// The content of a Secret, in base64.
 const CONTENT: &str = "dG9wLXNlY3JldC1jb250ZW50";
 
-/// An attacker that answers every question with "nobody objects", and records the questions.
+/// An attacker that answers every policy question with "no objection", and records the questions.
 struct Liar {
     heard: Arc<Mutex<Vec<String>>>,
     /// Whether the servers know that the attacker subscribes to questions.
@@ -152,7 +152,7 @@ fn a_foreign_server_and_a_foreign_client_hear_nothing_and_are_not_believed() {
     let mut cluster = Judged::start(&ground, server);
     let read = |name: &str| std::fs::read_to_string(ground.path(name)).unwrap();
 
-    // Clients first: who has no credential is not let in, and who has another part's hears no question.
+    // Attacks by clients: without a credential the server refuses the client; with the credential of another part the client receives no ask.
     let mut nobody = oarlock_testkit::part("inspect");
     nobody.args(["mesh", "--nats-servers", &ground.nats.url(), "--nats-ca", &ground.path("nats/ca.crt")]);
     let output = nobody.output().unwrap();
@@ -169,7 +169,7 @@ fn a_foreign_server_and_a_foreign_client_hear_nothing_and_are_not_believed() {
     cluster.refuses();
     assert_eq!(client.heard(""), 0);
 
-    // Servers: without TLS; and with a certificate that the cluster's own authority has signed, which is not that of the bus.
+    // Attacks by servers: without TLS, and with a certificate of the cluster's authority, which is not the authority of the bus.
     let route = format!("routes: [\"nats://route:guess@127.0.0.1:{listen}\"]");
     let own = |name: &str| format!("{:?}", ground.path(name));
     let tls = format!(
@@ -196,7 +196,7 @@ fn a_foreign_server_and_a_foreign_client_hear_nothing_and_are_not_believed() {
 #[test]
 fn who_has_got_in_all_the_same_sees_no_secret_and_is_not_believed() {
     let Some((ground, _)) = routed() else { return };
-    // A server that authenticates nobody is a stronger attacker than any route.
+    // A server that accepts every client is a stronger attack than a route to the real server.
     let open = Nats::start("").unwrap();
     let (data, store, at) = (ground.path(""), format!("embedded:{}", ground.path("store")), port::own().to_string());
     let mut command = oarlock_testkit::part("apiserver");
@@ -209,7 +209,7 @@ fn who_has_got_in_all_the_same_sees_no_secret_and_is_not_believed() {
     });
     let mut cluster = Judged::start(&ground, server);
     let scheduler = std::fs::read_to_string(ground.path("nats/scheduler.seed")).unwrap();
-    // Without a key there is no proof, and with another part's it is the wrong one.
+    // An answer without a key has no proof, and an answer signed by another part has a wrong proof.
     for credentials in [None, Some(scheduler)] {
         let liar = Liar::join(open.url(), None, credentials).listens();
         eventually("the liar is asked about what it would let in", || {

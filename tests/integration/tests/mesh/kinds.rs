@@ -31,13 +31,13 @@ const TRAVELS: [(&str, &str, u64, u64, &str); 16] = [
 fn carried(table: &str, role: &str, kind: &str) -> (u64, u64) {
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let of_kind = rows.filter(|cells| cells.first() == Some(&role) && cells.get(2) == Some(&kind));
-    // A dash is nothing, and so are messages without a byte; many bytes are told in Ki and Mi.
+    // A dash means no bytes, as for messages without content; large counts are printed in Ki and Mi.
     let number = |cell: &str| cell.trim_end_matches(char::is_alphabetic).parse::<u64>().unwrap_or(0);
     let count = |cells: &[&str]| if number(cells[1]) > 0 { number(cells[0]) } else { 0 };
     of_kind.fold((0, 0), |(sent, heard), cells| (sent + count(&cells[3..5]), heard + count(&cells[5..7])))
 }
 
-/// What all actors of a kind show.
+/// Returns the published states of all actors of a kind.
 fn states(kubectl: &Kubectl, kind: &str) -> Vec<Value> {
     let list: Value = serde_json::from_str(&kubectl.ok("get actors -o json")).unwrap();
     let actors = list["items"].as_array().unwrap().iter().map(|actor| &actor["status"]);
@@ -50,7 +50,7 @@ fn proposals(kubectl: &Kubectl) -> u64 {
     states(kubectl, "scheduler.shard").iter().filter_map(|state| state["proposals"]["sent"].as_u64()).sum()
 }
 
-/// Caches that are kept by what another process reads.
+/// Returns the number of caches that are fed by another process.
 fn told(kubectl: &Kubectl) -> usize {
     let states = states(kubectl, "informer.reflector");
     states.iter().filter(|state| state["doing"] == "told by another process").count()
@@ -76,7 +76,7 @@ fn every_kind_of_message_travels_under_load() {
         let silent = managers.iter().find(|manager| !manager.said().contains("hears the others"));
         silent.map_or(Ok(()), |manager| Err(manager.said()))
     });
-    // Placement asks for who is late. What is of the other's time stays in the sum: only one is left to tell.
+    // Placement asks for the late member. Its earlier counts stay in the sum: only one member reports from here on.
     managers[1].kill();
     let mut round = 0;
     eventually("everything travels", || {

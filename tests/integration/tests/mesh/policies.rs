@@ -1,4 +1,4 @@
-//! Processes that judge writes by policies are killed, stopped and cut off under load: everything goes on, and nothing is admitted that a policy
+//! Processes that evaluate policies are killed, stopped and cut off under load: all writes are answered, and no write is admitted that a policy
 //! forbids.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -59,7 +59,7 @@ fn two_judges(ground: &Ground) -> [Process; 2] {
     [(); 2].map(|()| Process::start(ground.command(&["admission"], "nats/admission.seed"), "admission"))
 }
 
-/// How many questions the policy processes got, by their own counts.
+/// Returns how many questions the admission processes have counted.
 fn heard(ground: &Ground) -> u64 {
     let text = String::from_utf8(ground.inspect("nats/inspector.seed").stdout).unwrap();
     let of_role = text.lines().filter(|line| line.starts_with("admission"));
@@ -98,7 +98,7 @@ fn nothing_slips_through_while_those_who_judge_come_and_go() {
             })
             .collect();
         let all_write = || assert!(!writers.iter().any(|writer| writer.is_finished()), "a writer has failed");
-        // Each strike begins where others judge, and bites when the server has gone over to judging itself.
+        // Each fault begins while the admission processes evaluate policies, and has had its effect when the server evaluates them itself.
         let judged = |place: &str| {
             eventually(&format!("policies are judged {place}"), || {
                 all_write();
@@ -119,7 +119,7 @@ fn nothing_slips_through_while_those_who_judge_come_and_go() {
         more("writes that others judge");
         let before = heard(&ground);
         assert!(before > 0, "others were asked");
-        // One goes, and the other has all the work; then nobody is there; then somebody is again.
+        // One process ends and the other does all the work; then both have ended; then one runs again.
         judges[0].kill();
         more("writes while one is left");
         judged("elsewhere");
@@ -128,7 +128,7 @@ fn nothing_slips_through_while_those_who_judge_come_and_go() {
         more("writes while nobody is left");
         judges = two_judges(&ground);
         judged("elsewhere");
-        // Asked, and no answer.
+        // The processes are stopped: asks get no answer.
         judges.iter().for_each(|judge| judge.signal(Signal::STOP));
         judged("here");
         more("writes while they stand still");

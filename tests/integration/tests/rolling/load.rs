@@ -19,7 +19,7 @@ use oarlock_runtime::{System, clock};
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::{Http, Who};
-use oarlock_testkit::wait::{PATIENCE, Progress, eventually, gradually, pause, step};
+use oarlock_testkit::wait::{Progress, STEP_TIMEOUT, eventually, gradually, pause, step};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -34,7 +34,7 @@ const SHARE: usize = 50;
 /// Enough for some to come while a server refuses, which takes no longer than its watches need to end.
 const RAW: u64 = 5;
 
-/// What the faults have done so far.
+/// Counts of the faults' effects so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     /// Connections that raw clients were refused.
@@ -154,7 +154,7 @@ impl Load {
             let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
             let informers = SharedInformers::new(system.clone(), client(servers), "rolling");
             let cache = informers.all::<Seen>().await.unwrap();
-            cache.synced(clock::after(PATIENCE)).await.unwrap();
+            cache.synced(clock::after(STEP_TIMEOUT)).await.unwrap();
             (system, cache)
         });
         Self { counts, runtime, balancer, tasks, raw, watchers, follower, cache, _system: system }
@@ -180,7 +180,7 @@ impl Load {
         });
     }
 
-    /// Waits until much more has been done and told.
+    /// Waits until the load has made further progress.
     #[track_caller]
     pub(super) fn goes_on(&self) {
         let missing = |counter: &AtomicU64, wanted: u64| wanted.saturating_sub(counter.load(Ordering::Relaxed));
@@ -202,7 +202,7 @@ impl Load {
         }
     }
 
-    /// Ends everything and compares what everybody saw with what is there.
+    /// Ends the load and compares the objects that each client knows with the existing ones.
     #[track_caller]
     pub(super) fn finish(mut self, servers: &[Cluster]) -> Marks {
         self.counts.enough.store(true, Ordering::Release);
@@ -224,12 +224,12 @@ impl Load {
         }
         let more: Vec<_> = there.keys().filter(|name| !done.contains_key(*name) && !open.contains(*name)).collect();
         assert!(more.is_empty(), "nobody wrote {more:?}");
-        // Each watcher was told each object once and in order.
+        // Each watcher received each object once and in order.
         let mut truth: Vec<(String, u64)> = there.clone().into_iter().collect();
         truth.sort_by_key(|(_, revision)| *revision);
         let last = truth.last().unwrap().1;
         self.counts.last.store(last, Ordering::Release);
-        // Wakes who has heard the last before it was known to be.
+        // The object wakes the watchers that received the last event before it was known to be the last.
         assert_eq!(servers[1].http(Who::Admin).json("POST", MAPS, &json!({"metadata": {"name": "wake-up"}})).code, 201);
         for (number, watcher) in self.watchers.drain(..).enumerate() {
             let so_far = format!("{number} watchers were told the last");
@@ -241,7 +241,7 @@ impl Load {
         let followed = self.runtime.block_on(step("kube-rs is told the last", &mut self.follower)).unwrap();
         let missing = there.iter().find(|(name, revision)| followed.get(*name) != Some(revision));
         assert_eq!(missing, None, "kube-rs missed something");
-        self.runtime.block_on(self.cache.at_least(Revision(last), clock::after(PATIENCE))).unwrap();
+        self.runtime.block_on(self.cache.at_least(Revision(last), clock::after(STEP_TIMEOUT))).unwrap();
         let cached = self.cache.list();
         let cached: BTreeMap<String, u64> =
             cached.iter().map(|item| (item.meta.name().to_owned(), item.meta.revision.get())).collect();
@@ -255,7 +255,7 @@ impl Load {
     }
 }
 
-/// Creates one object after the other through our client. No answer but success, unless a server died under a write.
+/// Creates one object after the other through Oarlock's client. Every create must succeed, unless a server ended during the write.
 async fn write(client: Client, writer: String, counts: Arc<Counts>) {
     for n in 0_u64.. {
         if counts.enough.load(Ordering::Acquire) {
@@ -315,7 +315,7 @@ async fn through(api: Api<ConfigMap>, counts: Arc<Counts>) {
                 assert_eq!(read, Some(revision), "{name}");
             }
             Err(kube::Error::Api(status)) if status.code == 429 => count(&counts.told_to_wait),
-            // Only the balancer says so, of a server that died under the request.
+            // The balancer answers 502 when a server ends during the request.
             Err(kube::Error::Api(status)) if status.code == 502 => {
                 count(&counts.unknown);
                 counts.open.lock().insert(name);
@@ -326,7 +326,7 @@ async fn through(api: Api<ConfigMap>, counts: Arc<Counts>) {
     }
 }
 
-/// kube-rs's own watcher, through the balancer: it may list at its beginning and never again. What it was told.
+/// Runs kube-rs's own watcher through the balancer; the watcher may list only at its start. Returns the revision of each object that it received.
 async fn follow(api: Api<ConfigMap>, counts: Arc<Counts>) -> BTreeMap<String, u64> {
     let (mut told, mut lists) = (BTreeMap::new(), 0);
     let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
@@ -340,7 +340,7 @@ async fn follow(api: Api<ConfigMap>, counts: Arc<Counts>) -> BTreeMap<String, u6
             }
             Ok(watcher::Event::InitDone) => continue,
             Ok(other) => panic!("{other:?}"),
-            // A balancer that broke off, or was told to come back later.
+            // The balancer closed the connection, or answered that the client should retry later.
             Err(_) => continue,
         };
         let revision = map.metadata.resource_version.unwrap().parse().unwrap();

@@ -6,7 +6,7 @@ use super::servers;
 use crate::balancer::address_of;
 use crate::swaps::story;
 
-/// One of our parts, that knows of both servers.
+/// Starts one of Oarlock's parts with the addresses of both servers.
 fn part(name: &str, servers: &[Cluster], more: &[&str]) -> Process {
     let mut command = oarlock_testkit::part(name);
     command.arg("--kubeconfig").arg(servers[0].data_dir().component_kubeconfig(name));
@@ -27,7 +27,7 @@ fn our_parts_go_on_at_the_server_that_is_left() {
         part("kubelet", &servers, &["--runtime", "sim", "--count", "2", "--data-dir", &folder]),
     ];
     servers[1].kubectl().until("get serviceaccount default -o name", |_| true);
-    // The one that their kubeconfigs name goes first: in order, and then at once.
+    // The server that the kubeconfigs name ends first: once in order, and later by a kill.
     assert_eq!(servers[0].stop(), Some(0));
     story::tell(&servers[1].kubectl());
     servers[0].start();

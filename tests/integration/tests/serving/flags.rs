@@ -10,7 +10,7 @@ use oarlock_runtime::clock;
 
 use super::*;
 
-/// What a scheduler says that has these flags and does not start.
+/// Returns the error of a scheduler that does not start with these flags.
 fn refused(cluster: &Cluster, flags: &[&str]) -> String {
     let kubeconfig = cluster.data_dir().component_kubeconfig("scheduler");
     let mut command = Command::new(oarlock());

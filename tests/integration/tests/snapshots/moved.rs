@@ -22,7 +22,7 @@ async fn informers_follow_the_state_into_etcd_and_back() {
     let before = informer.agrees(&maps, 0).await;
     let saved_content = content(&maps).await;
 
-    // While it runs; what is written afterwards is not in it.
+    // The snapshot is saved while the server runs; later writes are not in it.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("state.snap");
     let kubeconfig = cluster.kubeconfig();
@@ -42,13 +42,13 @@ async fn informers_follow_the_state_into_etcd_and_back() {
     assert_eq!(content(&maps).await, saved_content);
     let in_etcd = informer.agrees(&maps, 1).await;
     assert!(lowest(&in_etcd) > highest(&later), "revisions fell");
-    // It lives on.
+    // The server continues to work.
     maps.create(&PostParams::default(), &map("in-etcd", &[])).await.unwrap();
     let watching = cluster.kubectl().follow("get configmaps -w -o name");
     watching.until("it lists what there is", |out| out.contains("in-etcd") && !out.contains("ghost"));
     let in_etcd = informer.agrees(&maps, 1).await;
 
-    // And back, with nothing lost: the folder holds an older state, which says so.
+    // The state is moved back without a loss: the folder holds an older state, and the command reports it.
     let content_before = content(&maps).await;
     assert_eq!(cluster.stop(), Some(0), "{}", cluster.log_tail());
     drop(watching);

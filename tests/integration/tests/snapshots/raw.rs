@@ -6,8 +6,8 @@ use oarlock_testkit::{Cluster, Etcd};
 use super::{API_ONLY, Informer, change, content, fill, highest, lowest, text, until_content};
 use crate::kube_rs::{client, map, maps};
 
-/// What etcd recommends for Kubernetes.
-const BUMP: [&str; 3] = ["--bump-revision", "1000000000", "--mark-compacted"];
+/// The flags of etcd's restore that Kubernetes recommends.
+const RESTORE_REVISION_GAP: [&str; 3] = ["--bump-revision", "1000000000", "--mark-compacted"];
 
 async fn through(flags: &[&str], stopped: bool) {
     let Ok(mut etcd) = Etcd::start(1).map_err(|why| oarlock_testkit::skipped!("{why}: etcd's backups were not tried"))
@@ -39,7 +39,7 @@ async fn through(flags: &[&str], stopped: bool) {
     }
     until_content(&cluster, &maps, &saved).await;
     let ended = watching.ends();
-    // An error that comes with a watch's events kubectl shows as a Status among them, and ends.
+    // kubectl prints an error event of a watch as a Status and ends.
     assert_eq!(ended.out.matches("status/").count(), usize::from(!stopped), "{ended}");
     let restored = informer.agrees(&maps, 1).await;
     assert!(restored.contains_key("here-0") && !restored.contains_key("ghost-2"), "{restored:?}");
@@ -57,10 +57,10 @@ async fn a_server_that_runs_goes_on_above_what_it_had_handed_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_restored_as_etcd_recommends_goes_on_above() {
-    through(&BUMP, false).await;
+    through(&RESTORE_REVISION_GAP, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_was_stopped_begins_above_a_backup_restored_as_etcd_recommends() {
-    through(&BUMP, true).await;
+    through(&RESTORE_REVISION_GAP, true).await;
 }

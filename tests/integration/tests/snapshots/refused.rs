@@ -15,7 +15,7 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     let saved = save(text(&good), &kubeconfig).ok();
     let bytes = std::fs::read(&good).unwrap();
 
-    // Not everybody may see everything.
+    // A user without permission cannot save a snapshot.
     let other = path("other.snap");
     let scheduler = cluster.data_dir().component_kubeconfig("scheduler");
     save(text(&other), &scheduler).fails("cannot get path \"/snapshot\"");
@@ -28,7 +28,7 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     snapshot(&["save", text(&other), "--etcd-servers", "http://127.0.0.1:1"]).fails("127.0.0.1:1");
     assert!(!other.exists() && std::fs::read_dir(folder.path()).unwrap().count() == 1, "something was left");
 
-    // Files that are none.
+    // Files that are no snapshots are refused.
     snapshot(&["status", text(&other)]).fails(text(&other));
     std::fs::write(&other, b"{\"kind\":\"List\",\"items\":[]}").unwrap();
     snapshot(&["restore", text(&other), "--store", &store]).fails("this is no snapshot");
@@ -43,7 +43,7 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     snapshot(&["status", text(&other)]).fails("the checksum is another");
     assert!(!path("store").exists(), "a store was begun");
 
-    // Stores that hold something.
+    // Stores that are not empty are refused.
     snapshot(&["restore", text(&good), "--store", &own]).fails("--overwrite");
     let restored = snapshot(&["restore", text(&good), "--store", &store]).ok();
     snapshot(&["restore", text(&good), "--store", &store]).fails("--overwrite");
@@ -55,6 +55,6 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     assert_eq!(said(&kept, "hash"), said(&saved, "hash"), "it is what was saved");
     assert_eq!(said(&restored, "hash"), said(&saved, "hash"));
     assert_eq!(snapshot(&["status", text(&again)]).ok().out, kept.out);
-    // What was saved while the server ran is still there, and the server too.
+    // The snapshot that was saved while the server ran still exists, and the server starts again.
     cluster.start();
 }

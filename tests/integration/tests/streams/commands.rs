@@ -29,14 +29,14 @@ async fn commands_run_with_their_streams_and_exit_codes() {
                 let ran = kubectl.run("exec web -c main -- sh -c 'echo out; echo err >&2; exit 3'");
                 assert_eq!((ran.code, ran.out.as_str()), (3, "out\n"), "{ran}");
                 assert!(ran.err.starts_with("err\n") && ran.err.contains("exit code 3"), "{ran}");
-                // Ends only when the command has seen the end of its input.
+                // The command ends only when it has read the end of its input.
                 let input = "a line\n".repeat(40_000);
                 let ran = kubectl.run_with("exec -i web -- sha256sum", &input);
                 assert_eq!(ran.ok().out, sha256sum(&input));
-                // Much more than any buffer on the way.
+                // The output is much larger than any buffer on the way.
                 let ran = kubectl.run("exec web -- head -c 30000000 /dev/zero").ok();
                 assert_eq!(ran.out.len(), 30_000_000);
-                // A command that does not read what it is given.
+                // The command ends without reading its input.
                 kubectl.run_with("exec -i web -- true", &input).is("");
             }
         })

@@ -20,7 +20,7 @@ async fn echo(streams: &Streams) -> u16 {
         while let Ok((mut stream, _)) = socket.accept().await {
             let one = async move {
                 let (mut read, mut write) = stream.split();
-                // Clients may hang up.
+                // Clients may close the connection.
                 let _ = tokio::io::copy(&mut read, &mut write).await;
                 let _ = write.shutdown().await;
             };
@@ -53,7 +53,7 @@ fn forwards(kubectl: &Kubectl, port: u16) {
     assert_eq!(repeated(at, b"once"), b"once");
     let large: Vec<u8> = (0..2_000_000_u32).map(|n| n.to_le_bytes()[0]).collect();
     assert!(repeated(at, &large) == large, "a large text came back changed");
-    // Many at once over the one connection to the API server.
+    // Many forwarded connections share one connection to the API server.
     std::thread::scope(|scope| {
         for n in 0..40_u8 {
             scope.spawn(move || assert_eq!(repeated(at, &[n; 5000]), [n; 5000]));
@@ -78,7 +78,7 @@ async fn proxies_reach_no_address_of_the_servers_own() {
     let streams = Streams::start().await;
     streams
         .kubectl(|kubectl| {
-            // The node of this test is at the loopback address, as metadata services are at link-local ones.
+            // The node of this test has the loopback address, which the proxy refuses, as it refuses the link-local addresses of metadata services.
             kubectl.run("get --raw /api/v1/nodes/n1/proxy/healthz").fails("address not allowed");
             kubectl.run("get --raw /api/v1/nodes/nobody/proxy/healthz").fails("nodes \"nobody\" not found");
             kubectl.run("get --raw /api/v1/namespaces/default/pods/nobody/proxy/").fails("pods \"nobody\" not found");

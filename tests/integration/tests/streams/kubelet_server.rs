@@ -8,7 +8,7 @@ use oarlock_client::{Client, Endpoint, Https, RawRequest};
 use oarlock_pki::{Authority, Leaf, Subject, UnixTime, tls};
 use oarlock_runtime::clock;
 use oarlock_testkit::Cluster;
-use oarlock_testkit::wait::PATIENCE;
+use oarlock_testkit::wait::STEP_TIMEOUT;
 use serde_json::{Value, json};
 
 use super::Streams;
@@ -27,7 +27,7 @@ fn client(port: u16, auth: Auth, identity: Option<&oarlock_pki::Issued>) -> Clie
 }
 
 async fn get(client: &Client, path: &str) -> (u16, String) {
-    let reply = client.raw(RawRequest::get(path, PATIENCE)).await.unwrap();
+    let reply = client.raw(RawRequest::get(path, STEP_TIMEOUT)).await.unwrap();
     let code = reply.code;
     (code, String::from_utf8(reply.bytes(1 << 20).await.unwrap().into()).unwrap())
 }
@@ -89,7 +89,7 @@ async fn kubelets_of_other_processes_give_their_logs() {
         let data = cluster.data_dir();
         let kubeconfig = data.component_kubeconfig("kubelet");
         let mut kubelets = Vec::new();
-        // A process of two nodes, and a process of one.
+        // One process with two nodes, and one process with one node.
         for flags in [&["--count", "2", "--name-prefix", "many-"][..], &["--node-name", "one"]] {
             let common = ["kubelet", "--address", "127.0.0.1", "--port", "0", "--kubeconfig"];
             let mut command = std::process::Command::new(oarlock_testkit::oarlock());
@@ -111,7 +111,7 @@ async fn kubelets_of_other_processes_give_their_logs() {
             kubectl.run(&format!("logs on-{node}")).is("main: line 1");
             kubectl.run(&format!("exec on-{node} -- true")).fails("runtime does not implement Exec");
         }
-        // One answer for both nodes.
+        // The process answers once for both nodes.
         let port = kubectl.ok("get node many-0 -o jsonpath={.status.daemonEndpoints.kubeletEndpoint.Port}");
         for (path, answers) in [("/healthz", true), ("/metrics", true), ("/configz", false)] {
             let mut command = std::process::Command::new(oarlock_testkit::oarlock());

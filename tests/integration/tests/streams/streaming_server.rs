@@ -101,7 +101,7 @@ impl StreamingServer {
                     Job::Forward => forward(connection, &gate).await,
                 }
             };
-            // Its clients may hang up as they like.
+            // Clients may close the connection at any time.
             let (_, ()) = tokio::join!(carry, work);
         };
         self.gate.spawn("job", serve).unwrap();
@@ -183,7 +183,7 @@ async fn write_from(mut from: impl AsyncRead + Unpin, to: Option<Sender>) {
     }
 }
 
-/// A program at a terminal: it tells each size and repeats each line in capitals until one says `exit`.
+/// A program at a terminal: prints each size, and repeats each line in capitals until the line `exit`.
 async fn terminal(mut stdin: Receiver, stdout: Sender, mut sizes: Receiver) {
     stdout.send(Bytes::from_static(b"ready\r\n")).await.unwrap();
     let mut line = String::new();
@@ -229,7 +229,7 @@ async fn forward(mut connection: Connection, gate: &Gate) {
                     let inwards = read_into(receiver, write);
                     let outwards = async {
                         write_from(read, Some(sender.clone())).await;
-                        // The client may have gone.
+                        // The client may have disconnected.
                         let _ = sender.finish().await;
                     };
                     tokio::join!(inwards, outwards);

@@ -1,5 +1,4 @@
-//! Jobs of every kind, and the status with which each must end. Whoever controls them, the same is asked of it: what stands here was seen of
-//! upstream's controller and of ours.
+//! Jobs of every kind, and the status with which each must end. The expectations hold for upstream's controller and for Oarlock's.
 //!
 //! Pods are simulated (`docs/guides/simulated-nodes.md`): annotations say how their containers end.
 
@@ -12,7 +11,7 @@ struct Case {
     /// `spec` but for the template.
     spec: Value,
     restart: &'static str,
-    /// What its container does; empty: it runs until it is stopped.
+    /// The script of the simulated container; empty for a container that runs until it is stopped.
     does: Value,
     ends: Value,
 }
@@ -33,7 +32,7 @@ fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({"type": kind, "status": status, "reason": reason, "message": message})
 }
 
-/// What a finished Job says besides its counts.
+/// Returns the status of a finished Job.
 fn ended(kinds: [&str; 2], reason: &str, message: &str, mut counts: Value) -> Value {
     let conditions = kinds.map(|kind| condition(kind, "True", reason, message));
     counts["conditions"] = Value::from(conditions.to_vec());
@@ -156,7 +155,7 @@ fn until(kubectl: &Kubectl, name: &str, wanted: &Value) {
     });
 }
 
-/// Every kind of Job runs to its end, and goes away with its pods.
+/// Runs a Job of every kind to its end, and deletes it with its pods.
 pub(crate) fn tell(kubectl: &Kubectl) {
     let cases = cases();
     for case in &cases {
@@ -177,7 +176,7 @@ pub(crate) fn tell(kubectl: &Kubectl) {
     let line = "get pods -l batch.kubernetes.io/job-completion-index=2 -o jsonpath='{range .items[*]}{.spec.hostname} \
                 {.spec.containers[0].env[0].name} {.metadata.annotations.batch\\.kubernetes\\.io/job-completion-index};{end}'";
     kubectl.until_says(line, ["indexed-2 JOB_COMPLETION_INDEX 2;", "no-index-2 JOB_COMPLETION_INDEX 2;"]);
-    // Nothing keeps the pods of a finished Job, or of one that goes while it works.
+    // The pods of a Job that finishes, or that is deleted while it runs, keep no finalizer.
     kubectl.ok("create job works --image=registry.k8s.io/pause:3.10");
     kubectl.until("get job works -o jsonpath={.status.active}", |active| active.trim() == "1");
     kubectl.ok("delete jobs --all");

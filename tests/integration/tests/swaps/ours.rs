@@ -76,7 +76,7 @@ fn our_kubelet_with_real_containers() {
     let kubelet = machine.kubelet_of(&peer.kubeconfig(), peer.folder(), "n1", &flags);
     let kubectl = peer.kubectl();
     settle(&kubectl);
-    // A static pod has its mirror there as well, which its node authorizer and NodeRestriction let a kubelet make.
+    // On upstream's server a static pod also has a mirror pod: the node authorizer and NodeRestriction allow the kubelet to create it.
     until(&kubectl, "fixed-n1", ready);
     std::fs::remove_file(manifests.path().join("fixed.yaml")).unwrap();
     kubectl.until("get pods -o name", |out| out.trim().is_empty());

@@ -49,30 +49,30 @@ fn upstreams_controller_manager() {
     story::tell(&kubectl);
     jobs::tell(&kubectl);
     story::leads(&kubectl, "kube-controller-manager");
-    // Two of its loops write one object: one is refused and tries again, as on its own API server.
+    // Two loops of the manager write one object: one write is refused and repeated, as on upstream's API server.
     let conflict = "the object has been modified; please apply your changes to the latest version and try again";
     assert_eq!(unexplained(&manager.said(), &[conflict]), [""; 0]);
 }
 
-/// What upstream's kubelet calls errors on any API server.
+/// Errors that upstream's kubelet logs with any API server.
 const OF_KUBELETS: [&str; 13] = [
-    // Containerd older than 2 has no such call; the kubelet goes by its own configuration.
+    // Containerd before version 2 lacks this call; the kubelet uses its own configuration.
     "RuntimeConfig from runtime service failed",
-    // At its start: it has looked at no container yet, …
+    // During the start the kubelet has not examined any container yet.
     "Skipping pod synchronization",
-    // … and asks its own cache for the Node that it has just created or is about to.
+    // During the start the kubelet reads from its cache the Node that it has just created or will create.
     "Error getting the current node from lister",
     "Error updating node status, will retry",
     "Failed to get node when trying to set owner ref to the node lease",
     "Eviction manager: failed to get summary stats",
-    // A new root directory holds no checkpoints.
+    // A new root directory contains no checkpoints.
     "Failed to read data from checkpoint",
-    // Machines of tests are no whole machines: processes of others, file systems that it does not know.
+    // Test machines are shared: they have processes and file systems that the kubelet does not expect.
     "Failed to ensure process in container with oom score",
     "failed to check if we have separate container filesystem",
-    // A command ended while the close of its stdin was on its way to it.
+    // A command ended while the end of its stdin was on the way.
     "Error proxying data from client to backend",
-    // It looks at containers and pods that it has just removed.
+    // The kubelet examines containers and pods that it has just removed.
     "ContainerStatus from runtime service failed",
     "DeleteContainer returned error",
     "StopPodSandbox from runtime service failed",
@@ -86,7 +86,7 @@ fn upstreams_kubelet() {
     let kubelet = machine.upstreams_kubelet(&bin.join("kubelet"), &cluster, "n1");
     let kubectl = settled(&cluster);
     story::tell(&kubectl);
-    // Our API server reaches into its containers.
+    // Our API server connects to the containers of upstream's kubelet.
     apply(&kubectl, &pod("web", "echo it serves; trap 'exit 0' TERM; sleep 1000 & wait", "", ""));
     until(&kubectl, "web", ready);
     kubectl.until_says("logs web", ["it serves"]);

@@ -19,13 +19,13 @@ fn discovery_and_documentation_name_what_is_served() {
     kubectl.run("get --raw /readyz").is("ok");
     kubectl.run("get --raw /livez?verbose").says(["[+]ping ok", "livez check passed"]);
     let versions = kubectl.ok("api-versions");
-    // Upstream's, and our own.
+    // Upstream's versions and Oarlock's own.
     assert_eq!(versions.lines().count(), 22 + 1, "{versions}");
     for version in ["v1", "apps/v1", "autoscaling/v2", "resource.k8s.io/v1", "oarlock.dev/v1"] {
         assert!(versions.lines().any(|line| line == version), "{version}");
     }
     let resources = kubectl.ok("api-resources --no-headers");
-    // 66 in discovery, and our own; HorizontalPodAutoscaler is shown in its preferred version only.
+    // Upstream's 66 resources and Oarlock's own; HorizontalPodAutoscaler appears in its preferred version only.
     assert_eq!(resources.lines().count(), 65 + 2, "{resources}");
     kubectl
         .run("api-resources --namespaced=false --api-group=rbac.authorization.k8s.io -o name")
@@ -149,7 +149,7 @@ fn server_side_apply_tells_who_owns_a_field() {
     let owned = kubectl.ok(&format!("get cm settings --show-managed-fields -o {owners}"));
     assert!(owned.contains(r#"kubectl/Apply:{"f:size":{}}"#), "{owned}");
     assert!(owned.contains(r#"second/Apply:{"f:colour":{},"f:size":{}}"#), "{owned}");
-    // What a manager leaves out goes, unless somebody else has it too.
+    // A field that a manager no longer applies is removed, unless another manager owns it too.
     cluster.file("settings.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n");
     kubectl
         .run(&format!("apply --server-side --field-manager=second -f {file}"))
@@ -234,7 +234,7 @@ fn accounts_and_users_may_do_what_their_roles_say() {
         kubectl.ok(line);
     }
     kubectl.run("auth can-i create pods").is("yes");
-    // The authorizer follows the store.
+    // The authorizer reads the store with a delay.
     kubectl.until_says("auth can-i list pods -n team --as=system:serviceaccount:team:robot", ["yes"]);
     let refused = kubectl.run("auth can-i delete pods -n team --as=system:serviceaccount:team:robot");
     assert!(refused.code == 1 && refused.out.trim_end() == "no", "{refused}");
@@ -247,7 +247,7 @@ fn accounts_and_users_may_do_what_their_roles_say() {
     let as_robot = format!("--token={} auth whoami -o jsonpath={{.status.userInfo.username}}", token.trim());
     without_certificate(&cluster).run(&as_robot).is("system:serviceaccount:team:robot");
     kubectl.run("create token nobody -n team").fails("serviceaccounts \"nobody\" not found");
-    // A role binding may not give what its writer lacks.
+    // A role binding may not grant permissions that its writer lacks.
     kubectl
         .run("create rolebinding more --clusterrole=admin --user=eve -n team --as=system:serviceaccount:team:robot")
         .fails("forbidden");

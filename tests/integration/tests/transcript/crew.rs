@@ -80,7 +80,7 @@ fn a_pod_is_run_read_and_removed() {
     kubectl.run("run one --image=nginx --labels=app=one --env=MODE=test").is("pod/one created");
     kubectl.run(&format!("wait --for=condition=Ready pod/one {WAIT}")).is("pod/one condition met");
     kubectl.run("get pod one -o wide --no-headers").says(["one   1/1   Running   0", "node-"]);
-    // Events are told on the side.
+    // The recorder writes Events some time after the change.
     let texts = [
         "Status:           Running",
         "Successfully assigned default/one to node-",
@@ -98,7 +98,7 @@ fn a_pod_is_run_read_and_removed() {
         .fails("pod updates may not change fields other than");
     kubectl.run(&format!("delete pod one {WAIT}")).is("pod \"one\" deleted");
     kubectl.run("get pod one").fails("Error from server (NotFound): pods \"one\" not found");
-    // More than any node has: it waits, and says why.
+    // The pod requests more than any node has: it stays pending, and an Event gives the reason.
     kubectl.ok("run big --image=nginx --overrides='{\"spec\":{\"containers\":[{\"name\":\"big\",\"image\":\"nginx\",\"resources\":{\"requests\":{\"cpu\":\"4000\"}}}]}}'");
     kubectl.until("get events --field-selector involvedObject.name=big,reason=FailedScheduling", |out| {
         out.contains("0/2 nodes are available: 2 Insufficient cpu.")
@@ -138,7 +138,7 @@ fn nodes_are_cordoned_tainted_and_drained() {
         "Taints:             <none>",
         "Allocatable:",
     ]);
-    // Everything in a namespace goes with it.
+    // All objects in a namespace are deleted with it.
     kubectl.ok("create namespace team");
     kubectl.ok("create configmap left -n team");
     kubectl.run(&format!("delete namespace team {WAIT}")).is("namespace \"team\" deleted");
@@ -153,7 +153,7 @@ fn what_an_owner_leaves_behind_is_up_to_its_deletion() {
     kubectl.ok("create deployment web --image=nginx --replicas=2");
     kubectl.run(&format!("rollout status deploy/web {WAIT}")).says(["successfully rolled out"]);
     kubectl.run(&format!("delete deployment web --cascade=orphan {WAIT}")).is("deployment.apps \"web\" deleted");
-    // The ReplicaSet is nobody's now, and goes on.
+    // The ReplicaSet has no owner any more and keeps its pods.
     kubectl.run("get rs -o jsonpath={.items[*].metadata.ownerReferences}").is("");
     kubectl.run("get rs -l app=web --no-headers").says(["web-", "   2     2     2 "]);
     kubectl.ok("delete pods -l app=web --now");
@@ -162,6 +162,6 @@ fn what_an_owner_leaves_behind_is_up_to_its_deletion() {
     kubectl
         .run(&format!("delete {} --cascade=foreground {WAIT}", set.trim()))
         .says(["replicaset.apps \"web-", "deleted"]);
-    // Foreground: whoever it owned went first.
+    // With foreground deletion the dependents were deleted first.
     kubectl.run("get pods -l app=web -o name").is("");
 }

@@ -73,7 +73,7 @@ fn an_old_copy_does_not_overwrite_a_newer_object() {
     kubectl.ok("patch configmap shared -p '{\"data\":{\"n\":\"2\"}}'");
     let modified = "Operation cannot be fulfilled on configmaps \"shared\": the object has been modified; please apply your changes to the latest version and try again";
     kubectl.run_with("replace -f -", &old).fails(modified);
-    // A patch that names its revision is no different.
+    // A patch that names a revision behaves in the same way.
     let patch = json!({"metadata": {"resourceVersion": version}, "data": {"n": "3"}});
     for kind in ["strategic", "merge"] {
         kubectl.run(&format!("patch configmap shared --type={kind} -p '{patch}'")).fails(modified);

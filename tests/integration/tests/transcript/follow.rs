@@ -13,7 +13,7 @@ fn changes_are_shown_as_they_come() {
     all.until("first", |out| out.contains("first"));
     one.until("an empty line", |out| !out.is_empty());
     kubectl.ok("create configmap second --from-literal=a=1");
-    // That one begins with what comes: it follows as soon as it has told something.
+    // This watch begins with later events: its first output shows that the watch is open.
     gold.until("a golden one", |out| {
         kubectl.ok("label configmap second tier=gold --overwrite");
         kubectl.ok("label configmap second tier-");
@@ -42,7 +42,7 @@ fn commands_wait_for_what_they_are_told_to() {
     let done = kubectl.follow("wait --for=jsonpath={.data.state}=done configmap/job --timeout=90s");
     kubectl.ok("patch configmap job -p '{\"data\":{\"state\":\"done\"}}'");
     done.ends().is("configmap/job condition met");
-    // A finalizer holds it: the command that deletes waits, until the finalizer is gone.
+    // A finalizer keeps the object: `kubectl delete` waits until the finalizer is removed.
     kubectl.ok("patch configmap job -p '{\"metadata\":{\"finalizers\":[\"example.org/hold\"]}}'");
     let mut deleting = kubectl.follow("delete configmap job --timeout=90s");
     deleting.until("its word", |out| out.contains("configmap \"job\" deleted"));

@@ -47,7 +47,7 @@ fn a_job_lives_its_life() {
     kubectl.run("get job works --no-headers").says(["works   Suspended   0/1"]);
     kubectl.run("patch job works -p '{\"spec\":{\"suspend\":false}}'").is("job.batch/works patched");
     kubectl.until("get job works -o jsonpath={.status.ready}", |ready| ready.trim() == "1");
-    // Who goes leaves its pods behind, if so asked, and none of them is kept by a finalizer.
+    // With `--cascade=orphan` a deleted Job leaves its pods, and none of them keeps a finalizer.
     kubectl.run("delete job works --cascade=orphan").says(["job.batch \"works\" deleted"]);
     let kept =
         "get pods -l job-name=works -o jsonpath={.items[0].metadata.ownerReferences}{.items[0].metadata.finalizers}";

@@ -18,7 +18,7 @@ fn may_do_everything(kubectl: &Kubectl, who: &str) -> bool {
 fn no_component_holds_cluster_admin() {
     let cluster = Cluster::api_only();
     let admin = cluster.kubectl();
-    // The question can be answered with yes.
+    // The check itself works: an administrator may do everything.
     assert!(may_do_everything(&admin, ""));
     for stem in COMPONENTS {
         let component = Kubectl::new(&cluster.data_dir().component_kubeconfig(stem));

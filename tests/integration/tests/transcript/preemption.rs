@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::crew::{WAIT, await_nodes};
 
-/// Runs a pod that wants so many milli-cores; it stays visible until its finalizer is taken away.
+/// Runs a pod that requests this many milli-cores; a finalizer keeps the deleted pod visible.
 fn run(kubectl: &Kubectl, name: &str, milli: u64, class: Option<&str>) {
     let container = json!({"name": name, "image": "nginx", "resources": {"requests": {"cpu": format!("{milli}m")}}});
     let mut overrides = json!({
@@ -33,7 +33,7 @@ fn a_full_node_makes_room_for_a_pod_of_higher_priority() {
     kubectl
         .run(&format!("wait --for=condition=Ready pod/low pod/lower {WAIT}"))
         .says(["pod/low condition met", "pod/lower condition met"]);
-    // One of the same priority has nobody leave.
+    // A pod of the same priority preempts no pod.
     run(&kubectl, "late", half, Some("lower"));
     kubectl.until_says(
         "get events --field-selector involvedObject.name=late,reason=FailedScheduling",
@@ -56,7 +56,7 @@ fn a_full_node_makes_room_for_a_pod_of_higher_priority() {
     kubectl.run("get pod lower -o jsonpath={.metadata.deletionTimestamp}").says(["Z"]);
     kubectl.ok("patch pod lower -p '{\"metadata\":{\"finalizers\":null}}'");
     kubectl.until("get pods -o name", |out| !out.contains("pod/lower"));
-    // The least important was enough.
+    // Preempting the pod of the lowest priority was enough.
     kubectl.run("get pod low --no-headers").says(["1/1", "Running"]);
     kubectl.run("get pod late --no-headers").says(["0/1", "Pending"]);
 }

@@ -26,7 +26,7 @@ fn what_a_set_no_longer_names_is_pruned() {
         "configmap/a configured (server dry run)\nconfigmap/c created (server dry run)\nconfigmap/b pruned (server dry run)",
     );
     kubectl.run(&apply).is("configmap/a configured\nconfigmap/c created\nconfigmap/b pruned");
-    // `other` was not made by apply, so it is nobody's to prune.
+    // `other` was not created by apply, so `--prune` keeps it.
     kubectl.run("get configmaps -l set=demo -o name").is("configmap/a\nconfigmap/c\nconfigmap/other");
     let diff = kubectl.run(&format!("diff -f {file}"));
     assert!(diff.code == 0 && diff.out.is_empty(), "{diff}");
@@ -39,7 +39,7 @@ fn a_namespace_holds_no_more_than_its_quota() {
     let kubectl = cluster.kubectl();
     kubectl.ok("create namespace team");
     kubectl.run("create quota small --hard=configmaps=1 -n team").is("resourcequota/small created");
-    // A quota rules from the moment its status says what it allows; that is a controller's work.
+    // A quota applies once its status holds the limits, which a controller writes.
     kubectl
         .run("patch quota small -n team --subresource=status --type=merge -p '{\"status\":{\"hard\":{\"configmaps\":\"1\"},\"used\":{\"configmaps\":\"0\"}}}'")
         .is("resourcequota/small patched");

@@ -40,11 +40,11 @@ pub(super) fn a_page_of_a_list_that_is_gone_offers_to_go_on_with_another(http: &
     let gone = gone.json();
     assert_expired(&gone, PAGE_TOO_OLD);
     assert_eq!(gone["metadata"].as_object().unwrap().len(), 1, "nothing but the token: {gone}");
-    // It begins where the page would have, at the latest state.
+    // The second list continues behind the last key of the page, at the latest revision.
     let rest = page(&token(&gone));
     assert_eq!((rest.code, names(&rest.json())), (200, vec!["cc", "d"]), "{rest}");
     assert!(version(&rest.json()) > version(&first));
-    // The first token stays dead.
+    // The first token stays expired.
     assert_eq!(page(&token(&first)).code, 410);
 }
 
@@ -59,7 +59,7 @@ pub(super) fn a_list_of_an_old_revision_is_refused(http: &Http) {
         assert_eq!(gone.code, 410, "{gone}");
         assert_expired(&gone.json(), LIST_TOO_OLD);
     }
-    // A client that only wants nothing older is served.
+    // A list that accepts any newer revision is served.
     for query in ["", "&resourceVersionMatch=NotOlderThan"] {
         let newer = http.get(&format!("{MAPS}?resourceVersion={old}{query}"));
         assert_eq!((newer.code, names(&newer.json())), (200, vec!["a", "b"]), "{newer}");
@@ -82,7 +82,7 @@ pub(super) fn a_watch_from_an_old_revision_says_so_as_its_only_event(http: &Http
         assert!(oldest > old, "{message}");
         assert_expired(&event["object"], &message);
         assert!(stream.event().is_none(), "nothing follows");
-        // What it names is the oldest that can be watched.
+        // The error names the oldest revision that can be watched.
         let mut stream = watch(http, &format!("resourceVersion={oldest}"));
         assert_eq!(stream.event().unwrap()["type"], "MODIFIED");
     }

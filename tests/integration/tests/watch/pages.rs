@@ -22,7 +22,7 @@ pub(super) fn pages_are_one_list_of_one_moment(http: &Http) {
     assert_eq!(names(&first), ["a", "b"]);
     assert_eq!(first["metadata"]["remainingItemCount"], 3);
     let token = first["metadata"]["continue"].as_str().unwrap().to_owned();
-    // What happens between two pages is not part of the list.
+    // Writes between two pages do not change the list.
     create(http, "bb", &json!({}));
     delete(http, "d");
     let second = page(&format!("limit=2&continue={token}"));
@@ -36,7 +36,7 @@ pub(super) fn pages_are_one_list_of_one_moment(http: &Http) {
         third["metadata"].get("continue").is_none() && third["metadata"].get("remainingItemCount").is_none(),
         "{third}"
     );
-    // With a selector nobody counts what is left.
+    // With a selector the answer has no remaining item count.
     let some = page("limit=1&labelSelector=odd%3Dtrue");
     assert_eq!(names(&some), ["a"]);
     assert!(
@@ -44,7 +44,7 @@ pub(super) fn pages_are_one_list_of_one_moment(http: &Http) {
         "{some}"
     );
     settle(http);
-    // From memory the whole list is as cheap as a page of it.
+    // At `resourceVersion=0` the limit is ignored, because the list comes from memory.
     assert_eq!(names(&page("limit=1&resourceVersion=0")), ["a", "b", "bb", "c", "e"]);
 }
 

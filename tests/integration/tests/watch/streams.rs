@@ -10,7 +10,7 @@ pub(super) fn a_watch_tells_every_change_once_and_in_order(http: &Http) {
     let mut stream = watch(http, &format!("resourceVersion={}", version(&first)));
     let second = create(http, "second", &json!({}));
     let changed = merge(http, "first", &json!({"data": {"a": "1"}}));
-    // Nothing changes, so nothing is told and no revision is spent.
+    // An update without a change makes no event and no revision.
     assert_eq!(merge(http, "first", &json!({"data": {"a": "1"}})), changed);
     delete(http, "second");
     create(http, "third", &json!({}));
@@ -74,7 +74,7 @@ pub(super) fn initial_events_end_with_the_bookmark(http: &Http) {
     assert!(version(&bookmark["object"]) >= version(&last));
     create(http, "c", &json!({}));
     assert_eq!(next(&mut stream), pair("ADDED", "c"));
-    // Of a kind of which there is nothing: only the bookmark.
+    // For a resource without objects the watch delivers only the bookmark.
     let empty = http.open("GET", &format!("/api/v1/secrets?watch=1&{wanted}"), &[], b"").unwrap().event().unwrap();
     assert_eq!(empty["type"], "BOOKMARK");
 }
@@ -85,7 +85,7 @@ pub(super) fn who_takes_up_a_unit_is_told_at_once_how_far_it_has_come(http: &Htt
     let mut before = watch(http, &from);
     let unit = json!({"apiVersion": "oarlock.dev/v1", "kind": "Assignment", "metadata": {"name": "test"}, "spec": {"holderIdentity": "me"}});
     let given = http.json("POST", "/apis/oarlock.dev/v1/assignments", &unit).json();
-    // One that is open already, and one that begins before that.
+    // A watch that is open already, and a watch that begins before that revision.
     for stream in [&mut before, &mut watch(http, &from)] {
         let bookmark = stream.event().unwrap();
         assert_eq!(bookmark["type"], "BOOKMARK");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Subject, fill, name, with};
 use crate::case::Step;
 
-/// No more than so many bad values of enumerations for each resource.
+/// The most bad values of enumerations for each resource.
 const ENUMS: usize = 4;
 
 pub(super) fn odd(subject: &Subject) -> Vec<Step> {
@@ -15,7 +15,7 @@ pub(super) fn odd(subject: &Subject) -> Vec<Step> {
     }
     let dry = |id: &str, query: &str| Step::new(id, format!("POST {{list}}?dryRun=All{query}"));
     let fresh = with(&subject.minimal, json!({"metadata": {"labels": {"oracle": "dry"}}}));
-    // A name of its own, where names are free.
+    // A fresh name, for kinds whose names are free.
     let fresh = if name(&fresh) == "minimal" { with(&fresh, json!({"metadata": {"name": "fresh"}})) } else { fresh };
     let ty = subject.resource.ty;
     let mut steps = vec![
@@ -119,7 +119,7 @@ fn bad_enums(subject: &Subject) -> Vec<(String, Value)> {
     bodies
 }
 
-/// Where `value` holds fields of which the schema knows all allowed values.
+/// Collects the fields of `value` of which the schema knows all allowed values.
 fn enums(shape: &Shape, value: &Value, at: String, places: &mut Vec<String>) {
     match (shape, value) {
         (Shape::Struct(ty), Value::Object(object)) => {

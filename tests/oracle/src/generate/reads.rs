@@ -19,7 +19,7 @@ pub(super) fn all(subject: &Subject) -> Vec<Step> {
             Step::new("get-no-subresource", "GET {full}/nothing"),
         ]);
         for subresource in subject.resource.subresources {
-            // Logs, attachments and proxies have no answer of the server's own.
+            // Logs, attachments and proxies have no answer of the server itself.
             if subresource.verbs.contains(&"get")
                 && matches!(subresource.name, "status" | "scale" | "approval" | "ephemeralcontainers" | "resize")
             {

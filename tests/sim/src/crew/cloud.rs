@@ -1,8 +1,9 @@
-//! Cloud controller managers in virtual time: each effect on the cloud happens once, whatever happens to the holder of the unit (check X1, `oarlock_check::effects`).
+//! Cloud controller managers in virtual time: each effect on the cloud happens once, whatever happens to the holder of the unit (check X1,
+//! `oarlock_check::effects`).
 //!
-//! A seed is an API server, two members with the real controllers over real placement and a bus, a cloud that takes its time and looks before it acts, as
-//! clouds do, and a user who makes, changes and deletes Services. The member that holds the unit is killed, is cut off from the API (but not from the cloud),
-//! is not heard, sleeps, or ends in order.
+//! A seed is an API server, two members with the real controllers over real placement and a bus, a cloud that reads its state some time before it
+//! acts, as real clouds do, and a user who creates, changes and deletes Services. The faults concern the holder of the unit: it is killed, is cut off
+//! from the API (but not from the cloud), sends messages that are lost, sleeps, or is shut down in order.
 
 mod provider;
 mod world;
@@ -13,10 +14,10 @@ use oarlock_runtime::Universe;
 
 pub(super) use provider::FakeCloud;
 
-/// How many a whole sweep runs.
+/// Number of seeds of a whole sweep.
 const SEEDS: u64 = 200;
 
-/// Everything that must have happened in enough of the seeds.
+/// Events that must have happened in enough of the seeds.
 const SHOWN: [&str; 8] =
     ["killed", "cut off", "not heard", "asleep", "ended", "unit moved", "made", "calls that were too late"];
 

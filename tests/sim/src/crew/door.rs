@@ -1,4 +1,4 @@
-//! A process's connection to the API server, with a wire and timeouts of its own. Sent messages arrive even when the process has ended.
+//! A process's connection to the API server, with its own wire and timeouts. Sent messages arrive even when the process has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,11 +31,11 @@ pub(super) struct Door {
     pub(super) server: Arc<Replica>,
     pub(super) wire: Arc<Wire>,
     pub(super) net: Gate,
-    /// The life of the process: a dead one neither receives nor sends.
+    /// The life of the process: a dead process neither receives nor sends.
     pub(super) life: CancellationToken,
-    /// What members have written under no claim, and had to.
+    /// Writes of members that required a claim and had none.
     pub(super) missing: Arc<Mutex<Vec<String>>>,
-    /// Whether the door is a member's, whose writes are for units.
+    /// Whether the connection is a member's, whose writes are for units.
     pub(super) member: bool,
     pub(super) marks: Arc<Marks>,
 }
@@ -47,7 +47,7 @@ impl Door {
         }
     }
 
-    /// What the server did, whoever waits for it. What it wrote under a claim it says itself ([`super::told`]).
+    /// Records what the server did, whether or not the caller still waits. The server itself logs writes under claims ([`super::told`]).
     fn note(&self, request: &Request, told: &Result<Reply, Status>) {
         match (&request.fence, told) {
             (None, Ok(_)) if self.member && !is_own(request) => {
@@ -60,12 +60,12 @@ impl Door {
     }
 }
 
-/// Whether a member may do it under no claim: it reads, or it says that it lives, who holds what, or what users are told, which is true whoever tells it.
+/// Whether a member may make the request without a claim: reads, heartbeats, Assignments, and Events, which are true whoever writes them.
 fn is_own(request: &Request) -> bool {
     match (&request.call, request.resource.plural) {
         (call, _) if call.is_read() => true,
         (_, "leases" | "assignments" | "events") => true,
-        // Its controllers' own, which are there before it holds anything; `default` is a controller's work.
+        // The accounts of the member's own controllers, which exist before the member holds a unit; a controller makes the account `default`.
         (Call::Create(account, _), "serviceaccounts") => {
             request.namespace == "kube-system" && account.meta().name() != "default"
         }
@@ -131,7 +131,7 @@ impl Transport for Door {
         }
     }
 
-    /// Discovery is asked for, whether the server knows Assignments; it does.
+    /// Members read discovery to learn whether the server knows Assignments; this server does.
     async fn raw(&self, _: RawRequest) -> Result<RawReply, Status> {
         self.alive().await;
         let passed = clock::timeout(CALL_TIMEOUT, async {
@@ -156,7 +156,7 @@ impl RawBody for Nothing {
 struct Through {
     stream: Stream,
     door: Door,
-    /// What the server has said and is still on its way.
+    /// The batch that is being received, kept here so that a cancelled wait loses nothing.
     coming: Option<Result<Option<Vec<Event>>, ()>>,
     over: bool,
 }

@@ -1,4 +1,4 @@
-//! Users' Jobs: they are made and deleted, their pods end, and every end counts once.
+//! Users' Jobs: created and deleted, with pods that end, and each end counted once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,7 @@ pub(super) async fn user(client: Client, mut rng: Rng, calls: u64) -> BTreeMap<S
     wanted
 }
 
-/// What a kubelet does with the pods of Jobs that are bound: they end well, but for the first one of every other Job.
+/// Ends the bound pods of Jobs, as a kubelet would: all succeed, except the first pod of every other Job.
 #[derive(Default)]
 pub(super) struct Ends {
     failed: BTreeSet<String>,
@@ -66,13 +66,13 @@ impl Ends {
         let fails = job.ends_with(['1', '3', '5', '7', '9']) && self.failed.insert(job.to_owned());
         let phase = if fails { "Failed" } else { "Succeeded" };
         let patch = (PatchType::Merge, json!({"status": {"phase": phase}}).to_string());
-        // A pod that is gone needs no end.
+        // The pod may be deleted meanwhile.
         let _done =
             client.patch(kind("", "pods"), "status", (NAMESPACE, pod.name()), patch, WriteOptions::default()).await;
     }
 }
 
-/// The violations of Jobs: each is complete, its counts equal its pods' ends, and no pod is kept.
+/// Returns the violations of Jobs: each must be complete, its counts must equal the ends of its pods, and no pod may be kept.
 pub(super) async fn judge(client: &Client, wanted: &BTreeMap<String, u64>, pods: &[Value]) -> Vec<String> {
     let list = match client.list(kind("batch", "jobs"), NAMESPACE, ListOptions::default()).await {
         Ok(list) => list,

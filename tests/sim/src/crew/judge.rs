@@ -15,7 +15,7 @@ use super::users::kind;
 use crate::replicas::history::Recorder;
 use crate::replicas::truth::Truth;
 
-/// F1: members write for a unit under their claim, and the write lies between the claim's epoch and the unit's next.
+/// Checks F1: members write for a unit under their claim, and the write lies between the claim's epoch and the unit's next.
 pub(super) fn fenced(missing: &Mutex<Vec<String>>, told: Vec<Claim>, truth: &Truth, recorder: &Recorder) {
     truth.close(Vec::new());
     let missing = missing.lock();
@@ -27,7 +27,7 @@ pub(super) fn fenced(missing: &Mutex<Vec<String>>, told: Vec<Claim>, truth: &Tru
     assert!(report.violations.is_empty(), "{}", report.show(&history, 3));
 }
 
-/// C1: the violations; empty when there is none.
+/// Checks C1; returns the violations.
 pub(super) async fn workloads(
     client: &Client,
     wanted: &BTreeMap<String, u64>,
@@ -65,12 +65,12 @@ pub(super) async fn workloads(
     wrong
 }
 
-/// S2: pods by uid, with the node that each was first seen on.
+/// Checks S2: pods by uid, each with the first node on which the pod was seen.
 #[derive(Debug, Default)]
 pub(super) struct Nodes(BTreeMap<String, String>);
 
 impl Nodes {
-    /// A written pod.
+    /// Checks a written version of a pod.
     pub(super) fn see(&mut self, pod: &Obj, revision: Revision) {
         let node = pod.at(&["spec", "nodeName"]).and_then(|node| node.as_str()).unwrap_or_default().to_owned();
         if node.is_empty() {

@@ -15,11 +15,11 @@ use super::cloud::FakeCloud;
 use super::door::Door;
 use crate::replicas::wire::{Marks, Wire};
 
-/// How soon what is dead is taken down.
+/// Grace of the removal of a killed process's actors.
 const BURIAL: Duration = Duration::from_millis(100);
-/// How often the progress of actors is checked.
+/// Interval of the check for stuck actors.
 const TICK: Duration = Duration::from_secs(2);
-/// Nodes have no kubelets here that say how they are, and nobody looks at Services.
+/// Controllers that are off: in these tests no kubelet reports the state of Nodes, and no rule concerns Services.
 const DISABLED: [&str; 5] = [
     "node-lifecycle-controller",
     "taint-eviction-controller",
@@ -32,7 +32,7 @@ const DISABLED: [&str; 5] = [
 pub(super) enum Role {
     Controllers,
     Scheduler,
-    /// Reaches this cloud.
+    /// A cloud controller manager of this cloud.
     Cloud(FakeCloud),
 }
 
@@ -92,17 +92,17 @@ impl Member {
         Self { identity, door, system }
     }
 
-    /// The member's identity on the bus.
+    /// Returns the member's identity on the bus.
     pub(super) fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The member's name in Assignments.
+    /// Returns the member's name in Assignments.
     pub(super) fn name(&self) -> &str {
         self.identity.name()
     }
 
-    /// The way to the server.
+    /// Returns the wire to the server.
     pub(super) fn wire(&self) -> &Wire {
         &self.door.wire
     }
@@ -118,13 +118,13 @@ impl Member {
         .unwrap();
     }
 
-    /// Ends the member in order.
+    /// Shuts the member down in order.
     pub(super) async fn end(&self) {
         self.sound();
         shutdown(&self.system, Graces::default()).await;
     }
 
-    /// No fault of a process makes its actors fail.
+    /// Checks that no fault has made one of the member's actors fail.
     pub(super) fn sound(&self) {
         assert_eq!(self.system.fatal(), None);
     }

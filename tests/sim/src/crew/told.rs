@@ -19,7 +19,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 const TARGET: &str = "oarlock_apiserver::fence";
 const WRITTEN: &str = "written under a claim";
 
-/// Collects the log lines of this thread, a seed's own, as long as the value lives.
+/// Collects the log lines of this thread, which runs one seed, while the value lives.
 pub(super) struct ClaimLog {
     claims: Claims,
     _listens: DefaultGuard,
@@ -32,7 +32,7 @@ impl ClaimLog {
         Self { claims, _listens: tracing_subscriber::registry().with(own).set_default() }
     }
 
-    /// Every write in the log lines.
+    /// Returns every write in the log lines.
     pub(super) fn claims(self) -> Vec<Claim> {
         std::mem::take(&mut *self.claims.0.lock())
     }

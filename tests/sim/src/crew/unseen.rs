@@ -26,7 +26,7 @@ use crate::replicas::replica::Replica;
 use crate::replicas::truth::Truth;
 use crate::replicas::wire::{Marks, Wire};
 
-/// The server without what watches tell of Deployments meanwhile.
+/// A client whose watches can be interrupted, so that they deliver no events of Deployments meanwhile.
 struct Blind {
     door: Door,
     shared: Arc<Shared>,
@@ -35,9 +35,9 @@ struct Blind {
 #[derive(Default)]
 struct Shared {
     blind: AtomicBool,
-    /// How often a Deployment was found absent by a read.
+    /// How often a read found that a Deployment is absent.
     asked: AtomicUsize,
-    /// Deletions of Deployments without an event.
+    /// Number of deletions of Deployments whose events were not delivered.
     missed: AtomicUsize,
 }
 
@@ -81,7 +81,7 @@ impl Watch for Without {
     }
 }
 
-/// Waits until something holds; within [`HEALED`].
+/// Waits until a condition holds, at most for [`HEALED`].
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let healed = clock::after(HEALED);
     while !holds().await {
@@ -119,7 +119,7 @@ fn who_depends_on_an_owner_that_no_watch_has_shown_goes_with_it() {
         let deployment =
             |name: &str| object(deployments, json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec}));
         let no_sets = async || admin.list(sets, "default", ListOptions::default()).await.unwrap().items.is_empty();
-        // Everybody is at work: one comes and goes in sight.
+        // The controllers work: a Deployment is created and deleted while all watches run.
         admin.create(deployments, deployment("first")).await.unwrap();
         until("the first has its ReplicaSet", async || !no_sets().await).await;
         admin.delete(deployments, "default", "first", DeleteOptions::default()).await.unwrap();

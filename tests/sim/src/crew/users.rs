@@ -14,10 +14,10 @@ use super::jobs::Ends;
 
 pub(super) const NAMESPACE: &str = "default";
 const NODES: usize = 3;
-/// Few, so that what happens to one is much.
+/// Names of Deployments per user: few, so that many operations concern the same Deployment.
 const NAMES: u64 = 6;
 const MAX_REPLICAS: u64 = 5;
-/// A user thinks for about so long.
+/// The mean pause of a user between two operations.
 pub(super) const THINK_TIME: Duration = Duration::from_millis(900);
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -29,7 +29,7 @@ pub(super) fn object(kind: &'static Resource, json: Value) -> Obj {
     decode(kind.ty, json.to_string().as_bytes()).unwrap()
 }
 
-/// Repeats a request until it is done.
+/// Repeats a request until it succeeds.
 pub(super) async fn surely<T>(what: impl AsyncFn() -> Result<T, oarlock_meta::Status>) -> T {
     loop {
         match what().await {
@@ -40,7 +40,7 @@ pub(super) async fn surely<T>(what: impl AsyncFn() -> Result<T, oarlock_meta::St
     }
 }
 
-/// Everything that is there before the crew.
+/// Creates the objects that exist before the first member starts.
 pub(super) async fn prepare(client: &Client) {
     let make = async |kind: &'static Resource, json: Value| {
         surely(async || match client.create(kind, object(kind, json.clone())).await {
@@ -76,13 +76,13 @@ pub(super) async fn kubelets(client: Client, enough: Arc<AtomicBool>) {
                 continue;
             }
             let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
-            // Whoever was faster did the same.
+            // Another client may have deleted the pod first.
             let _done = client.delete(pods, NAMESPACE, pod.meta().name(), options).await;
         }
     }
 }
 
-/// One user; what was wanted last, by name.
+/// Runs one user; returns the number of replicas last wanted, by name.
 pub(super) async fn user(client: Client, mut rng: Rng, calls: u64, prefix: String) -> BTreeMap<String, u64> {
     let (deployments, mut wanted) = (kind("apps", "deployments"), BTreeMap::new());
     for _ in 0..calls {
@@ -106,7 +106,7 @@ pub(super) async fn user(client: Client, mut rng: Rng, calls: u64, prefix: Strin
                     "template": {"metadata": {"labels": labels}, "spec": spec},
                 },
             });
-            // One of this name may still be going.
+            // An earlier Deployment of the same name may still be terminating.
             surely(async || client.create(deployments, object(deployments, json.clone())).await).await;
         } else if doomed {
             let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };

@@ -25,30 +25,30 @@ use crate::replicas::replica::Replica;
 use crate::replicas::truth::Truth;
 use crate::replicas::wire::{EVERYTHING, Kind, Marks, Way, Wire};
 
-/// The limit after the last fault until everything is in order.
+/// Limit after the last fault until everything is in order.
 pub(super) const HEALED: Duration = Duration::from_secs(30);
 const USERS: u64 = 2;
 const CALLS: u64 = 30;
 const JOBS: u64 = 8;
 pub(super) const FAITHFUL: Faults =
     Faults { lose_answer: 0, drop: 0, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
-/// The members at the start.
+/// The members at the start of a seed.
 const CREW: [Role; 4] = [Role::Controllers, Role::Controllers, Role::Scheduler, Role::Scheduler];
-/// Longer than a Lease, so that units move.
+/// Duration of the long faults. Longer than a Lease, so that units move.
 const LONG: Duration = Duration::from_secs(25);
-/// In seconds.
+/// One hour, in seconds.
 const HOUR: i64 = 3600;
-/// Within this all units are where they belong, so long as nobody disturbs anything: a Lease that runs out, then one step of balance after the other.
+/// Time after a fault within which all units are where they belong, if no other fault begins: a Lease expires, then units are balanced one by one.
 const AFTERMATH: Duration = Duration::from_secs(40);
 
-/// What a seed showed.
+/// The observations of one seed.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// How often each fault bit.
+    /// How often each fault had an effect.
     pub(super) marks: BTreeMap<&'static str, u64>,
-    /// How many writes were made under a claim.
+    /// Number of writes made under a claim.
     pub(super) fenced: u64,
-    /// How many of them by the arbiter: almost all are bindings.
+    /// Number of these writes that the arbiter made; almost all of them are bindings.
     pub(super) bound: u64,
 }
 
@@ -58,10 +58,10 @@ struct World {
     marks: Arc<Marks>,
     missing: Arc<Mutex<Vec<String>>>,
     members: Mutex<Vec<(Role, Arc<Member>)>>,
-    /// The bus of the members; some worlds have none.
+    /// The bus of the members; `None` in the seeds without a bus.
     exchange: Option<Exchange>,
     hosts: AtomicU64,
-    /// How often units were assigned.
+    /// Number of times that units were assigned.
     moves: AtomicU64,
     enough: Arc<AtomicBool>,
 }
@@ -153,15 +153,15 @@ impl World {
                 }
                 2 => during(wire, ("partition", EVERYTHING, Way::Lost), long).await,
                 3 => during(wire, ("answers lost", &[Kind::Answer, Kind::Stream], Way::Lost), short).await,
-                // What it has sent arrives when it wakes, its units long gone.
+                // The messages that the sleeping member has sent arrive when it wakes; its units have other holders by then.
                 4 => {
                     self.hush(&member, true);
                     during(wire, ("asleep", EVERYTHING, Way::Held), if rng.chance(1, 2) { short } else { long }).await;
                     self.hush(&member, false);
                 }
-                // It works, and nobody hears it.
+                // The member works, and no other member receives its heartbeats.
                 5 => self.hushed(&member, short).await,
-                // Nobody hears anybody, for longer than a Lease.
+                // No member receives heartbeats, for longer than a Lease.
                 6 => self.silence(LONG).await,
                 7 => self.set_clock(if rng.chance(1, 2) { HOUR } else { -HOUR }).await,
                 8 => {
@@ -174,9 +174,9 @@ impl World {
         }
     }
 
-    /// Ends a member in order, as in an upgrade: others have its units by then.
+    /// Shuts a member down in order, as in an upgrade: other members hold its units when it ends.
     async fn part(&self, member: &Member) {
-        // So long as units have just moved they are not moved again.
+        // Units that have just moved are not moved again.
         clock::sleep(AFTERMATH).await;
         member.end().await;
         let admin = Client::new(Arc::new(self.door(&mut rng::with(Rng::fork))));
@@ -190,7 +190,7 @@ impl World {
         self.marks.note("ended", 1);
     }
 
-    /// Parts a member from the bus, or not.
+    /// Disconnects a member from the bus, or connects it again.
     fn hush(&self, member: &Member, hush: bool) {
         let Some(exchange) = &self.exchange else { return };
         if hush {
@@ -206,21 +206,21 @@ impl World {
         self.hush(member, false);
     }
 
-    /// Makes the bus unreachable; no member is suspected then.
+    /// Makes the bus unreachable for all members; no member is suspected then.
     async fn silence(&self, a_while: Duration) {
         let Some(exchange) = &self.exchange else { return };
         self.unmoved("no bus", a_while, || exchange.stop()).await;
         exchange.start();
     }
 
-    /// Sets everybody's wall clock, by so many seconds.
+    /// Sets the wall clock of all members forward by this many seconds, or back.
     async fn set_clock(&self, by: i64) {
         self.unmoved("clock set", LONG, || clock::set(by)).await;
     }
 
-    /// Does what moves nothing, for a while.
+    /// Makes a fault that must not move any unit, and checks that none moves.
     async fn unmoved(&self, fault: &'static str, a_while: Duration, act: impl FnOnce()) {
-        // Whoever fell silent before may still be moved away from.
+        // Members that fell silent in an earlier fault may still lose units.
         clock::sleep(AFTERMATH).await;
         act();
         let before = self.moves.load(Ordering::Relaxed);
@@ -229,7 +229,7 @@ impl World {
         self.marks.note(fault, 1);
     }
 
-    /// Waits until everything is in order.
+    /// Waits until every workload and Job is in order.
     async fn settle(&self, admin: &Client, wanted: &BTreeMap<String, u64>, jobs: &BTreeMap<String, u64>) {
         let deadline = clock::after(HEALED);
         loop {
@@ -242,7 +242,7 @@ impl World {
         }
     }
 
-    /// Follows pods and Assignments, until it is enough and nothing more comes.
+    /// Follows pods and Assignments until the seed ends and no more events arrive.
     async fn observe(self: Arc<Self>, admin: Client) {
         let (assignments, pods) = (kind("oarlock.dev", "assignments"), kind("", "pods"));
         let begin = || ListOptions { allow_bookmarks: true, ..ListOptions::default() };

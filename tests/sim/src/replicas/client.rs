@@ -17,11 +17,11 @@ use super::objects::{NAMESPACE, PLURALS, gold, metadata, object, prefix, read, r
 use super::replica::Answer;
 use super::world::World;
 
-/// What a call may take at a server.
+/// Time that a server may spend on a call.
 const BUDGET: Duration = Duration::from_secs(2);
 /// Objects per page of a list.
 const LIMIT: u64 = 3;
-/// Names per resource: few, so that clients meet.
+/// Names per resource: few, so that clients use the same objects.
 const NAMES: u64 = 5;
 
 /// A client that makes one call at a time and records each outcome.
@@ -31,7 +31,7 @@ pub(super) struct Client {
     rng: Rng,
     /// Revisions of objects, by key.
     seen: BTreeMap<String, u64>,
-    /// A revision of some list, by plural.
+    /// The revision of the last list, by plural.
     listed: BTreeMap<&'static str, u64>,
     tags: u64,
     lists: u64,
@@ -42,7 +42,7 @@ impl Client {
         Self { world, name, rng, seen: BTreeMap::new(), listed: BTreeMap::new(), tags: 0, lists: 0 }
     }
 
-    /// Makes so many calls, or lists in pages.
+    /// Makes this many calls; a call may be a whole list in pages.
     pub(super) async fn run(mut self, calls: u64) {
         for _ in 0..calls {
             let plural = PLURALS[self.rng.below(PLURALS.len() as u64) as usize];
@@ -60,10 +60,10 @@ impl Client {
         }
     }
 
-    /// Writes the last object of a resource, in sight of all selectors; its revision.
+    /// Writes the last object of a resource, which every selector matches; returns its revision.
     pub(super) async fn final_write(&mut self, plural: &'static str) -> u64 {
         loop {
-            // Each attempt is a write of its own, under a name of its own.
+            // Each attempt is a separate write under a separate name.
             let name = format!("last-{}", self.tags);
             if let (Outcome::Ok, Some(revision)) = self.create(plural, &name, "gold").await {
                 return revision;
@@ -84,7 +84,7 @@ impl Client {
         (line.outcome, line.revision)
     }
 
-    /// Creates what it does not know, and changes what it does.
+    /// Creates the object if the client does not know its revision, otherwise updates the object.
     async fn write(&mut self, plural: &'static str, name: &str) {
         let tier = if self.rng.chance(1, 2) { "gold" } else { "tin" };
         let key = prefix(plural) + name;
@@ -93,7 +93,7 @@ impl Client {
             return;
         };
         let tag = self.tag();
-        // A write may leave it to the server to find what it replaces.
+        // An update may leave out the revision that it replaces.
         let expect = self.rng.chance(4, 5).then_some(seen);
         let call = if self.rng.chance(1, 2) {
             Call::Update(object(plural, name, &tag, tier, expect), WriteOptions::default())
@@ -107,7 +107,7 @@ impl Client {
 
     async fn delete(&mut self, plural: &'static str, name: &str) {
         let key = prefix(plural) + name;
-        // Without an expectation nobody could tell which deletion was meant.
+        // Without a precondition the history could not show which object was deleted.
         let Some(expect) = self.seen.get(&key).copied() else { return self.get(plural, name).await };
         let options = DeleteOptions { resource_version: Some(Revision(expect)), ..DeleteOptions::default() };
         let line = Seen { op: Op::Delete, key, expect: Some(expect), ..Seen::default() };
@@ -126,14 +126,14 @@ impl Client {
         self.call(plural, name, Call::Get(GetOptions { resource_version }), line).await;
     }
 
-    /// A write that changes nothing is answered with what is there now: a read of the most recent state, to the checker.
+    /// Makes a write that changes nothing. The answer holds the current object, so the checker judges the call as a read of the most recent state.
     async fn touch(&mut self, plural: &'static str, name: &str) {
         let call = Call::Patch(PatchType::Merge, "{}".into(), WriteOptions::default());
         let line = Seen { op: Op::Get, key: prefix(plural) + name, ..Seen::default() };
         self.call(plural, name, call, line).await;
     }
 
-    /// A whole list, in pages or not, of the present or a past; its revision.
+    /// Reads a whole list, in pages or at once, of the present or of an earlier revision; returns the list's revision.
     async fn list(&mut self, plural: &'static str) -> Option<u64> {
         let labels = if self.rng.chance(3, 10) { gold() } else { Labels::new() };
         let mut options = ListOptions::labels(selector(&labels));
@@ -154,7 +154,7 @@ impl Client {
         self.pages(plural, labels, options, asked).await
     }
 
-    /// The revision of a list of everything, from which a watch can go on; `None` when there was no answer.
+    /// Returns the revision of a full list, from which a watch can start; `None` without an answer.
     pub(super) async fn start_of_watch(&mut self, plural: &'static str) -> Option<u64> {
         self.pages(plural, Labels::new(), ListOptions::default(), Asked::Recent).await
     }
@@ -185,7 +185,7 @@ impl Client {
         None
     }
 
-    /// Calls a server drawn anew, and writes the call down; the line, and where a list goes on.
+    /// Calls a randomly chosen server and records the call; returns the record, and the continue token of a list.
     async fn call(&mut self, plural: &'static str, name: &str, call: Call, mut line: Seen) -> (Seen, Option<String>) {
         line.client.clone_from(&self.name);
         let request = Request {
@@ -201,7 +201,7 @@ impl Client {
             let replica = Arc::clone(self.rng.pick(&self.world.replicas).unwrap());
             line.invoke = self.world.recorder.now();
             match replica.call(request.clone()).await {
-                // Whoever was not let in tries another door.
+                // A refused call is repeated at another server.
                 Answer::Refused => clock::sleep(Duration::from_millis(20)).await,
                 answer => break (replica, answer),
             }
@@ -222,7 +222,7 @@ impl Client {
         (line, token)
     }
 
-    /// What an answer means; where a list goes on.
+    /// Adds the meaning of an answer to the record; returns the continue token of a list.
     fn judge(&self, plural: &str, line: &mut Seen, answer: Answer) -> Option<String> {
         line.outcome = Outcome::Unknown;
         let reply = match answer {

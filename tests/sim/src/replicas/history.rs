@@ -7,7 +7,7 @@ use oarlock_check::history::{Line, Record};
 use oarlock_runtime::{Instant, clock, trace};
 use parking_lot::Mutex;
 
-/// A history in the making.
+/// A recorder of histories. Clones share the history.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     began: Instant,
@@ -20,7 +20,8 @@ impl Recorder {
         Self { began: clock::now(), now: Mutex::default(), lines: Mutex::default() }
     }
 
-    /// Nanoseconds. Virtual time stands still while anybody can run, so each look is one later at least: what happened first comes first.
+    /// Returns the time in nanoseconds. Virtual time does not advance while a task can run, so each call returns at least one more than the call
+    /// before: events are ordered by their time.
     pub(crate) fn now(&self) -> u64 {
         let passed = u64::try_from(self.began.elapsed().as_nanos()).unwrap();
         let mut now = self.now.lock();
@@ -28,18 +29,18 @@ impl Recorder {
         *now
     }
 
-    /// Appends a line; the universe's record has it too, so that equal hashes are equal histories.
+    /// Appends a line to the history and to the universe's trace, so that equal traces mean equal histories.
     pub(crate) fn write(&self, line: Line) {
         trace::record("line", &serde_json::to_string(&line).unwrap(), 0);
         self.lines.lock().push(line);
     }
 
-    /// Everything written.
+    /// Returns the recorded history.
     pub(crate) fn read(&self) -> History {
         History::from_lines(&self.lines.lock()).unwrap_or_else(|malformed| panic!("{malformed}"))
     }
 
-    /// The revisions at which each key that begins so was written, by the rest of the key.
+    /// Returns the revisions of the writes of each key with this prefix, by the rest of the key.
     pub(crate) fn writes(&self, prefix: &str) -> BTreeMap<String, Vec<u64>> {
         let mut writes = BTreeMap::<String, Vec<u64>>::new();
         for line in self.lines.lock().iter() {
@@ -52,7 +53,7 @@ impl Recorder {
         writes
     }
 
-    /// Leaves everything written in a file, for a closer look.
+    /// Writes the history to a file, for inspection; returns the file's path.
     pub(crate) fn keep(&self, seed: u64) -> std::path::PathBuf {
         let path = std::env::temp_dir().join(format!("oarlock-sim-{seed}.jsonl"));
         let lines: Vec<String> = self.lines.lock().iter().map(|line| serde_json::to_string(line).unwrap()).collect();

@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use oarlock_meta::Revision;
 use oarlock_runtime::{Gate, clock};
 use oarlock_storage::testing::faulty::FaultyLog;
-use oarlock_storage::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Sharing, Tail, TailBatch, Value};
+use oarlock_storage::{
+    Append, Error, GroupOutcome, Health, Key, LoadPart, Loaded, Log, Sharing, Tail, TailBatch, Value,
+};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -16,9 +18,9 @@ use super::process::WINDOW;
 use super::truth::Truth;
 use super::wire::{Kind, Marks, Wire};
 
-/// After this without an answer a call has failed, and a write is unknown.
+/// Time without an answer after which a call fails; the outcome of a write is then unknown.
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
-/// After this in silence a tail that has something to say is given up.
+/// Time without a message after which a tail with undelivered entries is closed.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 
 /// One process's connection to the shared log. Clones share the connection.
@@ -27,19 +29,19 @@ pub(super) struct Link {
     pub(super) log: FaultyLog,
     pub(super) truth: Arc<Truth>,
     pub(super) wire: Arc<Wire>,
-    /// Messages under way; they arrive whatever becomes of who sent them.
+    /// Gate of the messages on the wire, which arrive even when their sender has ended.
     pub(super) net: Gate,
-    /// Cancels tails.
+    /// Cancels the open tails when notified.
     pub(super) cancel: Arc<Notify>,
-    /// Of the process: cancelled when it is killed. What is dead hears nothing and is not heard.
+    /// The life of the process, cancelled when the process is killed. A dead process neither receives nor sends messages.
     pub(super) life: CancellationToken,
     pub(super) marks: Arc<Marks>,
-    /// The process was told that history is gone, so it may begin anew.
+    /// Whether the log has answered that history was compacted, so that the process may load the state anew.
     pub(super) lost: Arc<AtomicBool>,
 }
 
 impl Link {
-    /// Calls the log; `None` when no answer came.
+    /// Calls the log; `None` without an answer.
     async fn ask<T, F, R>(&self, call: F) -> Option<T>
     where
         T: Send + 'static,
@@ -66,7 +68,7 @@ impl Link {
         answer
     }
 
-    /// Waits for ever when the process is dead.
+    /// Completes while the process is alive; never completes once the process is dead.
     async fn alive(&self) {
         if self.life.is_cancelled() {
             std::future::pending::<()>().await;
@@ -94,7 +96,7 @@ impl Log for Link {
         Ok(Box::new(LinkTail { link: self.clone(), inner: inner? }))
     }
 
-    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
+    async fn load(&self, each: &mut (dyn FnMut(LoadPart) + Send)) -> Result<Loaded, Error> {
         let load = |log: FaultyLog| async move {
             let mut pieces = Vec::new();
             let loaded = log.load(&mut |piece| pieces.push(piece)).await;
@@ -102,7 +104,7 @@ impl Log for Link {
         };
         let (loaded, pieces) = self.ask(load).await.ok_or_else(silent)??;
         if self.lost.swap(false, Ordering::Relaxed) {
-            // Who lost the tail begins at the present, and knows of nothing before.
+            // A process that lost its tail loads the latest state and has no history before that.
             self.truth.floor(loaded.revision);
         }
         pieces.into_iter().for_each(each);
@@ -120,7 +122,7 @@ impl Log for Link {
 
     async fn trim(&self, revision: Revision) -> Result<(), Error> {
         assert!(self.truth.is_older(revision, WINDOW), "{revision} is trimmed before its time");
-        // Its own windows are trimmed by now, whether or not the log will be.
+        // The process has already trimmed its own window, whether or not the log gets trimmed.
         self.truth.floor(revision);
         self.ask(move |log| async move { log.trim(revision).await }).await.ok_or_else(silent)?
     }

@@ -1,4 +1,4 @@
-//! The source of faults: draws them from a menu of the seed's own, one after the other, until it is stopped.
+//! The source of faults: draws faults from the seed's selection, one after the other, until it is stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,18 +12,18 @@ use super::truth::Truth;
 use super::wire::{EVERYTHING, Kind, Way, Wire};
 use super::world::World;
 
-/// What can be done to a replica.
+/// A fault of a replica.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     /// The process is killed and started again.
     Crash,
     /// The process is ended in order and started again.
     Bounce,
-    /// Messages between it and the log, or between it and its clients, go another way.
+    /// Messages between the replica and the log, or between the replica and its clients, are delayed, held or lost.
     Wire { name: &'static str, back: bool, what: &'static [Kind], way: Way },
-    /// Its tail of the log is cancelled.
+    /// The replica's tail of the log is cancelled.
     CancelTail,
-    /// History is compacted up to the present while its tail is held.
+    /// History is compacted up to the present while the replica's tail is held.
     Compact,
 }
 
@@ -38,7 +38,7 @@ const fn front(name: &'static str, what: &'static [Kind], way: Way) -> Fault {
     Fault::Wire { name, back: false, what, way }
 }
 
-/// All of them.
+/// All faults.
 pub(super) const FAULTS: [Fault; 13] = [
     Fault::Crash,
     Fault::Bounce,
@@ -55,7 +55,7 @@ pub(super) const FAULTS: [Fault; 13] = [
     front("clients: held", EVERYTHING, Way::Held),
 ];
 
-/// Strikes until it is enough; every fault is over when it returns.
+/// Makes faults until the world's flag says to stop; every fault is over when the function returns.
 pub(super) async fn run(world: Arc<World>, menu: Vec<Fault>, mut rng: Rng) {
     while !world.enough.load(Ordering::Relaxed) {
         clock::sleep(rng.jitter(Duration::from_millis(1800), 90)).await;
@@ -69,7 +69,7 @@ async fn strike(truth: Arc<Truth>, replica: Arc<Replica>, fault: Fault, rng: &mu
     let a_while = rng.jitter(Duration::from_secs(3), 95);
     match fault {
         Fault::Crash | Fault::Bounce => {
-            // Another one is at it.
+            // Another task is restarting this replica.
             let Ok(_ours) = Arc::clone(&replica.life).try_lock_owned() else { return };
             if matches!(fault, Fault::Crash) {
                 replica.crash().await

@@ -1,7 +1,7 @@
-//! A process: a real server, all of it but its listener, with its own system of actors.
+//! A process of an API server: the real server without its listener, with its own system of actors.
 //!
-//! It is killed by cutting it off from everything at once, for good: its messages that are under way arrive, and nothing else of it is ever
-//! heard. What its actors still do until they are taken down is seen by nobody.
+//! A process is killed by cutting all of its connections at once, for good. Messages on the wire arrive; no later message does. Nothing observes what
+//! the process's actors do until they are stopped.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
@@ -18,16 +18,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::link::Link;
 
-/// For how long servers keep history, and how often they look.
+/// Time for which servers keep history, and the interval of their compaction.
 pub(super) const WINDOW: Duration = Duration::from_secs(6);
 const COMPACT_EVERY: Duration = Duration::from_secs(2);
-/// How long an orderly end may take in each phase, and how soon what is dead is taken down.
+/// Grace of each phase of an orderly shutdown, and of the removal of a killed process.
 const GRACE: Duration = Duration::from_secs(5);
 const BURIAL: Duration = Duration::from_millis(100);
-/// How often actors are looked at whether they get on.
+/// Interval of the check for stuck actors.
 const TICK: Duration = Duration::from_secs(2);
 
-/// Keys, the same for everybody: they sign nothing that is looked at.
+/// Keys shared by all servers; no test checks their signatures.
 static KEYS: LazyLock<(Pki, Arc<SigningKey>)> = LazyLock::new(|| {
     let made = || Pki::ephemeral(&ServingNames::default(), UnixTime::since_unix_epoch(Duration::from_secs(1))).unwrap();
     (made(), Arc::new(made().service_account))
@@ -36,16 +36,16 @@ static KEYS: LazyLock<(Pki, Arc<SigningKey>)> = LazyLock::new(|| {
 /// One process of an API server: the real server without its listener, and a system of actors.
 pub(super) struct Process {
     pub(super) server: Server,
-    /// What clients call, as an administrator.
+    /// The client of the API, as an administrator.
     pub(super) api: InProcess,
-    /// Those under way.
+    /// Gate of the requests in progress.
     pub(super) requests: Gate,
     pub(super) life: CancellationToken,
     system: System,
 }
 
 impl Process {
-    /// Starts one; `None` when it cannot read the log.
+    /// Starts a process; `None` when the process cannot read the log.
     pub(super) async fn start(host: String, link: Link) -> Option<Self> {
         let options = Options { host: host.as_str().into(), tick: TICK, watchdog: None };
         let (system, life) = (System::start(options).await.unwrap(), link.life.clone());
@@ -65,7 +65,7 @@ impl Process {
         }
     }
 
-    /// Kills it; the future takes away what is left.
+    /// Kills the process; the returned future stops its actors.
     pub(super) fn kill(self: Arc<Self>) -> impl Future<Output = ()> + Send {
         self.sound();
         self.life.cancel();
@@ -74,7 +74,7 @@ impl Process {
         }
     }
 
-    /// Ends it in good order: watches end behind their last event, requests are given their time.
+    /// Shuts the process down in order: watches end after their last event, requests in progress may finish.
     pub(super) async fn end(&self) {
         self.sound();
         self.server.state().set_stopping();
@@ -83,7 +83,7 @@ impl Process {
         self.life.cancel();
     }
 
-    /// What the future came to; `None` when the process was killed.
+    /// Returns the output of the future; `None` when the process was killed.
     pub(super) async fn or_killed<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -92,13 +92,13 @@ impl Process {
         }
     }
 
-    /// Nothing that is done to a server makes it fail.
+    /// Checks that no fault has made one of the server's actors fail.
     pub(super) fn sound(&self) {
         assert_eq!(self.system.fatal(), None);
     }
 }
 
-/// What a server of that name is made of.
+/// Returns the inputs of a server with this host name.
 pub(crate) fn assembly(host: String, log: Arc<dyn Log>, store: oarlock_store::Options) -> Assembly {
     let (pki, signer) = &*KEYS;
     let identity = (vec![pki.kubelet_client.certificate.clone()], pki.kubelet_client.key.to_rustls());

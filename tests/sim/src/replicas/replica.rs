@@ -18,7 +18,7 @@ use super::process::Process;
 use super::truth::Truth;
 use super::wire::{Kind, Marks, Wire};
 
-/// After this without an answer a client gives a call up. Longer than any call may take.
+/// Time after which a client gives up a call without an answer. Longer than the time limit of any call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 /// The pause before a process that could not start is started again.
 const RESTART_DELAY: Duration = Duration::from_millis(300);
@@ -26,12 +26,12 @@ const RESTART_DELAY: Duration = Duration::from_millis(300);
 /// One API server: its successive processes, and its connections to clients and to the log.
 pub(crate) struct Replica {
     pub(crate) name: String,
-    /// Between clients and it.
+    /// The wire between clients and the replica.
     pub(crate) front: Arc<Wire>,
-    /// Between it and the log.
+    /// The wire between the replica and the log.
     pub(crate) back: Arc<Wire>,
     pub(crate) log: FaultyLog,
-    /// Held by whoever starts or ends a process.
+    /// Held by the task that starts or ends a process.
     pub(crate) life: Arc<tokio::sync::Mutex<()>>,
     pub(crate) cancel_tails: Arc<Notify>,
     truth: Arc<Truth>,
@@ -41,22 +41,22 @@ pub(crate) struct Replica {
     running: Mutex<Option<Arc<Process>>>,
 }
 
-/// What a call came to.
+/// The outcome of a call.
 pub(crate) enum Answer {
     Replied(Result<Reply, Status>),
-    /// Nobody took it: it was certainly not begun.
+    /// The call was refused and certainly not begun.
     Refused,
-    /// None came.
+    /// No answer was received.
     Lost,
 }
 
-/// A watch, and how it may break.
+/// A watch on a connection that faults can break.
 pub(crate) struct Stream {
     process: Arc<Process>,
     front: Arc<Wire>,
     marks: Arc<Marks>,
     events: WatchStream,
-    /// What is on its way: whoever stops waiting for it loses nothing.
+    /// The batch that is being received, kept here so that a cancelled wait loses nothing.
     coming: Option<Option<Vec<Event>>>,
 }
 
@@ -76,7 +76,7 @@ impl Replica {
         Self { name, front, back, log, life, cancel_tails, truth, net, marks, processes, running }
     }
 
-    /// Starts a process, again and again until one can read the log.
+    /// Starts a process; repeats until a process can read the log.
     pub(crate) async fn start(&self) {
         loop {
             let host = format!("{}-{}", self.name, self.processes.fetch_add(1, Ordering::Relaxed));
@@ -105,7 +105,7 @@ impl Replica {
         self.net.spawn("burial", process.kill()).unwrap();
     }
 
-    /// Ends the process in good order.
+    /// Shuts the process down in order and starts another one.
     pub(crate) async fn bounce(&self) {
         let Some(process) = self.running.lock().clone() else { return };
         self.marks.note("bounce", process.requests.inside() as u64);
@@ -113,7 +113,7 @@ impl Replica {
         *self.running.lock() = None;
     }
 
-    /// Makes a call.
+    /// Makes a call at the replica.
     pub(crate) async fn call(&self, request: Request) -> Answer {
         let process = self.running.lock().clone();
         let Some(process) = process else {
@@ -137,7 +137,7 @@ impl Replica {
             if matches!(answer, Answer::Refused) {
                 marks.note("bounce", 1);
             }
-            // A connection that breaks is noticed at once, what a cut swallows is not.
+            // A broken connection is noticed at once; a message lost on a cut wire is not.
             if matches!(answer, Answer::Lost) || front.pass(Kind::Answer).await {
                 let _gave_up = sender.send(answer);
             }
@@ -152,7 +152,7 @@ impl Replica {
         }
     }
 
-    /// Begins a watch; `None` when it does not come about.
+    /// Begins a watch; `None` when the replica does not answer.
     pub(crate) async fn watch(
         &self,
         resource: &'static Resource,
@@ -172,7 +172,7 @@ impl Replica {
         Some(Stream { process, front, marks, events, coming: None })
     }
 
-    /// Whether a process runs that has not failed.
+    /// Whether a process is running that has not failed.
     pub(crate) fn is_running(&self) -> bool {
         self.running.lock().as_ref().is_some_and(|process| {
             process.sound();
@@ -182,10 +182,10 @@ impl Replica {
 }
 
 impl Stream {
-    /// The next events; `Ok(None)` when it ended in good order. Cancel safe.
+    /// Returns the next events; `Ok(None)` when the watch ended in order. Cancel safe.
     ///
     /// # Errors
-    /// It broke.
+    /// The connection broke.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<Event>>, ()> {
         if self.coming.is_none() {
             self.coming = self.process.or_killed(self.events.next()).await;

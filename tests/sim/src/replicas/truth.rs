@@ -10,7 +10,7 @@ use oarlock_check::history::{Floor, Line, Record, Truth as Covered};
 use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, clock};
 use oarlock_storage::{
-    Append, Error, GroupOutcome, Health, Key, Loaded, Log, MemoryLog, Piece, Sharing, Tail, TailBatch, Value,
+    Append, Error, GroupOutcome, Health, Key, LoadPart, Loaded, Log, MemoryLog, Sharing, Tail, TailBatch, Value,
 };
 use oarlock_testkit::history::{body, tag};
 use parking_lot::Mutex;
@@ -18,14 +18,14 @@ use tokio::sync::Notify;
 
 use super::history::Recorder;
 
-/// What all keys begin with; histories leave it out.
+/// The prefix of all keys, which histories omit.
 pub(crate) const ROOT: &str = "/registry/";
 
 /// The log that all replicas share, with a record of every commit.
 pub(crate) struct Truth {
     log: MemoryLog,
     own: Mutex<Box<dyn Tail>>,
-    /// When each revision was committed.
+    /// The time of each commit.
     times: Mutex<BTreeMap<Revision, Instant>>,
     moved: Arc<Notify>,
     recorder: Arc<Recorder>,
@@ -38,22 +38,22 @@ impl Truth {
         Self { log, own, times: Mutex::default(), moved: Arc::default(), recorder }
     }
 
-    /// The last revision.
+    /// Returns the last revision.
     pub(crate) fn revision(&self) -> Revision {
         self.log.health().revision
     }
 
-    /// Whether everything up to a revision has been there for so long.
+    /// Whether the log has held all revisions up to this one for at least `age`.
     pub(crate) fn is_older(&self, revision: Revision, age: Duration) -> bool {
         self.times.lock().get(&revision).is_some_and(|at| at.elapsed() >= age)
     }
 
-    /// Writes down that history up to a revision may be gone.
+    /// Records that history up to a revision may be compacted.
     pub(crate) fn floor(&self, revision: Revision) {
         self.recorder.write(Line::Floor(Floor { revision: revision.get(), at: self.recorder.now() }));
     }
 
-    /// Writes down what the records cover.
+    /// Records which keys and writers the history covers.
     pub(crate) fn close(&self, own: Vec<String>) {
         self.recorder.write(Line::Truth(Covered { after: 0, through: self.revision().get(), own }));
     }
@@ -93,7 +93,7 @@ impl Log for Truth {
         Ok(Box::new(Following { inner: self.log.tail(after).await?, moved: Arc::clone(&self.moved) }))
     }
 
-    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
+    async fn load(&self, each: &mut (dyn FnMut(LoadPart) + Send)) -> Result<Loaded, Error> {
         self.log.load(each).await
     }
 
@@ -124,7 +124,7 @@ impl Log for Truth {
     }
 }
 
-/// A tail that is woken in turn: the memory log's own order of waking is drawn by tokio.
+/// A tail with a deterministic wake order: tokio draws the wake order of the memory log.
 struct Following {
     inner: Box<dyn Tail>,
     moved: Arc<Notify>,

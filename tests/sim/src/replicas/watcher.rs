@@ -13,11 +13,11 @@ use super::client::Client;
 use super::objects::{NAMESPACE, gold, prefix, read, row, selector};
 use super::world::World;
 
-/// Longer than a server's window: for who sleeps so long, history may be gone.
+/// Longest pause of a watcher that does not read. Longer than a server's window, so history may be compacted meanwhile.
 const LONGEST_PAUSE: Duration = Duration::from_secs(9);
-/// Who sleeps while this much is written was slow.
+/// Number of writes during a pause after which the watcher counts as slow.
 const MISSED: u64 = 10;
-/// For how long the last event is waited for, when nothing is in its way any more.
+/// Time to wait for the last event after the last fault.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A client with one watch, which records each event and resumes the watch after ends and breaks.
@@ -30,22 +30,22 @@ pub(super) struct Watcher {
     slow: bool,
     name: String,
     rng: Rng,
-    /// How often it began anew.
+    /// How often the watch started anew.
     generation: u64,
 }
 
 /// How a stream of events ended.
 enum Ended {
-    /// In order, or not.
+    /// The stream ended, cleanly or not, and can be resumed.
     Resume,
-    /// What comes next is gone.
+    /// The revision to resume from was compacted (410).
     Gone,
-    /// Everything was told.
+    /// All events were received.
     Done,
 }
 
 impl Watcher {
-    /// The `number`th watch of the `index`th resource.
+    /// Makes the `number`th watch of the `index`th resource.
     pub(super) fn new(world: Arc<World>, plural: &'static str, index: usize, number: u64, mut rng: Rng) -> Self {
         let name = format!("w{index}-{number}");
         let lister = Client::new(Arc::clone(&world), name.clone(), rng.fork());
@@ -53,7 +53,7 @@ impl Watcher {
         Self { world, lister, plural, index, labels, slow: number >= 2, name, rng, generation: 0 }
     }
 
-    /// Lists, watches, resumes; begins anew after a 410; until the last write was told or did not come in time.
+    /// Lists, watches and resumes; starts anew after a 410. Ends when the last write was received or its deadline has passed.
     pub(super) async fn run(mut self) {
         let mut position = None;
         let mut patience: Option<Instant> = None;
@@ -81,7 +81,7 @@ impl Watcher {
         }
     }
 
-    /// The last revision that it must tell; 0: nobody knows yet.
+    /// Returns the last revision that the watch must receive; 0 while unknown.
     fn last(&self) -> u64 {
         self.world.last[self.index].load(Ordering::Relaxed)
     }
@@ -92,13 +92,13 @@ impl Watcher {
 
     fn end(&self, through: u64) {
         let end = End { watch: self.id(), at: self.world.recorder.now(), through: Some(through) };
-        // One that never began has nothing to end.
+        // A watch that never started needs no record of its end.
         if self.generation > 0 {
             self.world.recorder.write(Line::End(end));
         }
     }
 
-    /// One stream: how far it told, and how it ended.
+    /// Reads one stream; returns the last revision received and how the stream ended.
     async fn watch(&mut self, from: u64) -> (u64, Ended) {
         let replica = Arc::clone(self.rng.pick(&self.world.replicas).unwrap());
         self.world.recorder.write(Line::Watch(Open {
@@ -144,7 +144,7 @@ impl Watcher {
         (position, Ended::Resume)
     }
 
-    /// Writes an event down; how far it told, `None` for an error.
+    /// Records an event; returns its revision, `None` for an error.
     fn hear(&self, event: &Event) -> Option<u64> {
         let heard = |told, object: &Object| {
             let (value, hash) = read(object);

@@ -8,7 +8,7 @@ use oarlock_runtime::{Rng, clock};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// How often each fault bit: changed what somebody else saw or how long it took. One that did not has shown nothing.
+/// How often each fault had an effect: changed a message that another party received, or its delay. A fault without an effect has tested nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Marks(Mutex<BTreeMap<&'static str, u64>>);
 
@@ -24,25 +24,25 @@ impl Marks {
     }
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Request,
     Answer,
-    /// Events that nobody asked for one by one.
+    /// Events of a watch or a tail, which no single request asked for.
     Stream,
 }
 
 pub(crate) const EVERYTHING: &[Kind] = &[Kind::Request, Kind::Answer, Kind::Stream];
 
-/// What becomes of a message; later ones are worse.
+/// What a fault does to a message, in increasing severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
-    /// It takes up to so long.
+    /// The message is delayed by up to this time.
     Late(Duration),
-    /// It arrives when the way is healed.
+    /// The message arrives when the wire is healed.
     Held,
-    /// It never arrives.
+    /// The message never arrives.
     Lost,
 }
 
@@ -68,7 +68,7 @@ impl Wire {
         Self { cuts: Mutex::default(), healed: Notify::new(), rng: Mutex::new(rng), marks }
     }
 
-    /// Lets a fault do this to messages of these kinds, until [`Wire::heal`].
+    /// Applies a fault to messages of these kinds until [`Wire::heal`]; returns the fault's id.
     pub(crate) fn cut(&self, fault: &'static str, what: &'static [Kind], way: Way) -> u64 {
         let mut cuts = self.cuts.lock();
         cuts.0 += 1;
@@ -77,13 +77,13 @@ impl Wire {
         id
     }
 
-    /// Takes a cut away.
+    /// Ends a fault.
     pub(crate) fn heal(&self, id: u64) {
         self.cuts.lock().1.retain(|cut| cut.id != id);
         self.healed.notify_waiters();
     }
 
-    /// Carries a message; whether it arrives.
+    /// Carries a message; returns whether the message arrives.
     pub(crate) async fn pass(&self, kind: Kind) -> bool {
         let travel = 200 + self.rng.lock().below(2800);
         clock::sleep(Duration::from_micros(travel)).await;

@@ -22,35 +22,36 @@ use super::wire::Marks;
 
 const CLIENTS: u64 = 4;
 const CALLS: u64 = 45;
-/// Watches per resource; see [`Watcher::new`] for what tells them apart.
+/// Watches per resource; [`Watcher::new`] gives each of them other properties.
 const WATCHES: u64 = 3;
-/// Who strikes, at the same time.
+/// Tasks that make faults at the same time.
 const NEMESES: u64 = 2;
 
-/// Faults of the log itself, in the seeds that have them: rarer than its own tests have them, for each unknown write keeps a client waiting.
+/// Rates of the log's own faults, in the seeds that have them: lower than in the log's tests, because a client waits for the outcome of each unknown
+/// write.
 const FAULTY: Faults = Faults { lose_answer: 4, drop: 3, late: 4, refuse: 3, stall: 8, repeat: 10, compact: 1 };
 const FAITHFUL: Faults = Faults { lose_answer: 0, drop: 0, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
 
-/// What everybody shares.
+/// The state that all tasks of a seed share.
 pub(super) struct World {
     pub(super) recorder: Arc<Recorder>,
     pub(super) truth: Arc<Truth>,
     pub(super) replicas: Vec<Arc<Replica>>,
     pub(super) marks: Arc<Marks>,
-    /// Faults begin no more.
+    /// Whether no more faults are to begin.
     pub(super) enough: AtomicBool,
-    /// Of each resource, the revision after which its watches may end; 0: not yet.
+    /// The revision after which the watches of each resource may end; 0 while unknown.
     pub(super) last: Vec<AtomicU64>,
-    /// Refusals that have nothing to do with the state.
+    /// Number of refusals whose reason is not the state of an object.
     pub(super) others: AtomicU64,
 }
 
-/// What a seed showed.
+/// The observations of one seed.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// How often each fault bit.
+    /// How often each fault had an effect.
     pub(super) marks: BTreeMap<&'static str, u64>,
-    /// How often each rule was asked.
+    /// How often the checker applied each rule.
     pub(super) asked: BTreeMap<Rule, u64>,
 }
 
@@ -94,7 +95,7 @@ pub(super) async fn run(seed: u64) -> Shown {
     world.judge(seed)
 }
 
-/// A seed knows only some of the faults, so that others have room to go far.
+/// Draws the seed's selection of faults; the others are left out, so that each fault can act for longer.
 fn menu(rng: &mut Rng) -> Vec<Fault> {
     let mut menu = FAULTS.to_vec();
     rng.shuffle(&mut menu);
@@ -118,7 +119,7 @@ impl World {
         Self { recorder, truth, replicas, marks, enough, last, others }
     }
 
-    /// Makes the namespace in which everything happens.
+    /// Makes the namespace of all objects.
     async fn make_namespace(&self) {
         let namespaces = row("namespaces");
         let namespace = decode(namespaces.ty, br#"{"metadata":{"name":"default"}}"#).unwrap();
@@ -141,7 +142,7 @@ impl World {
         }
     }
 
-    /// Everything is in order again: every replica reads, the last writes are made and made known.
+    /// Waits until every replica reads again, makes the last writes and announces their revisions.
     async fn finish(self: &Arc<Self>, mut rng: Rng) {
         for replica in &self.replicas {
             replica.log.calm();
@@ -150,11 +151,11 @@ impl World {
         let mut last = Client::new(Arc::clone(self), "last".to_owned(), rng.fork());
         for (plural, revision) in PLURALS.iter().zip(&self.last) {
             revision.store(last.final_write(plural).await, Ordering::Relaxed);
-            // Who heard the first before it was known to be the last is woken by another.
+            // A watcher that received the first of the two writes before it was known to be the last is woken by the second.
             last.final_write(plural).await;
         }
         for replica in &self.replicas {
-            for (fault, times) in replica.log.bites().all() {
+            for (fault, times) in replica.log.fault_counts().all() {
                 self.marks.note(fault, times);
             }
         }

@@ -37,29 +37,29 @@ pub(super) const ROBUST_ROW: ActorKind = ActorKind {
     ..ActorKind::DEFAULT
 };
 
-/// What the cast is told.
+/// The messages of the test actor.
 pub(super) enum Do {
     /// Answer with the incarnation's number.
     Who(Reply<u32>),
     /// Note the number in the log.
     Note(u64),
-    /// Work for so long at an await, showing no life.
+    /// Work for the given time at an await, without a heartbeat.
     Work(Duration),
-    /// Work for so long, with a heartbeat every second.
+    /// Work for the given time, with a heartbeat every second.
     Labour(Duration),
-    /// Wait for so long in a protected zone.
+    /// Wait for the given time in a protected zone.
     Wait(Duration),
-    /// Spawn a task that lasts so long and ignores that its gate closes.
+    /// Spawn a task that lasts for the given time and ignores that its gate closes.
     Task(Duration),
-    /// Note the payload and drop it.
+    /// Note the payload in the log and drop the payload.
     Carry(Payload),
     Panic,
     Fail,
-    /// Forget the reply.
+    /// Drop the reply without an answer.
     Forget(Reply<u32>),
 }
 
-/// Counts the live ones.
+/// A payload that counts its live instances.
 pub(super) struct Payload(Arc<AtomicU32>);
 
 impl Payload {
@@ -91,20 +91,20 @@ impl std::error::Error for Broken {
     }
 }
 
-/// The actor. What its incarnations share is in here, for the tests to read.
+/// The test actor. Its fields are shared by all incarnations, for the tests to read.
 #[derive(Clone, Default)]
 pub(super) struct Player {
-    /// So many starts fail.
+    /// Number of starts that fail from now on.
     pub(super) bad_starts: Arc<AtomicU32>,
-    /// When a start was tried.
+    /// The time of each attempt to start.
     pub(super) starts: Arc<Mutex<Vec<clock::Instant>>>,
-    /// What was noted, and by which incarnation.
+    /// Each noted number, with the incarnation that noted the number.
     pub(super) notes: Arc<Mutex<Vec<(u32, u64)>>>,
-    /// How often `stop` ran.
+    /// Number of calls of `stop`.
     pub(super) stops: Arc<AtomicU32>,
-    /// Things alive that belong to an incarnation: its state and its tasks.
+    /// Number of live values that belong to an incarnation: its state and its tasks.
     pub(super) live: Arc<AtomicU32>,
-    /// Starts that found something of another incarnation alive.
+    /// Number of starts during which values of another incarnation were still alive.
     pub(super) overlaps: Arc<AtomicU32>,
 }
 

@@ -76,7 +76,7 @@ fn heartbeats_and_protected_zones_are_progress() {
     });
 }
 
-/// Fails four times in the window; the row's three restarts are spent.
+/// Fails the actor four times within the window, one time more than its kind's limit of restarts.
 async fn crash_loop(actor: &oarlock_runtime::Handle<Do>) {
     for n in 1..=4 {
         while actor.ask(Do::Who, soon()).await != Ok(n) {}

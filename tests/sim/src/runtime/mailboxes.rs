@@ -64,7 +64,7 @@ fn an_actor_that_floods_a_peer_cannot_starve_the_others() {
             let peer = target.clone();
             async move {
                 while !ctx.is_stopping() {
-                    // refused or not, it goes on at once
+                    // The loop continues at once, whether the message was refused or not.
                     let _ = ctx.protected(peer.send(Do::Wait(S / 10), clock::after(S / 20))).await;
                 }
                 Ok(())

@@ -8,7 +8,7 @@ use oarlock_runtime::{Rng, SendError, Universe, clock, rng, trace};
 use super::cast::{Do, Player, ROBUST};
 use super::{S, assert_incarnations_never_overlap, system};
 
-/// A small crowd under random messages and random faults; checks that every ask is answered and nothing overlaps.
+/// Runs several actors under random messages and random faults; checks that every ask is answered and that no incarnations overlap.
 async fn crowd() {
     let system = system().await;
     let players: Vec<Player> = (0..8).map(|_| Player::default()).collect();

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::cast::{Do, ESCALATES, PARENT, Player};
 use super::{S, assert_incarnations_never_overlap, soon, status, system};
 
-/// Has one child per incarnation, a player that escalates.
+/// An actor whose incarnations each spawn one child; the child's failures are escalated to the parent.
 #[derive(Clone, Default)]
 struct Parent {
     player: Player,

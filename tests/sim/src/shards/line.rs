@@ -18,16 +18,16 @@ use oarlock_schema::Resource;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Most messages take no longer.
-const SOON: u64 = 3;
-/// One in so many takes longer.
-const RARELY: u64 = 40;
-/// That is at most so long, in milliseconds.
-const LATE: u64 = 400;
-/// One write in so many is held on its way: nobody waits for its answer any more when it arrives.
-const SELDOM: u64 = 150;
-/// That is at most so much later, in milliseconds.
-const HELD: u64 = 4_000;
+/// Longest delay of most messages, in milliseconds.
+const USUAL_DELAY_MS: u64 = 3;
+/// One message in this many has a longer delay.
+const ONE_IN_DELAYED: u64 = 40;
+/// Longest of the longer delays, in milliseconds.
+const LONG_DELAY_MS: u64 = 400;
+/// One write in this many is held on the wire until its client has stopped waiting for the answer.
+const ONE_IN_HELD: u64 = 150;
+/// Longest time by which a held write arrives after its client has given up, in milliseconds.
+const HELD_MS: u64 = 4_000;
 /// The time that a client waits for the answer of a delayed message.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -38,22 +38,22 @@ pub(super) struct Line {
     pub(super) life: CancellationToken,
     pub(super) net: Gate,
     pub(super) rng: Arc<Mutex<Rng>>,
-    /// How many writes were held.
+    /// Number of held writes.
     pub(super) held: Arc<AtomicU64>,
 }
 
 impl Line {
     fn delay(&self) -> Duration {
         let mut rng = self.rng.lock();
-        let most = if rng.chance(1, RARELY) { LATE } else { SOON };
+        let most = if rng.chance(1, ONE_IN_DELAYED) { LONG_DELAY_MS } else { USUAL_DELAY_MS };
         Duration::from_millis(rng.below(most))
     }
 
-    /// How much later than it is given up a write arrives, if it is held.
+    /// Returns how long after its client has given up a held write arrives; `None` for a write that is not held.
     fn held(&self, request: &Request) -> Option<Duration> {
         let mut rng = self.rng.lock();
-        let held = !request.call.is_read() && rng.chance(1, SELDOM);
-        held.then(|| Duration::from_millis(rng.below(HELD)))
+        let held = !request.call.is_read() && rng.chance(1, ONE_IN_HELD);
+        held.then(|| Duration::from_millis(rng.below(HELD_MS)))
     }
 
     async fn or_dead<T>(&self, future: impl Future<Output = T>) -> T {
@@ -97,7 +97,7 @@ impl Transport for Line {
         Ok(Box::new(Late { stream, line: self.clone(), come: VecDeque::new(), ended: false }))
     }
 
-    /// What members ask: whether the server knows Assignments. In process there is no discovery to ask.
+    /// Members ask whether the server knows Assignments. There is no discovery in process.
     async fn raw(&self, request: RawRequest) -> Result<RawReply, Status> {
         assert_eq!(request.path, "/apis/oarlock.dev/v1");
         self.or_dead(clock::sleep(self.delay())).await;

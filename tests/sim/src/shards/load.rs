@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::log::{json as shown, kind};
 
 pub(super) const NODES: usize = 12;
-/// Cores of each.
+/// Cores of each node.
 pub(super) const CORES: usize = 2;
-/// Pods of half a core that fill the nodes.
+/// Number of pods of half a core that fill the nodes.
 pub(super) const ROOM: usize = NODES * CORES * 2;
 
-/// Makes nodes of so many cores in three zones.
+/// Makes nodes with this many cores each in three zones.
 pub(super) async fn nodes(admin: &Client, numbers: Range<usize>, cores: usize) {
     for number in numbers {
         let (name, zone) = (format!("n{number}"), format!("z{}", number % 3));
@@ -29,7 +29,7 @@ pub(super) async fn nodes(admin: &Client, numbers: Range<usize>, cores: usize) {
     }
 }
 
-/// What kinds of pods there are, of twelve.
+/// Returns the app label of a pod: one of twelve kinds of constraints.
 fn app(number: usize) -> &'static str {
     match number % 12 {
         0 => "apart",
@@ -39,7 +39,7 @@ fn app(number: usize) -> &'static str {
     }
 }
 
-/// Priority classes of pods that may have others leave.
+/// Priority classes of pods that may preempt others.
 const CLASSES: [(&str, i32); 2] = [("middle", 100), ("high", 1_000)];
 
 /// Makes the priority classes.
@@ -53,10 +53,10 @@ pub(super) async fn classes(admin: &Client) {
 
 fn pod(number: usize, node: Option<&str>, class: Option<&str>) -> Value {
     let app = if node.is_some() { "intruder" } else { app(number) };
-    // Two have to leave for one of higher priority, and one of them may be gone long before the other.
+    // Two pods must leave for one pod of higher priority, and one of them may end long before the other.
     let cpu = if class.is_some() { "1" } else { "500m" };
     let mut container = json!({"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}});
-    // Every third takes its time to leave: until somebody buries it.
+    // Every third pod terminates only when [`bury`] deletes it.
     let mut spec = json!({"terminationGracePeriodSeconds": if number.is_multiple_of(3) { 30 } else { 0 }});
     if let Some(class) = class {
         spec["priorityClassName"] = json!(class);
@@ -84,7 +84,7 @@ fn pod(number: usize, node: Option<&str>, class: Option<&str>) -> Value {
     json!({"metadata": {"name": format!("{app}-{number}"), "namespace": "default", "labels": {"app": app}}, "spec": spec})
 }
 
-/// Creates so many pods; `made` counts all that ever were.
+/// Creates this many pods; `made` counts all pods ever created.
 pub(super) async fn create(admin: &Client, made: &mut usize, count: usize) {
     for _ in 0..count {
         *made += 1;
@@ -93,7 +93,7 @@ pub(super) async fn create(admin: &Client, made: &mut usize, count: usize) {
     }
 }
 
-/// Creates so many pods of higher priority, for which others have to leave where nodes are full.
+/// Creates this many pods of higher priority, which preempt others where nodes are full.
 pub(super) async fn rush(admin: &Client, made: &mut usize, count: usize) {
     for number in 0..count {
         *made += 1;
@@ -103,14 +103,14 @@ pub(super) async fn rush(admin: &Client, made: &mut usize, count: usize) {
     }
 }
 
-/// Puts a pod onto a node past the schedulers.
+/// Binds a pod to a node without a scheduler.
 pub(super) async fn intrude(admin: &Client, made: &mut usize, node: usize) {
     *made += 1;
     let pod = pod(*made, Some(&format!("n{node}")), None).to_string();
     admin.create(kind("pods"), decode(kind("pods").ty, pod.as_bytes()).unwrap()).await.unwrap();
 }
 
-/// Every pod: name and node.
+/// Returns the name and the node of every pod.
 pub(super) async fn pods(admin: &Client) -> Vec<(String, Option<String>)> {
     let list = admin.list(kind("pods"), "default", ListOptions::default()).await.unwrap();
     let each = list.items.iter().map(|object| {
@@ -120,7 +120,7 @@ pub(super) async fn pods(admin: &Client) -> Vec<(String, Option<String>)> {
     each.collect()
 }
 
-/// Prints every pod, for whoever looks for why one waits.
+/// Prints every pod, to show why one is pending.
 pub(super) async fn show(admin: &Client) {
     for object in &admin.list(kind("pods"), "default", ListOptions::default()).await.unwrap().items {
         let pod = shown(object);
@@ -139,7 +139,7 @@ pub(super) async fn delete(admin: &Client, name: &str) {
     }
 }
 
-/// Takes away what has been told to leave and takes its time, as a kubelet would in the end; how many.
+/// Deletes the terminating pods, as kubelets would in the end; returns their number.
 pub(super) async fn bury(admin: &Client) -> usize {
     let list = admin.list(kind("pods"), "default", ListOptions::default()).await.unwrap();
     let leaving = list.items.iter().filter(|object| shown(object)["metadata"]["deletionTimestamp"].is_string());
@@ -150,7 +150,7 @@ pub(super) async fn bury(admin: &Client) -> usize {
     names.len()
 }
 
-/// Deletes one pod in so many of those that have a node; how many.
+/// Deletes one in `one_in` of the bound pods; returns their number.
 pub(super) async fn churn(admin: &Client, rng: &mut Rng, one_in: u64) -> usize {
     let mut gone = 0;
     for (name, node) in pods(admin).await {

@@ -10,7 +10,7 @@ use oarlock_schema::{Resource, resource};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-/// Writes down every version of nodes and pods.
+/// Records every version of nodes and pods.
 #[derive(Clone, Default)]
 pub(super) struct Recorder {
     lines: Arc<Mutex<Vec<Line>>>,
@@ -26,7 +26,7 @@ pub(super) fn json(object: &Object) -> Value {
 }
 
 impl Recorder {
-    /// Records from now on; there is nothing yet.
+    /// Starts to record; no node or pod exists yet.
     pub(super) fn start(&self, client: &Client, net: &Gate) {
         for (index, plural) in ["nodes", "pods"].into_iter().enumerate() {
             let (client, own, end) = (client.clone(), self.clone(), net.token());
@@ -60,7 +60,7 @@ impl Recorder {
         }
     }
 
-    /// What was written up to these revisions of nodes and pods.
+    /// Returns the versions up to these revisions of nodes and pods.
     pub(super) async fn log(&self, last: [Revision; 2]) -> Log {
         let last = last.map(Revision::get);
         self.come.wait_for(|come| come[0] >= last[0] && come[1] >= last[1]).await;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::line::Line;
 
-/// How soon what is dead is taken down.
+/// Grace of the removal of a killed process's actors.
 const BURIAL: Duration = Duration::from_millis(100);
 
 /// One scheduler process.
@@ -53,13 +53,13 @@ impl Member {
         Self { host, identity, life, system, held }
     }
 
-    /// What its scheduler shows.
+    /// Returns the published state of the scheduler.
     pub(super) fn seen(&self) -> Value {
         let actors = self.system.snapshot();
         actors.into_iter().find(|actor| actor.kind == "scheduler.shard").map(|actor| actor.state).unwrap_or_default()
     }
 
-    /// What shows who keeps its cache of a resource.
+    /// Returns the published state of a resource's reflector.
     pub(super) fn reflector(&self, plural: &str) -> Value {
         let reads = |key: &str| key.split('/').any(|part| part == plural);
         let mut actors = self.system.snapshot().into_iter();
@@ -69,7 +69,7 @@ impl Member {
             .unwrap_or_default()
     }
 
-    /// What all its actors show.
+    /// Returns the statuses of all actors, as texts.
     pub(super) fn all(&self) -> Vec<String> {
         let show = |actor: oarlock_runtime::ActorStatus| {
             let error = actor.last_error.unwrap_or_default();
@@ -78,17 +78,17 @@ impl Member {
         self.system.snapshot().into_iter().map(show).collect()
     }
 
-    /// How many of its writes arrived when it had given them up.
+    /// Returns how many of the member's writes arrived after it had given them up.
     pub(super) fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Whether it decides.
+    /// Whether the member is the arbiter.
     pub(super) fn decides(&self) -> bool {
         self.seen()["decides"] == true
     }
 
-    /// Kills it: nothing more is heard of it, but what it has sent arrives.
+    /// Kills the member: it sends nothing more, but its sent messages arrive.
     pub(super) async fn kill(self, exchange: &Exchange) {
         assert_eq!(self.system.fatal(), None);
         self.life.cancel();
@@ -97,7 +97,7 @@ impl Member {
         shutdown(&self.system, Graces::all(BURIAL)).await;
     }
 
-    /// Ends it in good order.
+    /// Shuts the member down in order.
     pub(super) async fn end(self) {
         assert_eq!(self.system.fatal(), None);
         shutdown(&self.system, Graces::default()).await;

@@ -20,12 +20,12 @@ use super::member::Member;
 use crate::replicas::process::assembly;
 
 const MEMBERS: usize = 3;
-/// Disturbances of one seed.
+/// Number of faults of one seed.
 const ROUNDS: u64 = 8;
-/// Revisions that the slowest of the lines needs to catch up, generously.
+/// Number of revisions by which the slowest cache may lag; a generous bound.
 const LAG: u64 = 150;
 
-/// What a sweep must have come to.
+/// Events that must have happened in a sweep.
 pub(super) const SHOWN: [&str; 20] = [
     "bindings",
     "bindings proposed",
@@ -63,7 +63,7 @@ struct World {
 
 async fn serve(system: &System) -> Server {
     let assembly = Assembly {
-        // Nobody here makes service accounts, or says that nodes are ready.
+        // In these tests nothing makes ServiceAccounts or reports that Nodes are ready.
         disable_admission: ["ServiceAccount", "TaintNodesByCondition"].map(str::to_owned).to_vec(),
         ..assembly("api".to_owned(), Arc::new(MemoryLog::new()), oarlock_store::Options::default())
     };
@@ -94,7 +94,7 @@ pub(super) async fn run(_seed: u64) -> Shown {
     }
     let mut made = 0;
     load::create(&world.admin, &mut made, load::ROOM).await;
-    // Those with wishes may find nothing where nodes are full.
+    // Pods with constraints may fit nowhere while the nodes are full.
     world.settled("the first pods", load::ROOM / 8).await;
     for _ in 0..ROUNDS {
         let back = world.disturb(&mut rng).await;
@@ -115,7 +115,7 @@ pub(super) async fn run(_seed: u64) -> Shown {
         world.exchange.start();
         world.members.iter().for_each(|member| world.exchange.heal(&member.identity));
     }
-    // Room for everybody, whatever they want: a zone that is still even, a port that is free, nobody they want to be apart from.
+    // New nodes have room for every pod: zones that stay even, free ports, no pod that an anti-affinity rules out.
     load::nodes(&world.admin, load::NODES..2 * load::NODES, load::ROOM).await;
     world.bury().await;
     world.settled("every pod", 0).await;
@@ -141,7 +141,7 @@ impl World {
         self.members.push(member);
     }
 
-    /// Does something to somebody; whether a process has to be started for it.
+    /// Makes one fault; returns whether a process must be started because of it.
     async fn disturb(&mut self, rng: &mut Rng) -> bool {
         let arbiter = self.members.iter().position(Member::decides);
         let any = rng.below(self.members.len() as u64) as usize;
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// Adds what a scheduler has shown.
+    /// Adds the events that a scheduler has published.
     fn count(&mut self, member: &Member) {
         let seen = member.seen();
         let sum = |counts: &serde_json::Value| {
@@ -207,7 +207,7 @@ impl World {
         self.note("victims that took their time", gone);
     }
 
-    /// Waits until so many pods at most are without a node; who has to leave for them does so.
+    /// Waits until at most this many pods are without a node; terminating pods are deleted meanwhile.
     async fn settled(&mut self, what: &str, most: usize) {
         let deadline = clock::after(Duration::from_secs(900));
         loop {

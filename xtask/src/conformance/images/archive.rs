@@ -12,11 +12,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::tool::output;
 
-/// One image: folders that lie above one another, the lowest first.
+/// One image: layers, the lowest first.
 pub(crate) struct Image {
     pub(crate) names: Vec<String>,
     pub(crate) layers: Vec<PathBuf>,
-    /// As in an image's configuration.
+    /// The `config` object of an image's configuration.
     pub(crate) config: Value,
 }
 

@@ -15,7 +15,7 @@ use crate::tool::{output, root, run as exec};
 /// Debian's packages whose programs the specs call.
 const PACKAGES: &str =
     "bind9-dnsutils,ca-certificates,curl,iproute2,iptables,iputils-ping,netcat-openbsd,nginx-light,procps,stress";
-/// What the image of agnhost says of a user whose groups are the image's own.
+/// The line of /etc/passwd in agnhost's image for the user whose groups the image defines.
 const USER: &str = "user-defined-in-image:x:1000:1000::/home/user-defined-in-image:/bin/sh\n";
 const GROUPS: &str = "user-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n";
 const NGINX: &str = "server { listen 80 default_server; listen [::]:80; root /usr/share/nginx/html; }\n";
@@ -49,7 +49,7 @@ impl<'a> Layers<'a> {
         let ready = self.scratch.join("debian");
         if !ready.exists() {
             let made = debian(self.scratch, "debian-new", PACKAGES)?;
-            // Its site would be a second one at the port of ours.
+            // Debian's default site would use the port of the image's site.
             fs::remove_file(made.join("etc/nginx/sites-enabled/default"))?;
             fs::rename(made, &ready)?;
         }

@@ -6,7 +6,7 @@ use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{LimitRange, PersistentVolumeClaim, Pod};
 
 use oarlock_pods::amounts::Quantities;
-use oarlock_pods::{Amounts, Side, Sum};
+use oarlock_pods::{Amounts, RequirementKind, Sum};
 
 /// One item of a limit range.
 #[derive(Debug)]
@@ -42,13 +42,13 @@ pub(super) fn pod(pod: Pod<'_>, limits: &[Limit]) -> Vec<String> {
         match limit.kind.as_str() {
             "Container" => {
                 for container in spec.containers().iter().chain(spec.init_containers().iter()) {
-                    let own = |side: Side| Amounts::of(side.of(container.resources()));
-                    check(limit, &own(Side::Requests), &own(Side::Limits), &mut errors);
+                    let own = |side: RequirementKind| Amounts::of(side.of(container.resources()));
+                    check(limit, &own(RequirementKind::Requests), &own(RequirementKind::Limits), &mut errors);
                 }
             }
             "Pod" => {
                 let whole = |side| Sum::new(spec, side).without_overhead(&Quantities);
-                check(limit, &whole(Side::Requests), &whole(Side::Limits), &mut errors);
+                check(limit, &whole(RequirementKind::Requests), &whole(RequirementKind::Limits), &mut errors);
             }
             _ => {}
         }

@@ -8,7 +8,7 @@ use oarlock_schema::views::core_v1::{PersistentVolume, PersistentVolumeClaim, Po
 use oarlock_schema::{Obj, Value};
 
 use super::Refusal;
-use crate::attributes::{Attributes, Rights};
+use crate::attributes::{Attributes, UserPermissions};
 use crate::plugins::row;
 
 /// The pod that a token is bound to.
@@ -113,5 +113,5 @@ fn granted(attributes: &Attributes<'_>, audience: &str) -> bool {
         name: attributes.name.to_owned(),
         ..AccessQuery::default()
     };
-    attributes.authorizer.map(Rights::authorizer).is_some_and(|authorizer| authorizer.check(&query).allowed)
+    attributes.authorizer.map(UserPermissions::authorizer).is_some_and(|authorizer| authorizer.check(&query).allowed)
 }

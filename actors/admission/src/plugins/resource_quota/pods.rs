@@ -10,7 +10,7 @@ use oarlock_schema::views::core_v1::{Container, Pod};
 
 use super::usage::whole;
 use oarlock_pods::amounts::Quantities;
-use oarlock_pods::{Amounts, Side, Sum, pod_level, termination};
+use oarlock_pods::{Amounts, RequirementKind, Sum, pod_level, termination};
 
 /// Resources that every container must specify under a quota of them. Upstream keeps this rule for old resources only.
 const REQUIRED: &[&str] = &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
@@ -73,7 +73,7 @@ pub(super) fn usage(object: &Obj) -> Amounts {
     let Some(pod) = object.view::<Pod<'_>>().filter(|pod| !has_ended(*pod)) else { return amounts };
     amounts.set("pods", whole(1));
     let sum = |side| Sum::new(pod.spec(), side).with_status(pod.status()).total(&Quantities);
-    for (name, amount) in sum(Side::Requests).iter() {
+    for (name, amount) in sum(RequirementKind::Requests).iter() {
         if native(name) || is_huge_page(name) {
             amounts.set(name, amount.clone());
         }
@@ -81,7 +81,7 @@ pub(super) fn usage(object: &Obj) -> Amounts {
             amounts.set(format_compact!("requests.{name}"), amount.clone());
         }
     }
-    for (name, amount) in sum(Side::Limits).iter().filter(|(name, _)| native(name)) {
+    for (name, amount) in sum(RequirementKind::Limits).iter().filter(|(name, _)| native(name)) {
         amounts.set(format_compact!("limits.{name}"), amount.clone());
     }
     amounts

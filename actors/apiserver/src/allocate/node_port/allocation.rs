@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use oarlock_meta::{ErrorList, FieldError, Path, Revision, Status};
-use oarlock_registry::key::RANGES;
+use oarlock_registry::key::RANGES_PREFIX;
 use oarlock_runtime::rng;
 use oarlock_schema::{Obj, Value, type_named};
 use oarlock_storage::{Append, Key};
@@ -26,7 +26,7 @@ pub(super) struct Allocation {
 impl Allocation {
     pub(super) fn load(server: &Server) -> Result<Self, Status> {
         let (low, high) = server.config().node_ports;
-        let key = Key::cluster(RANGES, NAME);
+        let key = Key::cluster(RANGES_PREFIX, NAME);
         let mut bits = vec![0u8; usize::from(high - low) / 8 + 1];
         let entry = server.view().get(&key);
         if let Some(entry) = &entry {
@@ -131,7 +131,7 @@ mod tests {
 
     fn allocation() -> Allocation {
         let bits = vec![0; 2];
-        Allocation { key: Key::cluster(RANGES, NAME), revision: None, low: 30_000, high: 30_009, bits }
+        Allocation { key: Key::cluster(RANGES_PREFIX, NAME), revision: None, low: 30_000, high: 30_009, bits }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use oarlock_admission::turns::Turns;
+use oarlock_admission::turns::KeyedQueues;
 use oarlock_admission::{AdmissionStage, Attributes, Chain, Operation};
 use oarlock_auth::tokens::Issuer;
 use oarlock_auth::{Authenticators, Authorizers, UserInfo};
@@ -112,8 +112,8 @@ impl World {
             system: system.clone(),
             kubelets: Kubelets::new(identity, None).unwrap(),
             streams: system.gate("streams", Phase::Ingress),
-            turns: Turns::new(),
-            disabled: oarlock_apis::Disabled::of(&Default::default()),
+            turns: KeyedQueues::new(),
+            disabled: oarlock_apis::DisabledFields::of(&Default::default()),
         });
         Self { server, seen: Arc::default() }
     }

@@ -42,14 +42,14 @@ pub(super) struct Granted {
     /// The position of the binding's first subject that matches the principal.
     pub(super) subject: usize,
     /// The role, or the reference to a missing role.
-    pub(super) role: Result<Arc<Role>, Unresolved>,
+    pub(super) role: Result<Arc<Role>, MissingRole>,
 }
 
 /// A reference to a role that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unresolved(pub RoleRef);
+pub struct MissingRole(pub RoleRef);
 
-impl Unresolved {
+impl MissingRole {
     /// Formats the error for a request whose resource is `resource`: upstream's storage names the resource of the request, and its authorizer
     /// (`None`) the role's own kind.
     #[must_use]
@@ -66,7 +66,7 @@ impl Unresolved {
 
 /// Joins several errors into one text, each listed once (upstream: `utilerrors.Aggregate`); `None` when there are none.
 #[must_use]
-pub fn unresolved_text(unresolved: &[Unresolved], resource: Option<&str>) -> Option<String> {
+pub fn unresolved_text(unresolved: &[MissingRole], resource: Option<&str>) -> Option<String> {
     let mut seen: Vec<String> = Vec::new();
     for one in unresolved {
         let text = one.text(resource);

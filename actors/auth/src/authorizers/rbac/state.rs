@@ -7,7 +7,7 @@ use compact_str::CompactString;
 use hashbrown::HashMap;
 
 use super::compiled::Role;
-use super::index::{Granted, Index, Principal, Unresolved, principals};
+use super::index::{Granted, Index, MissingRole, Principal, principals};
 use super::rule::PolicyRule;
 use crate::grant::{Binding, RoleRef};
 
@@ -87,15 +87,15 @@ impl State {
     }
 
     /// Returns the role that a binding in `namespace` refers to.
-    pub(super) fn resolve(&self, reference: &RoleRef, namespace: &str) -> Result<Arc<Role>, Unresolved> {
+    pub(super) fn resolve(&self, reference: &RoleRef, namespace: &str) -> Result<Arc<Role>, MissingRole> {
         let scope = match reference.kind.as_str() {
             // A cluster-wide binding cannot refer to a Role: the empty namespace would find a ClusterRole.
             "Role" if !namespace.is_empty() => namespace,
             "ClusterRole" => "",
-            _ => return Err(Unresolved(reference.clone())),
+            _ => return Err(MissingRole(reference.clone())),
         };
         let key = (CompactString::from(scope), reference.name.clone());
-        self.roles.get(&key).cloned().ok_or_else(|| Unresolved(reference.clone()))
+        self.roles.get(&key).cloned().ok_or_else(|| MissingRole(reference.clone()))
     }
 
     #[cfg(test)]

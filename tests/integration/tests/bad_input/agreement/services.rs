@@ -53,7 +53,7 @@ fn a_port_to_check_a_balanced_service_at_is_held_as_long_as_it_is_needed() {
     assert_ne!(port(&spec(&change(&http, "s", &json!({"externalTrafficPolicy": "Local"})))), 0);
     assert_eq!(http.json("DELETE", &format!("{SERVICES}/t"), &json!({})).code, 200);
     assert_eq!(port(&spec(&create(&http, "u", local(31_234)))), 31_234, "a deleted Service holds nothing");
-    // A manifest that names no ports can be sent again.
+    // An update with a manifest without node ports keeps the allocated ports.
     let before = spec(&http.get(&format!("{SERVICES}/u")));
     let mut again = local(0);
     again["ports"] = json!([{"port": 80}]);

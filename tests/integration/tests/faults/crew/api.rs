@@ -21,7 +21,7 @@ impl Api {
         Self(ways.into_iter().map(|way| way.patience(CALL_TIMEOUT)).collect())
     }
 
-    /// The same, with the last first.
+    /// Returns the same clients in reverse order.
     fn turned(&self) -> Self {
         Self(self.0.iter().rev().cloned().collect())
     }
@@ -69,7 +69,7 @@ impl Api {
         }
     }
 
-    /// The same at each server, once it knows of the policy.
+    /// Checks that each server refuses the object, once the server knows the policy.
     #[track_caller]
     pub(super) fn refused_by_all(&self, path: &str, name: &str) {
         for way in &self.0 {
@@ -98,7 +98,7 @@ impl Api {
         self.units()[unit].1
     }
 
-    /// Nodes that are not heard from, and nodes that are tainted because of that.
+    /// Returns the number of nodes that send no heartbeats, and of nodes with the taint for that.
     pub(super) fn lost_nodes(&self) -> [u64; 2] {
         let nodes = self.get("/api/v1/nodes");
         let any = |list: &Value, is: fn(&Value) -> bool| list.as_array().is_some_and(|all| all.iter().any(is));

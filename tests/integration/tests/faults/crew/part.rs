@@ -1,4 +1,4 @@
-//! One of our parts in a process of its own, which can be ended and started again.
+//! One of Oarlock's parts in a process of its own, which can be ended and started again.
 
 use oarlock_testkit::{Process, Signal};
 
@@ -41,12 +41,12 @@ impl Part {
         self.process.signal(signal);
     }
 
-    /// The log since the last start.
+    /// Returns the log since the last start.
     pub(super) fn said(&self) -> String {
         self.process.said()
     }
 
-    /// How often the log since the last start holds this text.
+    /// Returns how often the log since the last start contains this text.
     pub(super) fn told(&self, what: &str) -> u64 {
         self.said().matches(what).count() as u64
     }

@@ -13,11 +13,11 @@ use super::part::Part;
 use super::users::Pause;
 use super::{ALL, CLOUDS, Fleet, MANAGERS, SCHEDULERS};
 
-/// How long the process with the arbiter is stopped.
+/// Time for which the process with the arbiter is stopped.
 const SLEEP: Duration = Duration::from_secs(20);
-/// How long the bus is unreachable: four times the length of a Lease.
+/// Time for which the bus is unreachable: four times the duration of a Lease.
 const NO_BUS: Duration = Duration::from_secs(60);
-/// How often a node goes and comes back while there is a bus, besides once without.
+/// Number of times that a node leaves and returns while the bus works, besides once without the bus.
 const FLAPS: usize = 2;
 /// The processes that use the bus.
 const ALL_PARTS: usize = 6;
@@ -38,12 +38,12 @@ impl Fleet {
         let cut = || [self.ways.iter().map(|way| way.marks().cut).sum::<u64>()];
         self.scene.bites("API server cut off from etcd", || self.ways.iter().for_each(Link::cut), cut);
         self.works();
-        // What is forgotten has been read before.
+        // The recorder has read all revisions before they are compacted.
         let (at, through) = (self.scene.recorder.now(), self.truth.changes(|_| ()));
         let _said = self.etcd.borrow().ctl(0, &["compaction", &through.to_string()]);
         let overtaken = || [self.servers[0].said_in_log().matches("is compacted").count() as u64];
         self.scene.bites("healed after a compaction", || self.ways.iter().for_each(Link::heal), overtaken);
-        // It has loaded the state anew by now; of what was before it knows nothing, also where etcd still does.
+        // The server has loaded the state anew, so it has no history before this revision, even where etcd still has.
         let newest = self.etcd.borrow().status(0)["header"]["revision"].as_u64().unwrap();
         self.scene.recorder.write(&json!({"line": "floor", "revision": newest, "at": at}));
     }
@@ -66,7 +66,7 @@ impl Fleet {
         sleeper.signal(Signal::CONT);
     }
 
-    /// Whoever speaks to the cloud while one call is under way, and nothing else is to be done for anybody; users wait.
+    /// Returns the holder of the cloud's unit while exactly one call is in flight and no other work is queued; users pause meanwhile.
     fn calling(&self) -> (Pause<'_>, usize) {
         let mut rest = self.at_work.users.rest();
         eventually("the cloud has what Services want", || {
@@ -83,7 +83,7 @@ impl Fleet {
         (rest, at)
     }
 
-    /// The cloud completes its calls, whoever repeats them.
+    /// Kills the holder of the cloud's unit; the cloud completes its calls, whichever member repeats them.
     pub(super) fn cloud_killed(&mut self) {
         let (_, at) = self.calling();
         self.member("kill -9 of whoever speaks to the cloud", (CLOUDS, at), "cloud", Part::kill);
@@ -94,7 +94,8 @@ impl Fleet {
         let (rest, at) = self.calling();
         let sleeper = &self.crew[CLOUDS][at];
         let stop = || {
-            // Not between its look at the clock and the send: what is stopped there is left to chance (docs/operations/cloud.md).
+            // The holder is not stopped between its check of the clock and the send; only chance protects a process stopped there
+            // (docs/operations/cloud.md).
             sleeper.signal(Signal::STOP);
             drop(rest);
         };
@@ -134,7 +135,7 @@ impl Fleet {
         });
     }
 
-    /// Every process ends in order and is started again, one after the other.
+    /// Shuts every process down in order and starts it again, one after the other.
     pub(super) fn upgrade(&mut self) {
         let ended = Cell::new(0_u64);
         let count = || [ended.get()];
@@ -157,7 +158,7 @@ impl Fleet {
             (SCHEDULERS, "arbiter", "upgrade: a scheduler"),
             (CLOUDS, "cloud", "upgrade: a cloud controller manager"),
         ] {
-            // Whoever has it now, and then whoever has got it.
+            // The fault strikes the current holder and then its successor.
             for _ in 0..2 {
                 let at = self.holder(role, unit);
                 self.member(fault, (role, at), unit, Part::end);

@@ -13,20 +13,21 @@ use super::api::Api;
 
 /// The namespace of most objects.
 const HOME: &str = "work";
-/// As many of each are there at most, so that what happens to one is much.
+/// The most Deployments at a time: few, so that many operations concern the same one.
 const DEPLOYMENTS: usize = 6;
 const JOBS: usize = 4;
 const COMPLETIONS: usize = 5;
 const PODS: usize = 3;
 const NAMESPACES: usize = 2;
 const REPLICAS: usize = 4;
-/// What a Deployment asks of nodes, besides room, is what its name ends with: nothing, a port of the node, a node without its like, or an even spread.
+/// The constraints of a Deployment's pods besides resources, by the suffix of its name: none, a host port, a node without its like, or an even
+/// spread.
 const WISHES: [&str; 4] = ["", "-port", "-apart", "-even"];
-/// There is a node for so many that want one each, whatever is done to one of the four.
+/// Number of pods that need a node each: there are enough nodes, even while one of the four fails.
 const EACH_ALONE: usize = 3;
-/// What no ConfigMap's name may begin with, by [`policy`].
+/// The prefix that [`policy`] forbids for names of ConfigMaps.
 pub(super) const FORBIDDEN: &str = "bad-";
-/// A user thinks for so long.
+/// The pause of a user between two operations.
 const THINKS: Duration = Duration::from_millis(150);
 
 /// Users repeat each request until it is done, so the wanted state is known at any time.
@@ -46,7 +47,7 @@ struct Work {
     rests: u64,
 }
 
-/// Pauses all users as long as the value lives.
+/// Pauses all users while the value lives.
 pub(super) struct Pause<'a>(MutexGuard<'a, Work>);
 
 impl Pause<'_> {
@@ -94,12 +95,12 @@ impl Users {
         Pause(work)
     }
 
-    /// Waits until so much more was done; `false` when it is enough before that.
+    /// Waits until this many further operations were done; returns `false` when the run ends before that.
     #[track_caller]
     pub(super) fn go_on(&self, steps: u64) -> bool {
         let until = self.steps.load(Ordering::Relaxed) + steps;
         gradually("users get on", || {
-            // A rest may be long, and is no standstill: its end is waited for here, and seen.
+            // A user's rest may be long without being a hang, so the check of progress waits for the end of the rest.
             let rests = self.work.lock().rests;
             let (now, enough) = (self.steps.load(Ordering::Relaxed), self.enough.load(Ordering::Relaxed));
             if enough || now >= until { Ok(!enough) } else { Err(format!("{now} of {until} steps, {rests} rests")) }
@@ -113,7 +114,7 @@ impl Work {
         usize::try_from(self.drawn >> 33).unwrap() % below
     }
 
-    /// One of these, if there is one.
+    /// Returns one of the names at random, if there is one.
     fn one_of<'a>(&mut self, mut names: impl ExactSizeIterator<Item = &'a String>) -> Option<&'a String> {
         let count = names.len();
         if count == 0 { None } else { names.nth(self.draw(count)) }
@@ -158,7 +159,7 @@ impl Work {
             14..18 => {
                 let own = wanted.jobs.keys().filter(|name| name.starts_with(HOME)).collect::<Vec<_>>();
                 if let Some(key) = self.one_of(own.into_iter()) {
-                    // It may still be at work, and its pods uncounted.
+                    // The deleted Job may still be running, with pods that are not counted yet.
                     let propagation = ["Background", "Foreground"][self.draw(2)];
                     api.delete(&path("/apis/batch/v1", key, "jobs"), propagation);
                     self.wanted.jobs.remove(key);
@@ -170,7 +171,7 @@ impl Work {
                     api.surely("PATCH", &path("/api/v1", key, "services"), Some(&json!({"spec": spec})), &[200]);
                 }
             }
-            // What the policy lets pass, and what it does not, whatever becomes of who judges.
+            // Writes that the policy admits and writes that it denies; the outcome must not depend on the state of the admission processes.
             20..22 => {
                 api.create(&format!("/api/v1/namespaces/{HOME}/configmaps"), &json!({"metadata": {"name": name}}));
                 api.refused(&format!("/api/v1/namespaces/{HOME}/configmaps"), &format!("{FORBIDDEN}{name}"));
@@ -241,7 +242,7 @@ impl Work {
     }
 
     fn deployment_goes(&mut self, api: &Api, key: &str) {
-        // In the foreground it goes last, and its finalizer with it.
+        // With foreground deletion the Deployment is deleted last, when its finalizer is removed.
         let propagation = ["Background", "Foreground"][self.draw(2)];
         api.delete(&deployment_path(key), propagation);
         api.delete(&path("/api/v1", key, "services"), "Background");
@@ -279,7 +280,7 @@ fn spec() -> Value {
     json!({"terminationGracePeriodSeconds": 1, "containers": [container]})
 }
 
-/// What a Deployment of this name asks of nodes for its pods, which `alike` selects; no other has this port.
+/// Adds the constraint that a Deployment's name asks for to its pods, which `alike` selects; no other Deployment uses the port.
 fn wish(spec: &mut Value, name: &str, alike: &Value, port: u64) {
     let host = "kubernetes.io/hostname";
     match name.rsplit_once('-').map(|(_, wish)| wish) {
@@ -291,7 +292,7 @@ fn wish(spec: &mut Value, name: &str, alike: &Value, port: u64) {
         Some("even") => {
             let spread = json!({"maxSkew": 1, "topologyKey": host, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": alike});
             spec["topologySpreadConstraints"] = json!([spread]);
-            // A node that is lost is no place to be even with.
+            // The spread must ignore nodes with a taint, which a lost node has.
             spec["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = json!("Honor");
         }
         _ => {}

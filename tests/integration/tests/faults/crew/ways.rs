@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use oarlock_testkit::chaos::{Link, Marks, Way};
+use oarlock_testkit::chaos::{Link, LinkCounts, Way};
 use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Disk, Signal};
 
@@ -17,7 +17,7 @@ const ALONE: usize = 0;
 const LATE: Duration = Duration::from_millis(30);
 
 /// The fault of a link, and its mark.
-type OnLink = (&'static str, fn(&Link), fn(Marks) -> u64);
+type OnLink = (&'static str, fn(&Link), fn(LinkCounts) -> u64);
 
 const ON_LINKS: [OnLink; 5] = [
     ("an API server's links to all others cut", Link::cut, |marks| marks.cut),
@@ -28,7 +28,7 @@ const ON_LINKS: [OnLink; 5] = [
 ];
 
 impl Fleet {
-    /// Everybody reaches one of the API servers badly, clients and crew.
+    /// All clients and members reach one of the API servers over a bad link.
     pub(super) fn bad_links(&mut self) {
         for (fault, act, mark) in ON_LINKS {
             let links = &self.links[1];
@@ -40,7 +40,7 @@ impl Fleet {
         }
     }
 
-    /// What an API server says to etcd and hears from it is late, by as long as clients wait.
+    /// Messages between an API server and etcd are delayed by as much as clients wait.
     pub(super) fn held_from_etcd(&mut self) {
         let held = || [sum(&self.ways, |marks| marks.held), self.workload.counts().marks()];
         self.scene.bites("API server's links to etcd held", || self.ways.iter().for_each(Link::hold), held);
@@ -48,7 +48,7 @@ impl Fleet {
         self.ways.iter().for_each(Link::heal);
     }
 
-    /// The member of etcd that an API server speaks to.
+    /// Returns the member of etcd to which an API server is connected.
     pub(super) fn own_member(&mut self) {
         only(&self.servers[0], &self.ways, ALONE);
         let kill = || self.etcd.borrow_mut().kill(ALONE);
@@ -66,7 +66,7 @@ impl Fleet {
         self.works();
     }
 
-    /// A member of etcd is alone, as one of those that follow and as the one that leads; then it leads and hears nobody.
+    /// A member of etcd is isolated: once as a follower and once as the leader; then it leads and receives nothing.
     pub(super) fn isolated_member(&mut self) {
         let peers = self.network.between(&["m0"], &["m1", "m2"]);
         assert_eq!(peers.len(), 4, "each way");

@@ -1,4 +1,5 @@
-//! A cloud as bad as its contract allows: it reads, takes its time, and acts on what it read. A call cannot be cancelled; after a call's deadline nothing more happens.
+//! A cloud as bad as its contract allows: it reads its state, waits, and acts on what it read. A call cannot be cancelled; after a call's deadline
+//! the cloud changes nothing more.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -13,11 +14,11 @@ use oarlock_runtime::{Gate, Rng, clock};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// The usual time between reading the state and acting; sometimes longer than a call may take.
+/// The usual time between reading the state and acting; the time is sometimes longer than a call may take.
 const PACE: Duration = Duration::from_secs(3);
 const LATE: Duration = Duration::from_secs(7);
 
-/// A cloud that takes its time and compares no epochs. Clones share the state.
+/// A cloud whose calls take time and that compares no epochs. Clones share the state.
 #[derive(Clone, Debug)]
 pub(in crate::crew) struct FakeCloud(Arc<Inner>);
 
@@ -42,12 +43,12 @@ impl FakeCloud {
         Self(Arc::new(Inner { gate, rng: Mutex::new(rng), state: Mutex::default() }))
     }
 
-    /// What was done.
+    /// Returns the effects so far.
     pub(super) fn effects(&self) -> Vec<Effect> {
         self.0.state.lock().effects.clone()
     }
 
-    /// How many calls were given up because their time was over.
+    /// Returns how many calls met their deadline without an effect.
     pub(super) fn late(&self) -> u64 {
         self.0.state.lock().late
     }
@@ -122,7 +123,7 @@ impl FakeCloud {
     }
 }
 
-/// What a load balancer holds, in a word.
+/// Returns the content of a load balancer as one text.
 pub(super) fn content(spec: &LoadBalancerSpec, nodes: &[Node]) -> String {
     let ports: Vec<String> = spec.ports.iter().map(|port| port.port.to_string()).collect();
     let nodes: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();

@@ -28,9 +28,9 @@ use crate::replicas::wire::{EVERYTHING, Marks, Way};
 type Shown = BTreeMap<&'static str, u64>;
 
 const NAMESPACE: &str = "default";
-/// Longer than a Lease.
+/// Duration of the long faults. Longer than a Lease.
 const LONG: Duration = Duration::from_secs(25);
-/// Within this after the last fault everything must be in order: a Lease that runs out, and some calls that fail, each with its pause.
+/// Limit after the last fault until everything is in order: a Lease that expires, and some calls that fail, each followed by its pause.
 const HEALED: Duration = Duration::from_secs(120);
 
 struct World {
@@ -80,7 +80,7 @@ pub(super) async fn run(_: u64) -> Shown {
         if wrong.is_empty() {
             break;
         }
-        // What has happened stays wrong.
+        // Violations of past effects stay; only differences from the wanted state can be repaired.
         let lasting: Vec<_> = wrong.iter().filter(|text| !text.starts_with("end")).collect();
         let late = clock::now() >= deadline;
         assert!(lasting.is_empty() && !late, "X1: {wrong:#?}\n{:#?}", cloud.effects());
@@ -101,7 +101,8 @@ pub(super) async fn run(_: u64) -> Shown {
     world.marks.all()
 }
 
-/// Services that are deleted and not gone: what a call for one of them makes is removed again, so the cloud is not in order until they are.
+/// Returns the Services that are deleted but still have a finalizer. A call for such a Service makes a load balancer that is removed again, so the
+/// cloud is not in order before they are gone from the API.
 async fn going(admin: &Client) -> Vec<String> {
     let services = match admin.list(kind("", "services"), NAMESPACE, ListOptions::default()).await {
         Ok(services) => services.items,
@@ -133,7 +134,7 @@ impl World {
         self.members.push(Arc::new(member));
     }
 
-    /// Where the holder of the unit is among the members, mostly.
+    /// Returns the member that a fault strikes: in most cases the holder of the unit.
     async fn target(&mut self, admin: &Client) -> usize {
         let assigned = admin.find(kind("oarlock.dev", "assignments"), "", "cloud").await.ok().flatten();
         let holder = assigned.and_then(|object| {
@@ -181,7 +182,7 @@ impl World {
     }
 }
 
-/// Makes, changes and deletes Services; what each load balancer is to hold at the end, by uid.
+/// Makes, changes and deletes Services; returns the content that each load balancer must have at the end, by uid.
 async fn user(client: &Client, mut rng: Rng) -> BTreeMap<String, String> {
     let services = kind("", "services");
     let (mut wanted, mut there) = (BTreeMap::new(), BTreeMap::new());
@@ -194,7 +195,7 @@ async fn user(client: &Client, mut rng: Rng) -> BTreeMap<String, String> {
             None => {
                 let spec = json!({"type": "LoadBalancer", "ports": [{"port": port}]});
                 let json = json!({"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec});
-                // One of this name may still be going.
+                // An earlier Service of the same name may still be terminating.
                 let made = surely(async || match client.create(services, object(services, json.clone())).await {
                     Err(status) if status.is_already_exists() => Err(Status::service_unavailable("not yet")),
                     other => other,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use oarlock_admission::policy::{
-    Action, Answer, Asked, Elsewhere, Input, Policy, PolicyId, Question, Request, judge, serve,
+    Action, Answer, BoundPolicy, Input, Policy, PolicyId, Question, RemoteEvaluator, Request, judge, serve,
 };
 use oarlock_bus::proto::admission::v1::policy_answer::Said;
 use oarlock_bus::proto::admission::v1::{PolicyAnswer, PolicyQuestion};
@@ -67,7 +67,7 @@ fn policy(name: &str, expression: &str) -> Policies {
 fn question(policies: &Policies, name: &str) -> Question {
     let object = Some(obj("", "configmaps", &json!({"metadata": {"name": name}})));
     let input = Input { request: Request::default(), object, old: None, namespace: None };
-    let asked = |id: &PolicyId| Asked {
+    let asked = |id: &PolicyId| BoundPolicy {
         policy: id.clone(),
         binding: "b".to_owned(),
         actions: vec![Action::Deny],
@@ -86,7 +86,7 @@ const GOOD: &str = "object.metadata.name != 'bad'";
 async fn others_judge_as_one_would_oneself_and_learn_a_policy_once() {
     let world = World::new().await;
     world.judge("j").await;
-    let (elsewhere, policies) = (Elsewhere::default(), policy("p", GOOD));
+    let (elsewhere, policies) = (RemoteEvaluator::default(), policy("p", GOOD));
     for (name, messages) in [("bad", &["no"][..]), ("good", &[]), ("bad", &["no"])] {
         let question = question(&policies, name);
         let answer = elsewhere.judge(&world.asker, &question, &policies).await.unwrap();
@@ -99,7 +99,7 @@ async fn others_judge_as_one_would_oneself_and_learn_a_policy_once() {
 #[tokio::test(start_paused = true)]
 async fn where_nobody_answers_one_judges_oneself_and_does_not_ask_for_a_while() {
     let world = World::new().await;
-    let (elsewhere, policies) = (Elsewhere::default(), policy("p", GOOD));
+    let (elsewhere, policies) = (RemoteEvaluator::default(), policy("p", GOOD));
     let question = question(&policies, "bad");
     for _ in 0..3 {
         assert_eq!(elsewhere.judge(&world.asker, &question, &policies).await, None);
@@ -122,7 +122,7 @@ async fn who_may_do_what_is_asked_of_nobody_else() {
     let world = World::new().await;
     world.judge("j").await;
     let asks = "authorizer.group('').resource('configmaps').check('get').allowed()";
-    let (elsewhere, policies) = (Elsewhere::default(), policy("p", asks));
+    let (elsewhere, policies) = (RemoteEvaluator::default(), policy("p", asks));
     for _ in 0..3 {
         assert_eq!(elsewhere.judge(&world.asker, &question(&policies, "x"), &policies).await, None);
     }
@@ -136,7 +136,7 @@ async fn a_policy_is_known_by_what_it_says_and_not_by_its_name() {
     // A client with permission to ask makes the evaluator cache another policy of the same name, uid and generation.
     let (real, forged) = (policy("p", GOOD), policy("p", "true"));
     let liar = Bus::memory(&world.exchange, Identity::new(Role::Controllers, "liar").unwrap());
-    let elsewhere = Elsewhere::default();
+    let elsewhere = RemoteEvaluator::default();
     let answer = elsewhere.judge(&liar, &question(&forged, "bad"), &forged).await.unwrap();
     assert!(refused(&answer).is_empty());
     let answer = elsewhere.judge(&world.asker, &question(&real, "bad"), &real).await.unwrap();
@@ -172,7 +172,7 @@ async fn what_cannot_be_read_is_declined() {
 async fn what_is_secret_does_not_leave_the_process() {
     let world = World::new().await;
     world.judge("j").await;
-    let (elsewhere, policies) = (Elsewhere::default(), policy("p", GOOD));
+    let (elsewhere, policies) = (RemoteEvaluator::default(), policy("p", GOOD));
     let secret = || Some(obj("", "secrets", &json!({"metadata": {"name": "bad"}, "data": {"a": "c2VjcmV0"}})));
     let review = json!({"metadata": {"name": "bad"}, "spec": {"token": "t"}});
     let review = || Some(obj("authentication.k8s.io", "tokenreviews", &review));

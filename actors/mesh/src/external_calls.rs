@@ -1,7 +1,7 @@
 //! Permits for calls outside of the API, such as calls to a cloud.
 //!
 //! An API write is compared with its unit's epoch in the commit; a cloud compares nothing. Calls outside of the API therefore depend on clocks. A unit with
-//! such calls moves to another process only after its holder's Lease has expired as seen by the others. The holder stops [`MARGIN`] earlier, by its own
+//! such calls moves to another process only after its holder's Lease has expired as seen by the others. The holder stops [`EXPIRY_MARGIN`] earlier, by its own
 //! monotonic clock, counted from before the renewal request. No call may last longer. A process that was paused checks the clock before each call, so a
 //! permit from before the pause is not used after it.
 //!
@@ -17,41 +17,41 @@ use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, Watched};
 use oarlock_seeded_bug::seeded_bug;
 
-/// The time before the expiry of its Lease at which a holder's outside calls have ended. Covers clock drift and calls that end late at the other side.
-pub const MARGIN: Duration = Duration::from_secs(3);
-/// The longest outside call. An orderly shutdown waits for open calls.
-pub const LONGEST: Duration = Duration::from_secs(6);
+/// The time before the expiry of its Lease by which a holder's external calls have ended. Covers clock drift and calls that end late at the other side.
+pub const EXPIRY_MARGIN: Duration = Duration::from_secs(3);
+/// The longest external call. An orderly shutdown waits for open calls.
+pub const MAX_CALL: Duration = Duration::from_secs(6);
 /// The shortest time that a call must have until its deadline; otherwise the call is not begun.
-const SHORTEST_CALL: Duration = Duration::from_secs(1);
+const MIN_CALL: Duration = Duration::from_secs(1);
 
-/// The time until which a process may make calls outside of the API.
+/// The time window in which a process may begin calls outside of the API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum CallWindow {
     /// No calls: the process has no Lease yet, or is shutting down.
     #[default]
-    Nowhere,
+    Closed,
     /// Calls that end by this time.
     Until(Instant),
     /// Any calls, because no other process could act.
-    Alone,
+    Unlimited,
 }
 
-impl Standing {
-    /// The standing of a Lease with the duration `lasts`, renewed by a request that began at `asked`.
+impl CallWindow {
+    /// The window of a Lease with the duration `lasts`, renewed by a request that began at `asked`.
     #[must_use]
     pub fn renewed(asked: Instant, lasts: Duration) -> Self {
-        Self::Until(asked + lasts.saturating_sub(MARGIN))
+        Self::Until(asked + lasts.saturating_sub(EXPIRY_MARGIN))
     }
 
     /// Returns the deadline of a call that begins `now`; `None` if no call may begin.
     #[must_use]
     pub fn deadline(self, now: Instant) -> Option<Instant> {
-        let longest = now + LONGEST;
+        let longest = now + MAX_CALL;
         match self {
-            Self::Nowhere => None,
-            Self::Alone => Some(longest),
+            Self::Closed => None,
+            Self::Unlimited => Some(longest),
             Self::Until(_) if seeded_bug!("cloud_acts_unrenewed") => Some(longest),
-            Self::Until(end) => (now + SHORTEST_CALL <= end).then(|| longest.min(end)),
+            Self::Until(end) => (now + MIN_CALL <= end).then(|| longest.min(end)),
         }
     }
 }
@@ -63,14 +63,14 @@ pub enum NoPermit {
     #[error("the unit is somebody else's")]
     NotHeld,
     /// The Lease was not renewed in time, or the process is shutting down.
-    #[error("the Lease of this process does not stand long enough for a call")]
-    NoStanding,
+    #[error("the Lease of this process expires too soon for a call")]
+    LeaseExpires,
 }
 
-/// The standing of a process for outside calls, and its open calls.
+/// The call window of a process, and its open external calls.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outside {
-    standing: Standing,
+pub(crate) struct ExternalCalls {
+    window: CallWindow,
     /// The revision since which the Lease has been valid without a gap. Older claims are void.
     since: Revision,
     /// The calls in flight with their deadlines.
@@ -78,30 +78,30 @@ pub(crate) struct Outside {
     calls: u64,
 }
 
-impl Outside {
-    /// Sets the standing; returns whether it has changed.
-    pub(crate) fn stand(&mut self, standing: Standing) -> bool {
-        let changed = self.standing != standing;
-        self.standing = standing;
+impl ExternalCalls {
+    /// Sets the window; returns whether it has changed.
+    pub(crate) fn set_window(&mut self, window: CallWindow) -> bool {
+        let changed = self.window != window;
+        self.window = window;
         changed
     }
 
     /// Records a renewal of the Lease at `revision`, by a request that began at `asked` and was answered `now`.
     pub(crate) fn renewed(&mut self, (asked, now): (Instant, Instant), lasts: Duration, revision: Revision) {
         // The time of the answer counts, not of the request: the Lease may have expired for the other processes in between.
-        let stood = matches!(self.standing, Standing::Until(end) if now <= end);
-        if !stood && !seeded_bug!("cloud_claim_outlives_lease") {
+        let was_open = matches!(self.window, CallWindow::Until(end) if now <= end);
+        if !was_open && !seeded_bug!("cloud_claim_outlives_lease") {
             self.since = revision;
         }
-        self.standing = Standing::renewed(asked, lasts);
+        self.window = CallWindow::renewed(asked, lasts);
     }
 
     /// Whether this process's Lease is valid, or the process needs none.
-    pub(crate) fn stands(&self, now: Instant) -> bool {
-        match self.standing {
-            Standing::Nowhere => false,
-            Standing::Until(end) => now <= end,
-            Standing::Alone => true,
+    pub(crate) fn is_open(&self, now: Instant) -> bool {
+        match self.window {
+            CallWindow::Closed => false,
+            CallWindow::Until(end) => now <= end,
+            CallWindow::Unlimited => true,
         }
     }
 
@@ -117,44 +117,48 @@ impl Outside {
 
     fn begin(&mut self, now: Instant) -> Option<(u64, Instant)> {
         self.open.retain(|_, deadline| *deadline > now);
-        let deadline = self.standing.deadline(now)?;
+        let deadline = self.window.deadline(now)?;
         self.calls += 1;
         self.open.insert(self.calls, deadline);
         Some((self.calls, deadline))
     }
 }
 
-/// The right to one call outside of the API. If dropped without [`Permit::over`], the call counts as in flight until its deadline.
+/// The right to one call outside of the API. If dropped without [`Permit::end`], the call counts as in flight until its deadline.
 #[derive(Debug)]
 pub struct Permit {
     /// The unit and epoch of the call, to be passed along so that the called system can refuse late calls. `None` if no other process could act.
     pub fence: Option<Fence>,
     /// The time by which the call must have ended, at the called system too.
     pub deadline: Instant,
-    open: Option<(Arc<Watched<Outside>>, u64)>,
+    open: Option<(Arc<Watched<ExternalCalls>>, u64)>,
 }
 
 impl Permit {
     pub(crate) fn alone(now: Instant) -> Self {
-        Self { fence: None, deadline: now + LONGEST, open: None }
+        Self { fence: None, deadline: now + MAX_CALL, open: None }
     }
 
-    pub(crate) fn of(outside: &Arc<Watched<Outside>>, fence: Option<Fence>, now: Instant) -> Result<Self, NoPermit> {
+    pub(crate) fn of(
+        external: &Arc<Watched<ExternalCalls>>,
+        fence: Option<Fence>,
+        now: Instant,
+    ) -> Result<Self, NoPermit> {
         let mut begun = Err(NoPermit::NotHeld);
-        outside.modify(|outside| {
-            if fence.as_ref().is_none_or(|fence| fence.epoch > outside.since) {
-                begun = outside.begin(now).ok_or(NoPermit::NoStanding);
+        external.modify(|external| {
+            if fence.as_ref().is_none_or(|fence| fence.epoch > external.since) {
+                begun = external.begin(now).ok_or(NoPermit::LeaseExpires);
             }
             false
         });
         let (call, deadline) = begun?;
-        Ok(Self { fence, deadline, open: Some((outside.clone(), call)) })
+        Ok(Self { fence, deadline, open: Some((external.clone(), call)) })
     }
 
     /// Records that the called system has answered.
-    pub fn over(self) {
-        if let Some((outside, call)) = &self.open {
-            outside.modify(|outside| outside.open.remove(call).is_some());
+    pub fn end(self) {
+        if let Some((external, call)) = &self.open {
+            external.modify(|external| external.open.remove(call).is_some());
         }
     }
 }
@@ -176,17 +180,17 @@ mod tests {
     #[test]
     fn every_call_is_over_a_margin_before_the_lease_can_seem_to_have_run_out() {
         let asked = clock::now();
-        let standing = Standing::renewed(asked, LEASE);
+        let window = CallWindow::renewed(asked, LEASE);
         for millis in (0..30_000).step_by(10) {
             let now = asked + Duration::from_millis(millis);
-            let deadline = standing.deadline(now);
+            let deadline = window.deadline(now);
             assert_eq!(deadline.is_some(), millis <= 11_000, "after {millis} ms");
             let Some(deadline) = deadline else { continue };
-            assert!(deadline + MARGIN <= asked + LEASE && deadline <= now + LONGEST, "after {millis} ms");
-            assert!(deadline >= now + SHORTEST_CALL, "after {millis} ms");
+            assert!(deadline + EXPIRY_MARGIN <= asked + LEASE && deadline <= now + MAX_CALL, "after {millis} ms");
+            assert!(deadline >= now + MIN_CALL, "after {millis} ms");
         }
-        assert_eq!(Standing::Nowhere.deadline(asked), None);
-        assert_eq!(Standing::Alone.deadline(asked), Some(asked + LONGEST));
+        assert_eq!(CallWindow::Closed.deadline(asked), None);
+        assert_eq!(CallWindow::Unlimited.deadline(asked), Some(asked + MAX_CALL));
     }
 
     #[test]
@@ -197,14 +201,14 @@ mod tests {
             holder.set(BTreeMap::from([(unit.clone(), Revision(7))]));
             let claim = placement.claim(&unit).unwrap().fence;
             fence::scope(claim.clone(), async {
-                assert_eq!(placement.permit(&unit).unwrap_err(), NoPermit::NoStanding, "it has no Lease yet");
+                assert_eq!(placement.permit(&unit).unwrap_err(), NoPermit::LeaseExpires, "it has no Lease yet");
                 holder.renewed(clock::now(), LEASE, Revision(3));
                 assert_eq!(placement.permit(&unit).unwrap().fence, claim);
                 clock::sleep(seconds(10)).await;
                 holder.renewed(clock::now(), LEASE, Revision(8));
-                assert_eq!(placement.permit(&unit).unwrap().fence, claim, "it never ceased to stand");
+                assert_eq!(placement.permit(&unit).unwrap().fence, claim, "its Lease never expired");
                 clock::sleep(LEASE).await;
-                assert_eq!(placement.permit(&unit).unwrap_err(), NoPermit::NoStanding);
+                assert_eq!(placement.permit(&unit).unwrap_err(), NoPermit::LeaseExpires);
                 // Another process may hold the unit by now, unknown to this process.
                 holder.renewed(clock::now(), LEASE, Revision(12));
                 assert_eq!(placement.permit(&unit).unwrap_err(), NoPermit::NotHeld);
@@ -246,11 +250,11 @@ mod tests {
                 let answered = placement.permit(&unit).unwrap();
                 let call = async {
                     clock::sleep(seconds(2)).await;
-                    answered.over();
+                    answered.end();
                 };
-                futures::join!(holder.cease(), call);
+                futures::join!(holder.close_external_calls(), call);
                 assert_eq!(began.elapsed(), seconds(2));
-                assert_eq!(placement.permit(&unit).unwrap_err(), NoPermit::NoStanding);
+                assert_eq!(placement.permit(&unit).unwrap_err(), NoPermit::LeaseExpires);
             })
             .await;
             holder.renewed(clock::now(), LEASE, Revision(8));
@@ -259,8 +263,8 @@ mod tests {
                 // The outcome of this call is unknown.
                 drop(placement.permit(&unit).unwrap());
                 let again = clock::now();
-                holder.cease().await;
-                assert_eq!(again.elapsed(), LONGEST);
+                holder.close_external_calls().await;
+                assert_eq!(again.elapsed(), MAX_CALL);
             })
             .await;
         });
@@ -270,6 +274,6 @@ mod tests {
     fn the_only_process_may_always() {
         let permit = Placement::everything().permit(&Unit::named("cloud")).unwrap();
         assert_eq!(permit.fence, None);
-        permit.over();
+        permit.end();
     }
 }

@@ -8,9 +8,8 @@ use oarlock_bus::{AskError, Bus, Decline, Identity, Role, Subject};
 use oarlock_runtime::{ActorStatus, Instant, System, clock};
 
 use crate::inspect::{CONCURRENT_ASKS, everybody};
+use crate::methods::ACTORS;
 
-/// The method that returns a member's actors.
-pub(crate) const ACTORS: &str = "actors";
 /// The most actors in one answer: a message carries a megabyte, and the state of an actor may be long.
 const PAGE_ACTORS: usize = 128;
 /// The most actors that are accepted of one member; a process has some hundred. Bounds the pages that a faulty member can send.
@@ -20,7 +19,7 @@ const MAX_STATE_BYTES: usize = 4096;
 
 /// A member of the bus with its actors, or why the member did not answer.
 #[derive(Clone, Debug)]
-pub struct Present {
+pub struct MemberActors {
     /// The member.
     pub member: Identity,
     /// The time since the member's last heartbeat.
@@ -33,12 +32,12 @@ pub struct Present {
 ///
 /// # Errors
 /// When no roster of members was received.
-pub async fn muster(bus: &Bus, budget: Duration) -> Result<Vec<Present>, AskError> {
+pub async fn list(bus: &Bus, budget: Duration) -> Result<Vec<MemberActors>, AskError> {
     let mut known = everybody(bus, budget).await?;
     known.remove(bus.identity());
     let ask = |(member, heard): (Identity, Duration)| async move {
         let actors = pages(bus, &member, budget).await;
-        Present { member, heard, actors }
+        MemberActors { member, heard, actors }
     };
     Ok(stream::iter(known).map(ask).buffered(CONCURRENT_ASKS).collect().await)
 }

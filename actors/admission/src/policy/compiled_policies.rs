@@ -19,11 +19,11 @@ const CAPACITY: usize = 1024;
 /// Compiled policies by generation. A change that keeps the generation (of status, of labels) compiles nothing. Holds at most 1024 policies; a full
 /// cache is cleared, which costs one compilation per policy.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct CompiledPolicies {
     policies: Mutex<HashMap<Key, (Revision, Arc<Policy>)>>,
 }
 
-impl Known {
+impl CompiledPolicies {
     /// Returns the policy of an entry; `None` when its bytes do not decode.
     #[must_use]
     pub fn get(&self, resource: &Resource, entry: &Entry) -> Option<Arc<Policy>> {

@@ -30,7 +30,7 @@ const PAUSE_AFTER_SILENCE: Duration = Duration::from_millis(500);
 
 /// Evaluates policies in other processes.
 #[derive(Debug, Default)]
-pub struct Elsewhere {
+pub struct RemoteEvaluator {
     /// The time before which no question is sent.
     pause: Mutex<Option<Instant>>,
     /// Whether the last question was answered.
@@ -39,7 +39,7 @@ pub struct Elsewhere {
     warned: AtomicBool,
 }
 
-impl Elsewhere {
+impl RemoteEvaluator {
     /// Evaluates `question` about `policies` in another process; `None` when this process has to evaluate it.
     pub async fn judge(
         &self,

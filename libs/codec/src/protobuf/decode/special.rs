@@ -1,15 +1,15 @@
-//! Messages whose JSON form differs from a struct: times, quantities, embedded JSON, schema-or-something.
+//! Decodes messages whose JSON form differs from a struct: times, quantities, embedded JSON, schema-or-something.
 
 use oarlock_meta::{GoDuration, MicroTime, Quantity, Time};
 use oarlock_schema::{Shape, Str, Struct, Value};
 use thin_vec::ThinVec;
 
-use super::decode::structure;
-use super::envelope;
-use super::plan::plan;
-use super::wire::{BYTES, Bad, Field, Reader, malformed, put_bytes, put_int, put_message, put_tag};
+use super::{decode_at, structure};
 use crate::error::DecodeError;
 use crate::json::{self, number, utf8};
+use crate::protobuf::envelope;
+use crate::protobuf::plan::plan;
+use crate::protobuf::wire::{Bad, Field, Reader, malformed};
 use crate::source::Source as _;
 use crate::walk::{Walk, schema_type};
 
@@ -123,7 +123,7 @@ fn embedded(raw: &[u8], depth: u32) -> Result<Value, Bad> {
         let gvk = opened.gvk()?;
         let known = oarlock_schema::type_of_kind(&gvk.group_version.group, &gvk.group_version.version, &gvk.kind);
         let ty = known.ok_or_else(|| malformed("embedded object of an unknown kind"))?;
-        return Ok(Value::Struct(super::decode::decode_at(raw, ty, depth + 1)?.into_root()));
+        return Ok(Value::Struct(decode_at(raw, ty, depth + 1)?.into_root()));
     }
     let text = utf8(raw);
     let mut walk = Walk::below(json::text::Text::new(&text), depth + 1);
@@ -160,64 +160,4 @@ fn schema_or(shape: &Shape, bytes: &[u8], depth: u32) -> Result<Value, Bad> {
         None if matches!(shape, Shape::SchemaOrBool) => Value::Bool(allows),
         None => Value::Null,
     })
-}
-
-/// Appends the body of a special message.
-pub(super) fn encode(shape: &Shape, value: &Value, out: &mut Vec<u8>) {
-    let text = value.as_str().unwrap_or("");
-    match shape {
-        Shape::Quantity => put_bytes(1, if text.is_empty() { b"0" } else { text.as_bytes() }, out),
-        Shape::IntOrString => {
-            put_int(1, i64::from(value.as_str().is_some()), out);
-            put_int(2, value.as_int().unwrap_or(0), out);
-            put_bytes(3, text.as_bytes(), out);
-        }
-        Shape::Time => {
-            if let Ok(time) = Time::parse(text) {
-                put_int(1, time.unix(), out);
-                put_int(2, 0, out);
-            }
-        }
-        Shape::MicroTime => {
-            if let Ok(time) = MicroTime::parse(text) {
-                put_int(1, time.unix_micros().div_euclid(1_000_000), out);
-                put_int(2, time.unix_micros().rem_euclid(1_000_000) * 1000, out);
-            }
-        }
-        Shape::Duration => put_int(1, GoDuration::parse(text).map_or(0, GoDuration::nanos), out),
-        Shape::FieldsV1 | Shape::RawExtension | Shape::Json if value.is_null() => {}
-        Shape::FieldsV1 => put_bytes(1, text.as_bytes(), out),
-        Shape::RawExtension | Shape::Json => {
-            let mut raw = Vec::new();
-            // Embedded objects are escaped as by the Go clients that compare their bytes (ControllerRevision).
-            match shape {
-                Shape::Json => json::encode_raw(value, &mut raw),
-                _ => json::encode_value(value, &mut raw),
-            }
-            put_bytes(1, &raw, out);
-        }
-        Shape::SchemaOrBool => {
-            let allows = !matches!(value, Value::Bool(false) | Value::Null);
-            put_int(1, i64::from(allows), out);
-            put_schema(2, value, out);
-        }
-        Shape::SchemaOrArray | Shape::SchemaOrStringArray => {
-            put_schema(1, value, out);
-            for item in value.items() {
-                put_schema(2, item, out);
-                if let Some(text) = item.as_str() {
-                    put_tag(2, BYTES, out);
-                    super::wire::put_varint(text.len() as u64, out);
-                    out.extend_from_slice(text.as_bytes());
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-fn put_schema(number: u32, value: &Value, out: &mut Vec<u8>) {
-    if let Value::Struct(schema) = value {
-        put_message(number, out, |out| super::encode::structure(schema, plan(schema.ty()), out));
-    }
 }

@@ -45,7 +45,7 @@ fn accepts(param: &Type, arg: &Value<'_>) -> bool {
 }
 
 /// Parses a signature with the function's name.
-pub(super) fn read(text: &'static str) -> Option<(&'static str, Signature)> {
+pub(crate) fn read(text: &'static str) -> Option<(&'static str, Signature)> {
     let mut reader = Reader { rest: text, vars: Vec::new() };
     // A method begins with the type of its receiver and a dot, a function with its name, which may contain dots too.
     let (head, result) = text.rsplit_once(": ")?;

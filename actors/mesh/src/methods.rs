@@ -1,0 +1,8 @@
+//! The names of the methods that members of the bus answer.
+
+/// The method that returns a member's traffic statistics.
+pub(crate) const INSPECT: &str = "inspect";
+/// The service method that returns a member's roster.
+pub(crate) const MEMBERS: &str = "members";
+/// The method that returns a member's actors.
+pub(crate) const ACTORS: &str = "actors";
