@@ -7,6 +7,7 @@ mod chain;
 mod common;
 mod cost;
 mod elsewhere;
+mod node_pods;
 mod node_tokens;
 mod policies;
 mod quota;
