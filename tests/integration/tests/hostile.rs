@@ -1,5 +1,8 @@
 //! One user against all others: large requests, requests whose bodies never come, too many connections, proxies to addresses of the server's own network.
 
+mod answers;
+mod work;
+
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
