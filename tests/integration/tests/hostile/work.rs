@@ -5,7 +5,6 @@
 //! `oarlock-meta`). Here the path through the whole server counts: reading, admission with a policy, answers, lanes.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use oarlock_codec::{Mode, json, protobuf, yaml};
@@ -13,6 +12,7 @@ use oarlock_schema::{Obj, Resource};
 use oarlock_testkit::Cluster;
 use oarlock_testkit::bodies::{Place, places};
 use oarlock_testkit::http::{Answer, Http, Who};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{MAPS, somebody};
@@ -22,7 +22,7 @@ use crate::samples;
 const BODY_BYTES: usize = 2_900_000;
 /// Hostile requests at a time.
 const CLIENTS: usize = 16;
-/// Generated cases of one run: `$OARLOCK_WORK_CASES`, or this many. Nightly runs more of them; the work tests of the libraries run all places each time.
+/// Generated cases of one run: `$OARLOCK_WORK_CASES`, or this many. The work tests of the libraries run all places each time.
 const CASES: usize = 24;
 const VARIABLE: &str = "OARLOCK_WORK_CASES";
 /// A prime stride, so that the cases of a run spread over kinds, shapes and transports.
@@ -267,7 +267,7 @@ fn requests_of_the_size_limit_of_every_kind_end_and_stall_nothing() {
                     let answer = case.send(&somebody);
                     let text = answer.text();
                     let said = format!("{}: {}", case.name, text.get(..200).unwrap_or(&text));
-                    codes.lock().unwrap().entry(answer.code).or_default().push(said);
+                    codes.lock().entry(answer.code).or_default().push(said);
                 };
                 scope.spawn(client)
             })
@@ -283,7 +283,7 @@ fn requests_of_the_size_limit_of_every_kind_end_and_stall_nothing() {
         others.join().unwrap();
         ended.into_iter().for_each(|client| client.unwrap());
     });
-    let codes = codes.into_inner().unwrap();
+    let codes = codes.into_inner();
     let all: usize = codes.values().map(Vec::len).sum();
     assert_eq!(all, others_and(count), "{:?}", codes.keys());
     for (code, answers) in &codes {
