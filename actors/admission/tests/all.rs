@@ -6,6 +6,7 @@ mod certificates;
 mod chain;
 mod common;
 mod cost;
+mod node_pods;
 mod node_tokens;
 mod policies;
 mod quota;

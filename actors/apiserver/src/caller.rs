@@ -1,6 +1,5 @@
 //! The identity behind a call, and the warnings that accompany the answer.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use oarlock_auth::UserInfo;
@@ -9,12 +8,7 @@ use oarlock_runtime::Instant;
 use oarlock_schema::Str;
 use parking_lot::Mutex;
 
-/// Warning texts in order of arrival, without duplicates.
-#[derive(Debug, Default)]
-struct Warnings {
-    texts: Vec<String>,
-    seen: HashSet<String>,
-}
+use crate::warnings::Warnings;
 
 /// The authenticated caller of one call.
 #[derive(Debug)]
@@ -39,17 +33,14 @@ impl Caller {
         Self { user, agent, deadline, audit_id: None, fence: None, warnings: Mutex::default() }
     }
 
-    /// Adds a text for a `Warning: 299` header, unless it was added before.
+    /// Adds a text for a `Warning: 299` header, unless it was added before or the answer has no room for it.
     pub fn warn(&self, text: String) {
-        let mut warnings = self.warnings.lock();
-        if warnings.seen.insert(text.clone()) {
-            warnings.texts.push(text);
-        }
+        self.warnings.lock().add(text);
     }
 
     /// Removes and returns the warnings.
     pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.warnings.lock()).texts
+        std::mem::take(&mut *self.warnings.lock()).into_texts()
     }
 
     /// Returns the field manager of a write (upstream: `managerOrUserAgent`): the one that the request names, otherwise the user agent up to its

@@ -21,6 +21,7 @@ mod snapshot;
 pub mod stream;
 pub mod text;
 mod unauthenticated;
+mod unread;
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;

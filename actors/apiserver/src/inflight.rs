@@ -8,7 +8,8 @@
 //!
 //! * Ordinary users may take three quarters of each limit. System users (nodes, scheduler, controllers, accounts of `kube-system`), and every user's
 //!   requests for Leases, may take half of the last quarter. The other half is reserved for the heartbeats of system users: their Leases, and Nodes
-//!   with their status.
+//!   with their status. One node may hold a quarter of a limit, and one ordinary user's requests for Leases a sixteenth: a stolen credential of a
+//!   kubelet, or the right to some Lease, must not be enough to keep all others out.
 //! * When more than half of the ordinary users' part is in use, an ordinary user who already holds a fair share may begin no further request. The
 //!   share is the part, divided by the number of ordinary users that hold a request or were refused within the last two seconds. A user who is alone
 //!   may hold three quarters of the part, so that the next user finds a free seat at once.
@@ -16,6 +17,7 @@
 //!   client sends or reads.
 //!
 //! Request bodies that are still arriving are counted by their bytes, under the same three rules ([`Inflight::body`]), since they occupy only memory.
+//! So are large answers that their clients have not read yet ([`Inflight::answer`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -64,10 +66,23 @@ enum Allowance {
     Exempt,
     /// The whole limit.
     Heartbeat,
+    /// The whole limit, of which one node may hold a part.
+    NodeHeartbeat,
     /// Seven eighths of the limit.
     System,
+    /// Seven eighths of the limit, of which one node may hold a part.
+    Node,
+    /// Seven eighths of the limit, of which one user may hold a small part.
+    Lease,
     /// Three quarters of the limit; only the user's share once more than half of these are in use.
     Ordinary,
+}
+
+/// The requests of one user that have a bound of their own together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Capped {
+    Node,
+    Leases,
 }
 
 impl Allowance {
@@ -77,9 +92,12 @@ impl Allowance {
         if user.in_group(user::MASTERS) {
             return Self::Exempt;
         }
-        match (is_system(user), lease, node) {
-            (true, true, _) | (true, _, true) => Self::Heartbeat,
-            (true, false, false) | (false, true, _) => Self::System,
+        match (is_system(user), user.in_group(user::NODES), lease || node) {
+            (true, _, true) => Self::Heartbeat,
+            (true, _, false) => Self::System,
+            (false, true, true) => Self::NodeHeartbeat,
+            (false, true, false) => Self::Node,
+            (false, false, _) if lease => Self::Lease,
             (false, false, _) => Self::Ordinary,
         }
     }
@@ -87,14 +105,24 @@ impl Allowance {
     fn bound(self, limit: usize) -> usize {
         match self {
             Self::Exempt => usize::MAX,
-            Self::Heartbeat => limit,
-            Self::System => limit - limit / 8,
+            Self::Heartbeat | Self::NodeHeartbeat => limit,
+            Self::System | Self::Node | Self::Lease => limit - limit / 8,
             Self::Ordinary => limit - limit / 4,
+        }
+    }
+
+    /// Returns the bound on what one user may hold of the limit, and the requests that count against it.
+    fn cap(self, limit: usize) -> Option<(Capped, usize)> {
+        match self {
+            Self::Node | Self::NodeHeartbeat => Some((Capped::Node, limit / 4)),
+            Self::Lease => Some((Capped::Leases, limit / 16)),
+            Self::Exempt | Self::Heartbeat | Self::System | Self::Ordinary => None,
         }
     }
 }
 
-/// Whether a user is a component of the control plane, whose name no other user can have, or is in `system:masters`.
+/// Whether a user is a component of the control plane, whose name no other user can have, or is in `system:masters`. Nodes are not: their credentials
+/// lie on machines that run anybody's pods.
 pub(crate) fn is_system(user: &UserInfo) -> bool {
     const USERS: [&str; 4] = [
         "system:kube-scheduler",
@@ -102,7 +130,7 @@ pub(crate) fn is_system(user: &UserInfo) -> bool {
         "system:cloud-controller-manager",
         "system:apiserver",
     ];
-    const GROUPS: [&str; 3] = ["system:nodes", "system:serviceaccounts:kube-system", user::MASTERS];
+    const GROUPS: [&str; 2] = ["system:serviceaccounts:kube-system", user::MASTERS];
     USERS.contains(&user.name.as_str()) || GROUPS.iter().any(|group| user.in_group(group))
 }
 
@@ -110,6 +138,11 @@ pub(crate) fn is_system(user: &UserInfo) -> bool {
 const MIN_BODY_BYTES: usize = 16 << 10;
 /// Number of bodies of full length that fit in any case, however low the limit on requests.
 const MIN_FULL_BODIES: usize = 16;
+
+/// Number of bytes of unread answers for each reading request that may be in flight.
+const ANSWER_BYTES_PER_READ: usize = 1 << 20;
+/// The part of all unread answers that the longest one counts for at most: however long the list of a large cluster is, some can be sent at a time.
+const MAX_ANSWER_PART: usize = 16;
 
 /// Returns three quarters of a bound, rounded up.
 fn three_quarters(bound: usize) -> usize {
@@ -122,6 +155,8 @@ struct Usage {
     held: usize,
     /// Usage by each ordinary user.
     users: BTreeMap<Str, usize>,
+    /// Usage by each user whose requests have a bound of their own.
+    capped: BTreeMap<(Capped, Str), usize>,
     /// Users whose request was refused, with the time until which they count as waiting for a share.
     refused: BTreeMap<Str, Instant>,
 }
@@ -131,6 +166,11 @@ impl Usage {
     fn enter(&mut self, limit: usize, allowance: Allowance, user: &Str, weight: usize, now: Instant) -> bool {
         let bound = if limit == 0 { usize::MAX } else { allowance.bound(limit) };
         let mut free = self.held.saturating_add(weight) <= bound;
+        let cap = allowance.cap(limit).filter(|_| limit > 0 && !seeded_bug!("one_node_takes_the_limit"));
+        if let Some((what, most)) = cap {
+            let holds = self.capped.get(&(what, user.clone())).copied().unwrap_or(0);
+            free &= holds == 0 || holds.saturating_add(weight) <= most;
+        }
         if free && allowance == Allowance::Ordinary {
             let holds = self.users.get(user).copied().unwrap_or(0);
             let mut share = if seeded_bug!("one_user_takes_the_limit") { bound } else { three_quarters(bound) };
@@ -156,6 +196,10 @@ impl Usage {
             let holds = self.users.entry(user.clone()).or_default();
             *holds = holds.saturating_add(weight);
         }
+        if let Some((what, _)) = allowance.cap(limit) {
+            let holds = self.capped.entry((what, user.clone())).or_default();
+            *holds = holds.saturating_add(weight);
+        }
         true
     }
 
@@ -167,6 +211,15 @@ impl Usage {
             *holds = holds.saturating_sub(weight);
             if *holds == 0 {
                 self.users.remove(user);
+            }
+        }
+        if let Some((what, _)) = allowance.cap(0) {
+            let key = (what, user.clone());
+            if let Some(holds) = self.capped.get_mut(&key) {
+                *holds = holds.saturating_sub(weight);
+                if *holds == 0 {
+                    self.capped.remove(&key);
+                }
             }
         }
     }
@@ -186,6 +239,15 @@ static CURRENT: LazyLock<Family<Labels, Gauge>> = LazyLock::new(|| {
     current
 });
 
+static ANSWERS: LazyLock<Gauge> = LazyLock::new(|| {
+    let bytes = Gauge::default();
+    oarlock_telemetry::registry().declare(|registry| {
+        let help = "Bytes of large answers that clients have not read yet";
+        registry.register("oarlock_apiserver_unread_answers_bytes", help, bytes.clone());
+    });
+    bytes
+});
+
 static BODIES: LazyLock<Gauge> = LazyLock::new(|| {
     let bytes = Gauge::default();
     oarlock_telemetry::registry().declare(|registry| {
@@ -201,6 +263,7 @@ enum UsageKind {
     Reads,
     Writes,
     Bodies,
+    Answers,
 }
 
 /// Counters of the requests in flight at one server.
@@ -210,9 +273,10 @@ pub(crate) struct Inflight {
     reads: Arc<Mutex<Usage>>,
     writes: Arc<Mutex<Usage>>,
     bodies: Arc<Mutex<Usage>>,
+    answers: Arc<Mutex<Usage>>,
 }
 
-/// A seat of a request in flight, or of the body of one, released when dropped.
+/// A seat of a request in flight, of the body of one, or of an answer, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     usage: Arc<Mutex<Usage>>,
@@ -239,6 +303,7 @@ fn publish(kind: UsageKind, held: usize) {
         UsageKind::Reads => CURRENT.get_or_create(&Labels { request_kind: "readOnly" }).set(held),
         UsageKind::Writes => CURRENT.get_or_create(&Labels { request_kind: "mutating" }).set(held),
         UsageKind::Bodies => BODIES.set(held),
+        UsageKind::Answers => ANSWERS.set(held),
     };
 }
 
@@ -248,7 +313,7 @@ pub(crate) struct LimitReached;
 
 impl Inflight {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, reads: Arc::default(), writes: Arc::default(), bodies: Arc::default() }
+        Self { limits, reads: Arc::default(), writes: Arc::default(), bodies: Arc::default(), answers: Arc::default() }
     }
 
     /// Takes a seat for a request. The caller must not ask for one for long-running requests.
@@ -277,6 +342,18 @@ impl Inflight {
         };
         let weight = length.min(max).max(MIN_BODY_BYTES);
         seat(&self.bodies, UsageKind::Bodies, limit, Allowance::of(user, info), Str::new(&user.name), weight)
+    }
+}
+
+impl Inflight {
+    /// Takes room for an answer of `length` bytes until the client has read it.
+    pub(crate) fn answer(&self, user: &UserInfo, info: &RequestInfo, length: usize) -> Result<Seat, LimitReached> {
+        let limit = match self.limits.reads {
+            0 => 0,
+            reads => reads.max(MAX_ANSWER_PART).saturating_mul(ANSWER_BYTES_PER_READ),
+        };
+        let weight = if limit == 0 { length } else { length.min(limit / MAX_ANSWER_PART) };
+        seat(&self.answers, UsageKind::Answers, limit, Allowance::of(user, info), Str::new(&user.name), weight)
     }
 }
 
@@ -342,7 +419,11 @@ mod tests {
         held.extend(more(&inflight, &user("another", &[]), &pods));
         held.extend(more(&inflight, &user("third", &[]), &pods));
         assert_eq!(held.len(), 150);
-        let led = more(&inflight, &somebody, &leases);
+        let led: Vec<Seat> = ["somebody", "another", "third"]
+            .map(|name| more(&inflight, &user(name, &[]), &leases))
+            .into_iter()
+            .flatten()
+            .collect();
         assert_eq!(led.len(), 25, "Leases go further");
         assert!(more(&inflight, &node, &pods).is_empty());
         let beats = more(&inflight, &node, &leases);
@@ -352,6 +433,27 @@ mod tests {
         assert_eq!(more(&inflight, &masters, &pods).len(), 1000, "and these past it");
         drop(held);
         assert!(inflight.enter(&somebody, &pods).is_ok());
+    }
+
+    #[test]
+    fn one_node_keeps_nobody_out_and_nor_does_a_right_to_leases() {
+        let inflight = inflight(400, 200);
+        let (pods, leases, nodes) = (
+            about("create", "", "pods"),
+            about("update", "coordination.k8s.io", "leases"),
+            about("patch", "", "nodes"),
+        );
+        let stolen = user("system:node:stolen", &["system:nodes"]);
+        let mut held = more(&inflight, &stolen, &pods);
+        assert_eq!(held.len(), 50);
+        assert!(more(&inflight, &stolen, &nodes).is_empty() && more(&inflight, &stolen, &leases).is_empty());
+        held.extend(more(&inflight, &user("electing", &[]), &leases));
+        assert_eq!(held.len(), 62);
+        assert!(inflight.enter(&user("system:node:other", &["system:nodes"]), &nodes).is_ok());
+        assert!(inflight.enter(&user("modest", &[]), &pods).is_ok());
+        drop(held);
+        let usage = inflight.writes.lock();
+        assert!(usage.capped.is_empty() && usage.held == 0, "{usage:?}");
     }
 
     #[test]

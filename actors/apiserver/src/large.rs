@@ -4,8 +4,9 @@
 //! connections no other request would be served for that long. Therefore a large request
 //!
 //! * waits for one of a few lanes; users take turns, so that many requests of one user do not delay another user's;
-//! * runs in a task of its own, each poll of which moves the thread's other tasks to another thread (`block_in_place`). A single-threaded runtime has
-//!   no other thread and polls the task directly, so virtual time keeps its order;
+//! * runs in a task of its own, each poll of which moves the thread's other tasks to another thread (`block_in_place`) and runs on a thread of low
+//!   priority: when there is more work than processors, small requests and probes come first. A single-threaded runtime has no other thread and polls
+//!   the task directly, so virtual time keeps its order;
 //! * is answered with 429 when too many requests wait. If its user has no waiting request yet, the newest request of the user with the most waiting
 //!   ones is refused instead, so that a user with many requests cannot shut out a user with one;
 //! * is answered with 504 at its deadline. A task past its deadline keeps its lane until it really ends, so there are never more tasks than lanes.
@@ -13,7 +14,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use oarlock_codec::negotiate::Format;
 use oarlock_meta::Status;
@@ -251,17 +252,50 @@ impl<T> Drop for Running<T> {
     }
 }
 
+/// Niceness of the threads on which large requests are polled: about a tenth of the processor time of a thread of the server that has work at the same
+/// time. Raising the niceness needs no privilege, and lowering it again does, so these threads are not those of the runtime.
+const NICENESS: i32 = 10;
+
 /// A future whose polls may block the thread for long.
 struct BlockInPlace<F>(Pin<Box<F>>);
 
-impl<F: Future> Future for BlockInPlace<F> {
+impl<F> Future for BlockInPlace<F>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
     type Output = F::Output;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let future = self.0.as_mut();
-        let threads = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-        if threads { tokio::task::block_in_place(|| future.poll(context)) } else { future.poll(context) }
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let mut future = self.0.as_mut();
+        match Handle::try_current() {
+            Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
+                let polled = tokio::task::block_in_place(|| poll_apart(future.as_mut(), context.waker(), &runtime));
+                polled.unwrap_or_else(|| future.poll(context))
+            }
+            _ => future.poll(context),
+        }
     }
+}
+
+/// Polls a future once on a thread of low priority, which ends with the poll; `None` when the system grants no thread.
+fn poll_apart<F>(future: Pin<&mut F>, waker: &Waker, runtime: &Handle) -> Option<Poll<F::Output>>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    let span = tracing::Span::current();
+    let poll = move || {
+        // Without the lower priority the request is as fast as before, and others are slower.
+        let _ = rustix::process::setpriority_process(None, NICENESS);
+        let _entered = runtime.enter();
+        span.in_scope(|| future.poll(&mut Context::from_waker(waker)))
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("large".to_owned()).spawn_scoped(scope, poll).ok()?;
+        // A panic goes on as if it had happened here: the gate catches it.
+        Some(thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload)))
+    })
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ pub mod target;
 pub mod termination;
 pub mod verbs;
 mod version;
+mod warnings;
 
 pub use caller::Caller;
 pub use config::Config;

@@ -33,7 +33,14 @@ pub enum Verdict {
     Unobserved,
     /// Refused: the budget allows no disruption.
     Refused,
+    /// Refused: the budget's status states a negative number of allowed disruptions.
+    Negative,
+    /// Refused: more evictions than [`MAX_DISRUPTED_PODS`] wait for the disruption controller to confirm them.
+    TooManyUnconfirmed,
 }
+
+/// Number of pods in `status.disruptedPods` beyond which no further one is evicted (upstream `MaxDisruptedPodSize`): each eviction copies the map.
+pub const MAX_DISRUPTED_PODS: usize = 2000;
 
 /// Returns the decision of a budget that covers the pod about the pod's eviction (KEP-3017).
 #[must_use]
@@ -48,7 +55,11 @@ pub fn verdict(budget: PodDisruptionBudget<'_>, pod: PodStatus<'_>) -> Verdict {
     }
     if status.observed_generation() < budget.metadata().generation() {
         Verdict::Unobserved
-    } else if status.disruptions_allowed() <= 0 {
+    } else if status.disruptions_allowed() < 0 {
+        Verdict::Negative
+    } else if status.disrupted_pods().len() > MAX_DISRUPTED_PODS {
+        Verdict::TooManyUnconfirmed
+    } else if status.disruptions_allowed() == 0 {
         Verdict::Refused
     } else {
         Verdict::Costs

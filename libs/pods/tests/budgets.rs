@@ -61,7 +61,7 @@ fn a_budget_protects_healthy_pods_by_what_it_has_observed() {
     let rows = [
         ("", status(1, 3, 2, 2), vec!["True"], Verdict::Costs),
         ("", status(0, 2, 2, 2), vec!["True"], Verdict::Refused),
-        ("", status(-1, 2, 2, 2), vec!["True"], Verdict::Refused),
+        ("", status(-1, 2, 2, 2), vec!["True"], Verdict::Negative),
         ("", status(1, 3, 2, 1), vec!["True"], Verdict::Unobserved),
         ("AlwaysAllow", status(0, 2, 2, 2), vec!["True"], Verdict::Refused),
         ("AlwaysAllow", status(0, 0, 2, 1), vec!["False"], Verdict::Free),
@@ -73,5 +73,10 @@ fn a_budget_protects_healthy_pods_by_what_it_has_observed() {
     ];
     for (policy, status, ready, wanted) in rows {
         assert_eq!(verdict(policy, &status, &ready), wanted, "{policy} {status} {ready:?}");
+    }
+    for (pods, wanted) in [(2_000, Verdict::Costs), (2_001, Verdict::TooManyUnconfirmed)] {
+        let mut many = status(1, 3, 2, 2);
+        many["disruptedPods"] = (0..pods).map(|n| (format!("p{n}"), json!("2026-01-01T00:00:00Z"))).collect();
+        assert_eq!(verdict("", &many, &["True"]), wanted, "{pods}");
     }
 }

@@ -10,6 +10,9 @@ use oarlock_runtime::shutdown::Graces;
 use oarlock_schema::FeatureGates;
 use oarlock_store::{ColdOptions, DEFAULT_WINDOW_BYTES};
 
+/// Longest time a request may take by default (upstream's default).
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Flags of the API server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
@@ -170,6 +173,9 @@ pub struct LimitOptions {
     /// Connections that the API server keeps open at once. A further connection is closed as soon as it is accepted; open ones stay. 0 means no limit.
     #[arg(long, value_name = "N", default_value_t = Self::default().max_connections)]
     pub max_connections: usize,
+    /// Time limit of a request that is not long-running, and of a client that reads nothing of a large answer.
+    #[arg(long, default_value = "1m", value_name = "DURATION", value_parser = oarlock_config::duration)]
+    pub request_timeout: Duration,
 }
 
 impl Default for StoreOptions {
@@ -188,7 +194,12 @@ impl Default for StoreOptions {
 impl Default for LimitOptions {
     fn default() -> Self {
         let Limits { reads, writes, connections } = Limits::default();
-        Self { max_requests_inflight: reads, max_mutating_requests_inflight: writes, max_connections: connections }
+        Self {
+            max_requests_inflight: reads,
+            max_mutating_requests_inflight: writes,
+            max_connections: connections,
+            request_timeout: REQUEST_TIMEOUT,
+        }
     }
 }
 
@@ -216,7 +227,7 @@ impl ShutdownOptions {
     /// Returns how long each phase of the process's shutdown may take.
     #[must_use]
     pub fn graces(&self) -> Graces {
-        self.termination().graces(crate::assemble::REQUEST_TIMEOUT)
+        self.termination().graces(self.limits.request_timeout)
     }
 }
 

@@ -31,8 +31,6 @@ use crate::args::{EtcdOptions, KubeletOptions, ServingOptions, ShutdownOptions, 
 const PORT: u16 = 6443;
 /// Number of ports above [`PORT`] to try when the caller names none and a port is taken.
 const MORE_PORTS: u16 = 64;
-/// Longest time a request may take (upstream's default).
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Range of Service cluster IPs.
 const SERVICE_CIDR: &str = "10.96.0.0/16";
 
@@ -184,7 +182,7 @@ async fn begin(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         service_cidr,
         node_ports: (30000, 32767),
         event_ttl: cluster.store_options.event_ttl,
-        request_timeout: REQUEST_TIMEOUT,
+        request_timeout: cluster.shutdown.limits.request_timeout,
         goaway_chance: cluster.shutdown.goaway_chance,
         termination: cluster.shutdown.termination(),
         features: cluster.features,

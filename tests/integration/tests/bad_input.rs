@@ -3,6 +3,7 @@
 mod agreement;
 mod bodies;
 mod credentials;
+mod evictions;
 mod paths;
 mod rights;
 mod statuses;

@@ -1,6 +1,9 @@
 //! One user against all others: large requests, requests whose bodies never arrive, too many connections, proxies to addresses of the server's own
 //! network.
 
+mod answers;
+mod work;
+
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 

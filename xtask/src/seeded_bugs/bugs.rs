@@ -386,4 +386,20 @@ pub(crate) const BUGS: &[Bug] = &[
     ),
     bug("one_user_takes_the_limit", "oarlock-apiserver", None, "who_holds_much_gets_no_more_while_another_waits"),
     bug("two_users_fill_the_lanes", "oarlock-apiserver", None, "two_users_that_fill_the_queue_shut_out_nobody"),
+    bug(
+        "one_node_takes_the_limit",
+        "oarlock-apiserver",
+        None,
+        "one_node_keeps_nobody_out_and_nor_does_a_right_to_leases",
+    ),
+    bug("warnings_without_end", "oarlock-apiserver", None, "many_warnings_are_shortened_and_the_last_left_out"),
+    bug(
+        "a_node_names_its_extended_claim",
+        "oarlock-admission",
+        Some("all"),
+        "node_pods::a_kubelet_does_not_name_the_claims_of_its_pods",
+    ),
+    program_bug("paths_open_the_snapshot", "bad_input::rights::the_right_to_every_path_is_no_right_to_every_object"),
+    program_bug("answers_wait_for_ever", "hostile::answers::answers_that_nobody_reads_are_bounded_and_come_to_an_end"),
+    program_bug("dry_eviction_spends", "bad_input::evictions::a_dry_eviction_spends_nothing_however_it_is_asked_for"),
 ];

@@ -9,8 +9,9 @@ mod token;
 use async_trait::async_trait;
 use oarlock_meta::{GroupResource, Status};
 use oarlock_registry::Reader;
-use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::Pod;
+use oarlock_schema::{Obj, canonical};
+use oarlock_seeded_bug::seeded_bug;
 
 use super::row;
 use crate::attributes::{Attributes, Operation};
@@ -183,8 +184,13 @@ fn pod_status(attributes: &Attributes<'_>, node: &str) -> Verdict {
     if new.at(&["metadata", "labels"]) != old.at(&["metadata", "labels"]) {
         return Err(format!("node \"{node}\" cannot update labels through pod status").into());
     }
-    if new.at(&["status", "resourceClaimStatuses"]) != old.at(&["status", "resourceClaimStatuses"]) {
+    // The Node authorizer lets a kubelet read the claims that these fields name.
+    let changes = |field: &str| !canonical::same(new.at(&["status", field]), old.at(&["status", field]));
+    if changes("resourceClaimStatuses") {
         return Err(format!("node \"{node}\" cannot update resource claim statues").into());
+    }
+    if changes("extendedResourceClaimStatus") && !seeded_bug!("a_node_names_its_extended_claim") {
+        return Err(format!("node \"{node}\" cannot update extended resource claim status").into());
     }
     Ok(())
 }

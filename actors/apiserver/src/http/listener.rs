@@ -21,6 +21,7 @@ use super::backlog::Backlog;
 use super::coalesce::Coalesce;
 use super::service;
 use super::unauthenticated::{UnauthenticatedConnection, UnauthenticatedConnections};
+use super::unread::Stalled;
 use crate::server::Server;
 use crate::streaming::Remote;
 
@@ -181,6 +182,8 @@ async fn connection(
     let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let signals = Arc::new(RequestSignals::default());
     let (request_signals, connection_state) = (Arc::clone(&signals), Arc::clone(&unauthenticated));
+    let stalled = Stalled::default();
+    let request_stalled = stalled.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request_signals.first.notify_one();
         if multiplexed && (server.state().is_refusing() || occurs(server.config().goaway_chance)) {
@@ -189,6 +192,7 @@ async fn connection(
         let (server, peer) = (server.clone(), peer.clone());
         request.extensions_mut().insert(remote);
         request.extensions_mut().insert(Arc::clone(&connection_state));
+        request.extensions_mut().insert(request_stalled.clone());
         async move { Ok::<_, std::convert::Infallible>(service::serve(&server, peer.as_deref(), request).await) }
     });
     if multiplexed {
@@ -213,6 +217,7 @@ async fn connection(
             () = drive(closing, connection, |connection| connection.graceful_shutdown()) => {}
             // The client has got a GOAWAY, and the requests that it may have begun before have had their time.
             () = unauthenticated.overdue(patience) => tracing::debug!("connection ended: no request was authenticated"),
+            () = stalled.wait() => {}
         }
     } else {
         let mut builder = http1::Builder::new();
@@ -223,7 +228,11 @@ async fn connection(
             // Returns at once if a request has come before: the notification is kept until it is awaited.
             let _ = clock::timeout(FIRST_REQUEST_WAIT, signals.first.notified()).await;
         };
-        drive(closing, connection, |connection| connection.graceful_shutdown()).await;
+        tokio::select! {
+            biased;
+            () = drive(closing, connection, |connection| connection.graceful_shutdown()) => {}
+            () = stalled.wait() => {}
+        }
     }
 }
 

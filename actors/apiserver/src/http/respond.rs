@@ -12,6 +12,7 @@ use oarlock_schema::{Obj, Resource, Struct, Value, type_named};
 
 use super::Body;
 use super::accept::{Format, Representation, Transform, Wanted};
+use super::unread::AnswerBytes;
 use crate::target::Target;
 use payload::Payload;
 
@@ -100,6 +101,7 @@ pub fn reply(reply: Reply, target: &Target<'_>, wanted: &Wanted) -> Result<Respo
 fn answer(code: StatusCode, format: Format, payload: Payload) -> Response<Body> {
     let mut response = Response::new(payload.body);
     *response.status_mut() = code;
+    response.extensions_mut().insert(AnswerBytes(payload.size));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));

@@ -19,6 +19,7 @@ use super::initial::Initial;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo, Slashes};
 use super::unauthenticated::UnauthenticatedConnection;
+use super::unread::{self, Stalled};
 use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream, text};
 use crate::caller::Caller;
 use crate::server::Server;
@@ -66,7 +67,10 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
     warning.into_iter().for_each(|text| caller.warn(text));
     let started = clock::now();
     let method = request.method().clone();
-    let mut response = match handle(server, &caller, &info, request, accept.as_deref()).await {
+    let stalled = request.extensions().get::<Stalled>().cloned();
+    let answer = handle(server, &caller, &info, request, accept.as_deref()).await;
+    let answer = answer.and_then(|answer| Ok(unread::hold(server, &caller.user, &info, stalled, answer)?));
+    let mut response = match answer {
         Ok(response) => response,
         Err(Refused::Status(status)) => respond::status(&status, accept.as_deref()),
         Err(Refused::LimitReached) => inflight::refusal(),
@@ -228,7 +232,12 @@ async fn on_resource(
         let seat = server.inflight().enter(&caller.user, info)?;
         let watch = crate::verbs::watch::watch(server, caller, &target, &options).await?;
         let initial = (!watch.is_initialized()).then(|| Initial::new(server.streams(), seat));
-        return Ok(stream::watch(watch, &target, wanted, initial));
+        let (sent, stalled) = (initial.as_ref().map(Initial::sent), request.extensions().get::<Stalled>().cloned());
+        let response = stream::watch(watch, &target, wanted, initial);
+        return Ok(match sent {
+            Some(sent) => unread::hold_initial(server, stalled, sent, response),
+            None => response,
+        });
     }
     let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, false)?;
     let (parts, incoming) = request.into_parts();

@@ -1,5 +1,6 @@
 //! `GET /snapshot`: streams all objects at one revision that is at least as new as the request. This path is our own. The answer contains every
-//! object, so only users with all permissions may read it.
+//! object, so only users with all permissions on all resources may read it: the right to every path (`nonResourceURLs: ["*"]`), which monitoring often
+//! has, is no right to read Secrets.
 
 use std::time::Duration;
 
@@ -8,8 +9,10 @@ use futures::{StreamExt, stream};
 use http::{HeaderValue, Method, Response, header};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
+use oarlock_auth::Attributes;
 use oarlock_meta::Status;
 use oarlock_runtime::clock;
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::snapshot::Encoder;
 use oarlock_store::{Export, ReadError};
 use tokio::sync::mpsc;
@@ -31,10 +34,13 @@ const MAX_RETRIES: usize = 5;
 /// Answers the path.
 ///
 /// # Errors
-/// 405 for other methods; 503 when freshness cannot be proven, 504 when it is not reached in time.
+/// 405 for other methods; 403 without all permissions; 503 when freshness cannot be proven, 504 when it is not reached in time.
 pub(super) async fn answer(server: &Server, caller: &Caller, method: &Method) -> Result<Response<Body>, Status> {
     if method != Method::GET {
         return Err(routes::method_not_allowed());
+    }
+    if !seeded_bug!("paths_open_the_snapshot") {
+        server.authorize(&Attributes::resource(&caller.user, "*", "*", "*"))?;
     }
     let export = take(server, caller).await?;
     let (sender, receiver) = mpsc::channel(1);

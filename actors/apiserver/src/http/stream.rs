@@ -21,6 +21,9 @@ use crate::verbs::watch::{Delivery, Watch};
 /// Annotation of the bookmark that ends the initial events (KEP-3157).
 pub const INITIAL_END: &str = "k8s.io/initial-events-end";
 
+/// Number of encoded bytes after which a watch lets other tasks run: about a millisecond where objects must be converted.
+const BYTES_PER_TURN: usize = 64 << 10;
+
 /// Encodes the frames of one watcher.
 #[derive(Clone)]
 struct FrameEncoder {
@@ -37,9 +40,13 @@ pub(super) fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted, initial: 
     let writer = FrameEncoder { resource: target.resource(), kind: target.kind, wanted, headers_sent: false };
     let frames = stream::unfold((watch, writer, initial), |(mut watch, mut writer, initial)| async move {
         let deliveries = watch.next().await?;
-        let mut out = BytesMut::new();
+        let (mut out, mut turn) = (BytesMut::new(), BYTES_PER_TURN);
         for delivery in deliveries {
             out.put_slice(&writer.frame(delivery));
+            if out.len() >= turn {
+                turn = out.len() + BYTES_PER_TURN;
+                tokio::task::yield_now().await;
+            }
         }
         let initial = initial.filter(|_| !watch.is_initialized());
         Some((Ok::<_, super::BodyError>(Frame::data(out.freeze())), (watch, writer, initial)))

@@ -2,14 +2,20 @@
 
 use std::io::{Read as _, Write as _};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use futures::stream;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
 use sha2::{Digest, Sha512};
 
-use crate::http::{Body, text};
+use crate::http::{Body, BodyError, full, text};
+
+/// Number of bytes that are decompressed at a time at most.
+const PART_BYTES: usize = 32 << 10;
 
 /// A compressed document with its hash.
 pub(super) struct Stored {
@@ -35,12 +41,18 @@ impl Stored {
         Self { packed, size: document.len(), hash }
     }
 
-    /// Decompresses the document.
-    pub(super) fn unpack(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.size);
-        // Decompressing our own output cannot fail.
-        let _ = GzDecoder::new(self.packed.as_ref()).read_to_end(&mut out);
-        out
+    /// Decompresses the document while the client reads it. Every authenticated user may ask for it, thousands of times at once: whole documents of
+    /// megabytes for each would be too much memory, and each at once too much work between two awaits.
+    pub(super) fn unpack(&self) -> Body {
+        let mut unpacker = GzDecoder::new(self.packed.clone().reader());
+        let parts = std::iter::from_fn(move || {
+            let mut part = vec![0; PART_BYTES];
+            // Decompressing our own output cannot fail.
+            let length = unpacker.read(&mut part).unwrap_or(0);
+            part.truncate(length);
+            (!part.is_empty()).then(|| Ok::<_, BodyError>(Frame::data(part.into())))
+        });
+        StreamBody::new(stream::iter(parts)).boxed_unsync()
     }
 
     /// Answers with the document, or with 304 for a client that has it already.
@@ -49,12 +61,15 @@ impl Stored {
         let known = text(header::IF_NONE_MATCH).contains(&self.hash);
         let gzip = text(header::ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip");
         let (code, body) = match (known, gzip) {
-            (true, _) => (StatusCode::NOT_MODIFIED, Bytes::new()),
-            (false, true) => (StatusCode::OK, self.packed.clone()),
-            (false, false) => (StatusCode::OK, self.unpack().into()),
+            (true, _) => (StatusCode::NOT_MODIFIED, full(Bytes::new())),
+            (false, true) => (StatusCode::OK, full(self.packed.clone())),
+            (false, false) => (StatusCode::OK, self.unpack()),
         };
-        let mut response = text::reply(code, content_type, body);
+        let mut response = text::reply(code, content_type, Bytes::new()).map(|_| body);
         let headers = response.headers_mut();
+        if !gzip && !known {
+            headers.insert(header::CONTENT_LENGTH, self.size.into());
+        }
         if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", self.hash)) {
             headers.insert(header::ETAG, tag);
         }

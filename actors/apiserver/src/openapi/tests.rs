@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
+use http_body_util::BodyExt as _;
 use oarlock_schema::resources::GROUPS;
 use serde_json::{Map, Value as Json};
 
@@ -130,7 +131,8 @@ fn summary(item: &Json, op: &Json) -> Vec<String> {
 fn a_stored_document_is_the_document() {
     let document = v3::document("apps", "v1").to_string();
     let stored = stored::Stored::new(document.as_bytes());
-    assert_eq!(stored.unpack(), document.as_bytes());
+    let whole = futures::executor::block_on(stored.unpack().collect()).unwrap().to_bytes();
+    assert_eq!(whole, document.as_bytes());
     assert_eq!(stored.hash.len(), 128);
 }
 

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use oarlock_auth::UserInfo;
 use oarlock_client::{DeleteOptions, Propagation, Reply, WriteOptions};
-use oarlock_meta::{Cause, Status};
+use oarlock_meta::{Cause, GroupResource, Status};
 use oarlock_pods::budget::{self, Verdict};
+use oarlock_pods::termination;
 use oarlock_registry::kind::Request;
 use oarlock_schema::views::core_v1::{Pod, PodMut};
 use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget};
 use oarlock_schema::{Obj, Str, Value, resource};
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::Entry;
 
 use crate::caller::Caller;
@@ -58,6 +60,9 @@ impl Source for PostedEviction<'_> {
     }
 }
 
+/// How often an eviction without disruption is retried because the pod has changed meanwhile (upstream: 20).
+const CONFLICT_RETRIES: usize = 20;
+
 /// Evicts the pod that the URL names, as an admitted Eviction says. The admission stages see neither the condition that the pod gets nor its
 /// deletion.
 ///
@@ -68,22 +73,57 @@ async fn evict(
     caller: &Caller,
     target: &Target<'_>,
     options: &WriteOptions,
-    mut delete_options: DeleteOptions,
+    deletion: DeleteOptions,
 ) -> Result<Reply, Status> {
+    // The Eviction's own options may ask for the dry run, which must not spend a disruption either.
+    let dry_run = deletion.dry_run && !seeded_bug!("dry_eviction_spends");
+    let options = &WriteOptions { dry_run: options.dry_run || dry_run, ..options.clone() };
     let pod_target = Target { subresource: "", ..*target };
-    let entry = server.current(&pod_target.key(target.name)?).await?.ok_or_else(|| pod_target.not_found())?;
-    let pod = pod_target.decode(&entry)?;
-    if let Some(evicted) = pod.view::<Pod<'_>>().filter(|evicted| budget::is_disruption(*evicted)) {
-        spend(server, caller, target, evicted, options).await?;
-    }
-    if !delete_options.dry_run {
-        let disrupted = disrupt(server, caller, target, &delete_options, options).await?;
-        if delete_options.resource_version.is_some() {
-            // The precondition has been checked. The eviction's own write of the condition has changed the revision.
-            delete_options.resource_version = Some(disrupted.revision);
+    let stated = deletion.resource_version.is_some();
+    let mut tries = 0;
+    loop {
+        let entry = server.current(&pod_target.key(target.name)?).await?.ok_or_else(|| pod_target.not_found())?;
+        let pod = pod_target.decode(&entry)?;
+        let Some(evicted) = pod.view::<Pod<'_>>() else { return Err(Status::internal_error("stored pod is no pod")) };
+        // A pod that disrupts nothing in this state may do so in a later one, so only this state is deleted.
+        let pinned = DeleteOptions { resource_version: Some(entry.revision), ..deletion.clone() };
+        if budget::is_disruption(evicted) {
+            return match spend(server, caller, target, evicted, options).await? {
+                Spent::Free(budget) if !stated => match remove(server, caller, target, options, pinned).await {
+                    Err(status) if status.is_conflict() => Err(unobserved(&budget)),
+                    done => done,
+                },
+                _ => remove(server, caller, target, options, deletion).await,
+            };
+        }
+        let deleted = evicted.metadata().deletion_timestamp().is_some_and(|time| !time.is_empty());
+        let over = deleted || termination::has_ended(evicted.status());
+        if stated || over {
+            return remove(server, caller, target, options, deletion).await;
+        }
+        match remove(server, caller, target, options, pinned).await {
+            Err(status) if status.is_conflict() && tries < CONFLICT_RETRIES => tries += 1,
+            done => return done,
         }
     }
-    delete::delete_admitted(server, caller, &pod_target, &delete_options).await?;
+}
+
+/// Deletes the evicted pod.
+async fn remove(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    options: &WriteOptions,
+    mut deletion: DeleteOptions,
+) -> Result<Reply, Status> {
+    if !deletion.dry_run {
+        let disrupted = disrupt(server, caller, target, &deletion, options).await?;
+        if deletion.resource_version.is_some() {
+            // The precondition has been checked. The eviction's own write of the condition has changed the revision.
+            deletion.resource_version = Some(disrupted.revision);
+        }
+    }
+    delete::delete_admitted(server, caller, &Target { subresource: "", ..*target }, &deletion).await?;
     Ok(Reply::Status(Status { code: 201, ..Status::success() }))
 }
 
@@ -134,6 +174,14 @@ fn options_of(eviction: Eviction<'_>, dry_run: bool) -> Result<DeleteOptions, St
     })
 }
 
+/// What an eviction costs.
+enum Spent {
+    /// No budget covers the pod, or a disruption has been taken from the budget.
+    Paid,
+    /// The budget with this name does not protect the pod in its present state.
+    Free(String),
+}
+
 /// Takes one disruption from the budget that covers the pod, by compare-and-swap on the budget's status. The server writes the budget in its own
 /// name: the evicting caller needs no right to write budgets, and admission stages see the server as the writer.
 async fn spend(
@@ -142,8 +190,8 @@ async fn spend(
     target: &Target<'_>,
     evicted: Pod<'_>,
     options: &WriteOptions,
-) -> Result<(), Status> {
-    let Some(budgets) = resource("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
+) -> Result<Spent, Status> {
+    let Some(budgets) = resource("policy", "v1", "poddisruptionbudgets") else { return Ok(Spent::Paid) };
     let labels = evicted.metadata().labels();
     let covering: Vec<Obj> = server
         .reader()
@@ -152,7 +200,7 @@ async fn spend(
         .filter(|obj| obj.view::<PodDisruptionBudget<'_>>().is_some_and(|it| budget::covers(it, labels)))
         .collect();
     let found = match covering.as_slice() {
-        [] => return Ok(()),
+        [] => return Ok(Spent::Paid),
         [one] => one,
         _ => {
             return Err(Status::internal_error(
@@ -163,17 +211,22 @@ async fn spend(
     let budget_target = Target::new(budgets, "status", target.namespace, found.name());
     let pod_name = target.name;
     let now = crate::now::text();
+    let mut free = false;
     let mut change = |old: &Obj, _: oarlock_meta::Revision| -> Result<Change, Status> {
         let Some(view) = old.view::<PodDisruptionBudget<'_>>() else {
             return Err(Status::internal_error("stored budget is no budget"));
         };
         let status = view.status();
-        match budget::verdict(view, evicted.status()) {
+        let verdict = budget::verdict(view, evicted.status());
+        free = verdict == Verdict::Free;
+        match verdict {
             Verdict::Free => return Ok(as_server(old.clone())),
             Verdict::Costs => {}
-            Verdict::Unobserved => {
-                let text = format!("The disruption budget {} is still being processed by the server.", old.name());
-                return Err(blocked(text, RETRY_AFTER_SECONDS));
+            Verdict::Unobserved => return Err(unobserved(old.name())),
+            Verdict::Negative => return Err(forbidden(old.name(), "pdb disruptions allowed is negative")),
+            Verdict::TooManyUnconfirmed => {
+                let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+                return Err(forbidden(old.name(), why));
             }
             Verdict::Refused => {
                 let text = format!(
@@ -193,7 +246,17 @@ async fn spend(
         Ok(as_server(obj))
     };
     let own = Caller::new(Arc::new(UserInfo::apiserver()), "kube-apiserver".into(), caller.deadline);
-    modify(server, &own, &budget_target, options, &mut change).await.map(|_| ())
+    modify(server, &own, &budget_target, options, &mut change).await?;
+    Ok(if free { Spent::Free(found.name().to_owned()) } else { Spent::Paid })
+}
+
+fn forbidden(budget: &str, why: &str) -> Status {
+    Status::forbidden(&GroupResource::new("policy", "poddisruptionbudget"), budget, why)
+}
+
+fn unobserved(budget: &str) -> Status {
+    let text = format!("The disruption budget {budget} is still being processed by the server.");
+    blocked(text, RETRY_AFTER_SECONDS)
 }
 
 /// Marks a change of a budget as one that the server makes but that must pass the validation of status updates.

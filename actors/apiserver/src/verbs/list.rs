@@ -8,11 +8,14 @@ use oarlock_schema::Str;
 use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::{Entry, ReadError, Snapshot};
 
-use super::selection::Selection;
+use super::selection::{COMPARISONS_PER_TURN, Selection};
 use crate::caller::Caller;
 use crate::page::Token;
 use crate::server::Server;
 use crate::target::Target;
+
+/// Number of bytes of objects that are converted to another version before other tasks run: about a millisecond.
+const CONVERTED_BYTES_PER_TURN: usize = 64 << 10;
 
 /// Lists objects.
 ///
@@ -40,7 +43,16 @@ pub async fn list(
         let entry = snapshot.get(&target.key(name)?).filter(|e| selection.matches(e));
         entries.extend(entry.cloned());
     } else {
-        for entry in snapshot.range(namespace, &start).filter(|e| selection.matches(e)) {
+        let mut compared = 0;
+        for entry in snapshot.range(namespace, &start) {
+            compared += selection.comparisons();
+            if compared >= COMPARISONS_PER_TURN {
+                compared = 0;
+                tokio::task::yield_now().await;
+            }
+            if !selection.matches(entry) {
+                continue;
+            }
             if entries.len() == limit {
                 next = Some(Str::new(entry.key.rest()));
                 break;
@@ -50,8 +62,19 @@ pub async fn list(
     }
     let ready = server.view().ready(entries).await.map_err(crate::errors::read)?;
     let lost = || crate::errors::read(ReadError::Expired { floor: server.view().floor(prefix) });
-    let object = |entry: Option<Arc<Entry>>| target.object(&*entry.ok_or_else(lost)?);
-    let items = ready.into_iter().map(object).collect::<Result<Vec<Object>, Status>>()?;
+    let mut items: Vec<Object> = Vec::with_capacity(ready.len());
+    let mut converted = 0;
+    for entry in ready {
+        let entry = entry.ok_or_else(lost)?;
+        if !target.serves_stored() {
+            converted += entry.length();
+            if converted >= CONVERTED_BYTES_PER_TURN {
+                converted = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        items.push(target.object(&entry)?);
+    }
     let mut list = List { revision: snapshot.revision(), items, ..List::default() };
     if let Some(start) = next {
         server.view().keep(&snapshot);

@@ -1,6 +1,5 @@
 //! Watches objects: optional initial state, then the events of the shared ring that this watcher's selectors match.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +8,10 @@ use futures::future::{BoxFuture, Fuse};
 use oarlock_client::{ListOptions, VersionMatch};
 use oarlock_meta::{Revision, Status};
 use oarlock_runtime::{Instant, Watched, clock, rng};
-use oarlock_store::{Entry, Event, EventKind, Gone, Interest, View, WatchCursor};
+use oarlock_schema::Str;
+use oarlock_store::{Entry, Event, EventKind, Gone, Interest, Snapshot, View, WatchCursor};
 
-use super::selection::Selection;
+use super::selection::{COMPARISONS_PER_TURN, Selection};
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::state::Watching;
@@ -54,13 +54,25 @@ impl Delivery {
     }
 }
 
+/// The initial items of a watch that have not been delivered yet. A client that does not read them holds a snapshot, which shares its objects with the
+/// View, and no list of its own.
+#[derive(Default)]
+struct InitialItems {
+    /// The state that remains to be delivered, and the key at which it begins.
+    objects: Option<(Snapshot, Str)>,
+    /// The item after the objects.
+    last: Option<Delivery>,
+}
+
 /// An open watch.
 pub struct Watch {
     view: View,
     /// `None` when the watch could not begin; the initial items then contain the error.
     cursor: Option<WatchCursor>,
     selection: Arc<Selection>,
-    initial: VecDeque<Delivery>,
+    /// Namespace of the watch; empty for all namespaces.
+    namespace: Str,
+    initial: InitialItems,
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
@@ -108,19 +120,18 @@ pub async fn watch(
         };
         server.fresh_enough(fresh, caller.deadline).await?;
         let snapshot = server.view().list(prefix);
-        let namespace = Some(target.namespace).filter(|ns| !ns.is_empty());
-        let mut initial: VecDeque<Delivery> = VecDeque::new();
+        let (revision, mut initial) = (snapshot.revision(), InitialItems::default());
         if wants_initial {
-            initial
-                .extend(snapshot.range(namespace, "").filter(|e| selection.matches(e)).cloned().map(Delivery::Initial));
             if streams_initial && options.allow_bookmarks {
-                last_bookmark = snapshot.revision();
-                initial.push_back(Delivery::Bookmark { revision: last_bookmark, initial_end: true });
+                last_bookmark = revision;
+                initial.last = Some(Delivery::Bookmark { revision, initial_end: true });
             }
+            let any = snapshot.range(within(target.namespace), "").next().is_some();
+            initial.objects = any.then(|| (snapshot, Str::default()));
         }
-        (snapshot.revision(), initial)
+        (revision, initial)
     } else {
-        (options.resource_version.unwrap_or(Revision::ZERO), VecDeque::new())
+        (options.resource_version.unwrap_or(Revision::ZERO), InitialItems::default())
     };
     let filter_selection = Arc::clone(&selection);
     let filter = (!selection.is_everything()).then(|| {
@@ -130,7 +141,7 @@ pub async fn watch(
     });
     let cursor = server.view().watch(prefix, after, interest(target, &selection), filter);
     if let Err(gone) = &cursor {
-        initial = VecDeque::from([too_old(after, *gone)]);
+        initial = InitialItems { objects: None, last: Some(too_old(after, *gone)) };
     }
     let lifetime = options.timeout.unwrap_or_else(|| MIN_TIMEOUT + rng::jitter(MIN_TIMEOUT, 100) / 2);
     let (counted, server_ends) = server.state().watch();
@@ -138,6 +149,7 @@ pub async fn watch(
         view: server.view().clone(),
         cursor: cursor.ok(),
         selection,
+        namespace: target.namespace.into(),
         initial,
         bookmarks: options.allow_bookmarks,
         next_bookmark: clock::after(BOOKMARK_INTERVAL),
@@ -150,6 +162,11 @@ pub async fn watch(
         server_ends: server_ends.boxed().fuse(),
         _counted: counted,
     })
+}
+
+/// Returns the namespace to read; `None` for all.
+fn within(namespace: &str) -> Option<&str> {
+    Some(namespace).filter(|namespace| !namespace.is_empty())
 }
 
 fn too_old(after: Revision, gone: Gone) -> Delivery {
@@ -200,7 +217,38 @@ impl Watch {
     /// Whether all initial items have been delivered.
     #[must_use]
     pub fn is_initialized(&self) -> bool {
-        self.initial.is_empty()
+        self.initial.objects.is_none() && self.initial.last.is_none()
+    }
+
+    /// Returns the next initial items; `None` when all have been delivered.
+    async fn initial(&mut self) -> Option<Vec<Delivery>> {
+        loop {
+            let Some((snapshot, start)) = &mut self.initial.objects else {
+                return self.initial.last.take().map(|last| vec![last]);
+            };
+            let (mut found, mut next, mut compared) = (Vec::new(), None, 0);
+            for entry in snapshot.range(within(&self.namespace), start) {
+                if found.len() == MAX_BATCH || compared >= COMPARISONS_PER_TURN {
+                    next = Some(Str::new(entry.key.rest()));
+                    break;
+                }
+                compared += self.selection.comparisons();
+                if self.selection.matches(entry) {
+                    found.push(Delivery::Initial(Arc::clone(entry)));
+                }
+            }
+            match next {
+                Some(next) => *start = next,
+                None => {
+                    self.initial.objects = None;
+                    found.extend(self.initial.last.take());
+                }
+            }
+            if !found.is_empty() {
+                return Some(found);
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Waits for the next items, at least one, every object with its body; `None` when the watch has ended normally.
@@ -241,9 +289,8 @@ impl Watch {
         if self.over {
             return None;
         }
-        if !self.initial.is_empty() {
-            let count = self.initial.len().min(MAX_BATCH);
-            return Some(self.initial.drain(..count).collect());
+        if let Some(initial) = self.initial().await {
+            return Some(initial);
         }
         loop {
             let wake = if self.bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };

@@ -275,3 +275,13 @@ fn a_field_manager_is_printable_and_a_body_of_a_deletion_silences_the_query() {
     assert_eq!(http.json("DELETE", &format!("{maps}/a?dryRun=All"), &json!({})).code, 200);
     assert_eq!(http.get(&format!("{maps}/a")).code, 404);
 }
+
+#[test]
+fn the_right_to_every_path_is_no_right_to_every_object() {
+    let scene = Scene::new();
+    scene.grant(None, &json!([{"nonResourceURLs": ["*"], "verbs": ["*"]}]), "/metrics");
+    assert_eq!(scene.eve.get("/metrics").code, 200);
+    refused(&scene.eve.get("/snapshot"), 403, "Forbidden", "cannot * resource \"*\"");
+    assert_eq!(scene.admin.get("/snapshot").code, 200);
+    healthy(&scene.admin);
+}

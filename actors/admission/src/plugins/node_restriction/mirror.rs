@@ -1,6 +1,7 @@
 //! The pods that a kubelet may create: mirrors of its static pods, bound to its node, owned by its Node and without references to other objects.
 
 use oarlock_schema::Obj;
+use oarlock_schema::views::View as _;
 use oarlock_schema::views::core_v1::Pod;
 
 use crate::plugins::references;
@@ -19,21 +20,89 @@ pub(super) fn check(obj: &Obj, pod: Pod<'_>, node: &str) -> Result<(), String> {
         return Err(format!("node \"{node}\" can only create pods with spec.nodeName set to itself"));
     }
     owner(obj, node)?;
-    let projects = |field: fn(oarlock_schema::views::core_v1::VolumeProjection<'_>) -> bool| {
-        spec.volumes().iter().filter_map(|v| v.projected()).any(|p| p.sources().iter().any(field))
-    };
-    let references = [
-        (!spec.service_account_name().is_empty(), "a service account"),
-        (references::to_secrets(pod), "secrets"),
-        (references::to_config_maps(pod), "configmaps"),
-        (projects(|s| s.cluster_trust_bundle().is_some()), "clustertrustbundles"),
-        (spec.volumes().iter().any(|v| v.persistent_volume_claim().is_some()), "persistentvolumeclaims"),
-        (!spec.resource_claims().is_empty(), "resourceclaims"),
-    ];
-    match references.into_iter().find(|(refers, _)| *refers) {
-        Some((_, what)) => Err(format!("node \"{node}\" can not create pods that reference {what}")),
+    match referenced(pod) {
+        Some(what) => Err(format!("node \"{node}\" can not create pods that reference {what}")),
         None => Ok(()),
     }
+}
+
+/// Volume sources that need no object of the API.
+const OWN_SOURCES: &[&str] = &[
+    "awsElasticBlockStore",
+    "azureDisk",
+    "cephfs",
+    "cinder",
+    "downwardAPI",
+    "emptyDir",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "gitRepo",
+    "hostPath",
+    "image",
+    "iscsi",
+    "nfs",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "storageos",
+    "vsphereVolume",
+];
+
+/// Volume sources that need an object of the API, with upstream's word for it.
+const SOURCES: &[(&str, &str)] = &[
+    ("configMap", "configmaps (via configmap volumes)"),
+    ("secret", "secrets (via secret volumes)"),
+    ("csi", "csidrivers (via CSI volumes)"),
+    ("glusterfs", "endpoints (via glusterFS volumes)"),
+    ("persistentVolumeClaim", "persistentvolumeclaims"),
+    ("ephemeral", "persistentvolumeclaims (via ephemeral volumes)"),
+    ("azureFile", "secrets (via azureFile volumes)"),
+];
+
+/// Sources of projected volumes that need an object of the API, with upstream's word for it.
+const PROJECTED: &[(&str, &str)] = &[
+    ("configMap", "configmaps (via projected volumes)"),
+    ("secret", "secrets (via projected volumes)"),
+    ("serviceAccountToken", "serviceaccounts (via projected volumes)"),
+    ("clusterTrustBundle", "clustertrustbundles"),
+    ("podCertificate", "podcertificates"),
+];
+
+/// Returns the kind of API objects that a pod refers to (upstream `podutil.HasAPIObjectReference`). A source that is not known counts as one.
+fn referenced(pod: Pod<'_>) -> Option<&'static str> {
+    let spec = pod.spec();
+    let first = [
+        (!spec.service_account_name().is_empty(), "serviceaccounts"),
+        (references::to_secrets(pod), "secrets"),
+        (references::to_config_maps(pod), "configmaps"),
+        (!spec.resource_claims().is_empty(), "resourceclaims"),
+    ];
+    if let Some((_, what)) = first.into_iter().find(|(refers, _)| *refers) {
+        return Some(what);
+    }
+    spec.volumes().iter().find_map(|volume| {
+        let set = |name: &str| volume.node().is_some_and(|node| node.get(name).is_some());
+        let named = |rows: &[(&str, &'static str)], set: &dyn Fn(&str) -> bool| {
+            rows.iter().find(|(field, _)| set(field)).map(|(_, what)| *what)
+        };
+        if OWN_SOURCES.iter().any(|source| set(source)) {
+            return None;
+        }
+        let Some(projected) = volume.projected() else {
+            return Some(named(SOURCES, &set).unwrap_or("an unknown source"));
+        };
+        projected.sources().iter().find_map(|source| {
+            let set = |name: &str| source.node().is_some_and(|node| node.get(name).is_some());
+            match named(PROJECTED, &set) {
+                None if set("downwardAPI") => None,
+                what => Some(what.unwrap_or("an unknown source")),
+            }
+        })
+    })
 }
 
 fn owner(obj: &Obj, node: &str) -> Result<(), String> {

@@ -22,6 +22,8 @@ pub(in crate::http) struct Payload {
     pub(in crate::http) body: Body,
     /// Whether the body is compressed with gzip.
     pub(in crate::http) gzip: bool,
+    /// Number of bytes that the body keeps in memory, or shares with the View, until it has been sent.
+    pub(in crate::http) size: usize,
 }
 
 /// Creates a body of parts that are `size` bytes in total.
@@ -29,7 +31,7 @@ pub(in crate::http) fn of(parts: impl Iterator<Item = Bytes> + Send + 'static, s
     if size <= GZIP_ABOVE_BYTES {
         let mut whole = BytesMut::with_capacity(size);
         parts.for_each(|part| whole.extend_from_slice(&part));
-        return Payload { body: full(whole), gzip: false };
+        return Payload { body: full(whole), gzip: false, size };
     }
     let sink = if gzip {
         Sink::Gzip(Some(Box::new(GzEncoder::new(Vec::with_capacity(FRAME_BYTES), Compression::fast()))))
@@ -37,14 +39,14 @@ pub(in crate::http) fn of(parts: impl Iterator<Item = Bytes> + Send + 'static, s
         Sink::Plain(Vec::new())
     };
     let frames = Chunks { parts, sink }.map(|chunk| Ok::<_, BodyError>(Frame::data(chunk)));
-    Payload { body: StreamBody::new(stream::iter(frames)).boxed_unsync(), gzip }
+    Payload { body: StreamBody::new(stream::iter(frames)).boxed_unsync(), gzip, size }
 }
 
 /// Creates a body of bytes that are all present.
 pub(in crate::http) fn whole(bytes: Bytes, gzip: bool) -> Payload {
     let size = bytes.len();
     if size <= GZIP_ABOVE_BYTES {
-        return Payload { body: full(bytes), gzip: false };
+        return Payload { body: full(bytes), gzip: false, size };
     }
     // Slices of a `Bytes` share its memory.
     let parts = (0..size).step_by(FRAME_BYTES).map(move |at| bytes.slice(at..size.min(at + FRAME_BYTES)));
