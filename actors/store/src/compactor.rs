@@ -1,4 +1,6 @@
-//! The compactor: trims history that is older, or larger, than the configured windows allow.
+//! The compactor: trims history that is older, or larger, than the configured windows allow, and ends exact reads below the log's last compaction.
+//!
+//! Over a shared log the last compaction can be another process's, so that all processes end exact reads at about the same revision.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,7 +8,7 @@ use std::time::Duration;
 
 use oarlock_meta::Revision;
 use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, clock};
-use oarlock_storage::{Error, Health, Log};
+use oarlock_storage::{Error, Health, Log, Sharing};
 
 use crate::offload::offload;
 use crate::store::Options;
@@ -62,22 +64,38 @@ impl Compactor {
         Self { log, view, window: *window, history_bytes: *history_bytes, every: *compact_every }
     }
 
+    /// Returns the revision up to which history is too old.
+    fn old(&self, marks: &mut Marks) -> Revision {
+        if self.window.is_zero() {
+            return Revision::ZERO;
+        }
+        let now = clock::now();
+        marks.add(now, self.view.applied());
+        marks.older_than(self.window, now)
+    }
+
+    /// Returns the revision up to which history is too large. Without a window, whoever else uses a shared log compacts it.
+    fn large(&self) -> Revision {
+        if self.window.is_zero() && self.log.sharing() == Sharing::Shared {
+            return Revision::ZERO;
+        }
+        // Never above what the View has applied: a trim must not pass a tail that is still needed.
+        by_size(&self.log.health(), self.history_bytes).min(self.view.applied())
+    }
+
     /// Runs the actor's loop.
     pub(crate) async fn run(self, ctx: LoopCtx) -> Result<(), Failure> {
         let mut marks = Marks::default();
         loop {
-            let now = clock::now();
-            marks.add(now, self.view.applied());
-            let old = marks.older_than(self.window, now);
-            // Never above what the View has applied: a trim must not pass a tail that is still needed.
-            let large = by_size(&self.log.health(), self.history_bytes).min(self.view.applied());
+            let old = self.old(&mut marks);
             self.view.trim(old);
-            let target = old.max(large);
-            if !target.is_zero() {
-                match ctx.protected(offload(&self.log, move |log| async move { log.trim(target).await })).await? {
-                    Err(Error::Dead) => return Err(Error::Dead.into()),
-                    Err(error) => tracing::warn!(%error, revision = %target, "the log could not be trimmed"),
-                    Ok(()) => tracing::debug!(revision = %target, "the log is trimmed"),
+            let target = old.max(self.large());
+            match ctx.protected(offload(&self.log, move |log| compact(log, target))).await? {
+                Err(Error::Dead) => return Err(Error::Dead.into()),
+                Err(error) => tracing::warn!(%error, revision = %target, "the log could not be trimmed"),
+                Ok(compacted) => {
+                    self.view.compact(compacted);
+                    tracing::debug!(revision = %target, %compacted, "the log is trimmed");
                 }
             }
             if !ctx.sleep(self.every).await {
@@ -85,6 +103,14 @@ impl Compactor {
             }
         }
     }
+}
+
+/// Trims the log up to `target`, if that is a revision; returns the last compaction of any process.
+async fn compact(log: Arc<dyn Log>, target: Revision) -> Result<Revision, Error> {
+    if !target.is_zero() {
+        log.trim(target).await?;
+    }
+    log.compacted().await
 }
 
 #[cfg(test)]

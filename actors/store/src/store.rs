@@ -24,7 +24,8 @@ use crate::view::{DEFAULT_WINDOW_BYTES, View};
 pub struct Options {
     /// The bound of all watch windows together, in bytes (`--watch-window-bytes`).
     pub window_bytes: usize,
-    /// How long history is kept, for watches and exact reads.
+    /// How long history is kept, for watches and exact reads (`--etcd-compaction-interval`). With 0 nothing is trimmed for its age, and a shared log is left
+    /// to other processes.
     pub window: Duration,
     /// How many bytes of superseded versions the log may keep, whatever their age.
     pub history_bytes: u64,

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use oarlock_meta::Revision;
 use oarlock_runtime::Watched;
 use oarlock_runtime::clock::{self, Instant};
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::{Error, Key};
 use parking_lot::RwLock;
 
@@ -44,6 +45,8 @@ struct Shared {
     applied: Arc<Watched<Revision>>,
     /// The floor of resources that have not been written yet.
     floor: RwLock<Revision>,
+    /// The revision below which no state is read exactly, of no resource.
+    compacted: RwLock<Revision>,
     window_bytes: usize,
     bodies: Option<Arc<Bodies>>,
 }
@@ -68,7 +71,8 @@ impl View {
     /// Creates an empty View as [`View::new`] does; bodies that leave the windows become cold in `bodies`.
     pub(crate) fn with_bodies(window_bytes: usize, bodies: Option<Bodies>) -> Self {
         let (applied, bodies) = (Arc::default(), bodies.map(Arc::new));
-        let shared = Shared { resources: RwLock::default(), applied, floor: RwLock::default(), window_bytes, bodies };
+        let (resources, floor, compacted) = (RwLock::default(), RwLock::default(), RwLock::default());
+        let shared = Shared { resources, applied, floor, compacted, window_bytes, bodies };
         Self { shared: Arc::new(shared) }
     }
 
@@ -142,12 +146,16 @@ impl View {
         }
     }
 
-    /// Returns the state of a resource at exactly `revision`, within the watch window.
+    /// Returns the state of a resource at exactly `revision`, within the watch window and not below the last compaction.
     ///
     /// # Errors
-    /// [`ReadError::Expired`] below the window (410), [`ReadError::Future`] above the applied revision.
+    /// [`ReadError::Expired`] below the window or the last compaction (410), [`ReadError::Future`] above the applied revision.
     pub fn list_at(&self, prefix: &str, revision: Revision) -> Result<Snapshot, ReadError> {
         let applied = self.applied();
+        let compacted = *self.shared.compacted.read();
+        if revision < compacted && !seeded_bug!("quiet_pages_never_expire") {
+            return Err(ReadError::Expired { floor: compacted });
+        }
         self.resource(prefix).at(revision, applied)
     }
 
@@ -171,7 +179,7 @@ impl View {
         WatchCursor::new(self, prefix, after, interest, filter)
     }
 
-    /// Returns the oldest revision from which a resource can be watched and read exactly.
+    /// Returns the oldest revision from which a resource can be watched. Exact reads can be bounded above it, by [`View::compact`].
     #[must_use]
     pub fn floor(&self, prefix: &str) -> Revision {
         self.resource(prefix).state.read().ring.floor()
@@ -262,6 +270,8 @@ impl View {
             }
         }
         *self.shared.floor.write() = revision;
+        // Lower than before only when the log has another history.
+        *self.shared.compacted.write() = revision;
         let mut wake = Vec::new();
         for (prefix, map) in maps {
             wake.extend(self.resource(&prefix).reset(map, revision, another));
@@ -278,6 +288,14 @@ impl View {
         for resource in self.all() {
             resource.evict(usize::MAX, revision);
         }
+    }
+
+    /// Ends exact reads below `revision`, also of resources whose last change is older: upstream compacts all resources at once, and the continue token
+    /// of a list of unchanged objects expires there as well. Watches continue, because no event above their revision is lost.
+    pub fn compact(&self, revision: Revision) {
+        let revision = revision.min(self.applied());
+        let mut compacted = self.shared.compacted.write();
+        *compacted = revision.max(*compacted);
     }
 
     /// Shrinks the largest watch windows until the sum is within the bound, so that a busy resource (Leases) cannot evict the history of a quiet one.

@@ -10,8 +10,8 @@ use oarlock_storage::testing::faulty::{Faults, FaultyLog};
 use oarlock_storage::testing::gated::GatedLog;
 use oarlock_storage::testing::recording_hook;
 use oarlock_storage::testing::sim_disk::SimDisk;
-use oarlock_storage::{Append, Cause, EmbeddedLog, Fatal, Fence, Key, Log, MemoryLog, Outcome, Revision};
-use oarlock_store::{EventKind, Interest, Options, Write, WriteError};
+use oarlock_storage::{Append, Cause, EmbeddedLog, Expect, Fatal, Fence, Key, Log, MemoryLog, Outcome, Revision};
+use oarlock_store::{EventKind, Interest, Options, ReadError, Write, WriteError};
 
 #[tokio::test(start_paused = true)]
 async fn a_write_is_answered_with_what_readers_see() {
@@ -223,6 +223,81 @@ async fn history_older_than_the_window_is_compacted() {
     assert!(store.view().list_at(PODS, Revision(floor + 1)).is_ok());
     let health = store.health();
     assert!(health.floor.get() >= 35 && health.history_bytes < 70 * 100, "{health:?}");
+}
+
+/// A resource that is written while another one is quiet.
+fn lease(n: u64) -> Write {
+    let key = Key::namespaced("/registry/leases/", "default", "busy");
+    Write::new(Append { key, expect: Expect::Any, value: Some(json("busy", n)), fence: None })
+}
+
+#[tokio::test(start_paused = true)]
+async fn exact_reads_of_a_quiet_resource_end_with_the_window_and_its_watches_do_not() {
+    let system = system().await;
+    let options =
+        Options { window: Duration::from_secs(60), compact_every: Duration::from_secs(1), ..Options::default() };
+    let store = start_with(&system, Arc::new(MemoryLog::new()), options).await;
+    let quiet = store.write(create("a", 1), soon()).await.unwrap().revision;
+    for n in 0..100 {
+        let written = store.write(lease(n), soon()).await.unwrap().revision;
+        let read = store.view().list_at(PODS, quiet);
+        match n {
+            0..=58 => assert_eq!(read.unwrap().len(), 1, "after {n} s"),
+            63.. => {
+                assert!(matches!(read, Err(ReadError::Expired { floor }) if floor > quiet), "after {n} s: {read:?}")
+            }
+            _ => {}
+        }
+        assert_eq!(store.view().list_at(PODS, written).unwrap().len(), 1, "the present is readable");
+        clock::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(store.view().watch(PODS, quiet, Interest::All, None).is_ok(), "no event of a pod is lost");
+    assert!(store.view().list_at("/registry/never-written/", quiet).is_err(), "all resources are compacted at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compaction_by_another_process_ends_exact_reads_too() {
+    let system = system().await;
+    let log = Arc::new(MemoryLog::new());
+    let every = Duration::from_secs(1);
+    let mut stores = Vec::new();
+    for (name, window) in [("compacts", Duration::from_secs(60)), ("never-compacts", Duration::ZERO)] {
+        let log = FaultyLog::new(Arc::clone(&log) as Arc<dyn Log>, Faults::default(), 1);
+        let options = Options { window, compact_every: every, name: name.to_owned(), ..Options::default() };
+        stores.push(start_with(&system, Arc::new(log), options).await);
+    }
+    let quiet = stores[0].write(create("a", 1), soon()).await.unwrap().revision;
+    for n in 0..50 {
+        stores[1].write(lease(n), soon()).await.unwrap();
+        clock::sleep(every).await;
+    }
+    for store in &stores {
+        assert_eq!(store.view().list_at(PODS, quiet).unwrap().len(), 1);
+    }
+    for n in 0..20 {
+        stores[1].write(lease(n), soon()).await.unwrap();
+        clock::sleep(every).await;
+    }
+    for store in &stores {
+        let read = store.view().list_at(PODS, quiet);
+        assert!(matches!(read, Err(ReadError::Expired { .. })), "{read:?}");
+        assert!(store.view().watch(PODS, quiet, Interest::All, None).is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_window_nothing_is_given_up_for_its_age() {
+    let system = system().await;
+    let options = Options { window: Duration::ZERO, ..Options::default() };
+    let store = start_with(&system, Arc::new(MemoryLog::new()), options).await;
+    let first = store.write(create("a", 1), soon()).await.unwrap().revision;
+    for n in 0..100 {
+        store.write(put("a", n), soon()).await.unwrap();
+        clock::sleep(Duration::from_secs(60)).await;
+    }
+    assert_eq!(store.health().floor, Revision::ZERO);
+    assert!(store.view().watch(PODS, first, Interest::All, None).is_ok());
+    assert_eq!(store.view().list_at(PODS, first).unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

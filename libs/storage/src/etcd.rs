@@ -269,6 +269,11 @@ impl Log for EtcdLog {
         Ok(())
     }
 
+    async fn compacted(&self) -> Result<Revision, Error> {
+        let (_, recorded) = self.last_compaction().await?;
+        Ok(self.shared.raise_floor(recorded))
+    }
+
     async fn raise(&self, to: Revision) -> Result<(), Error> {
         let now = history::raise(&self.shared, to).await?;
         self.trim(now).await

@@ -281,6 +281,15 @@ pub trait Log: Send + Sync + 'static {
     /// [`Error::Future`] for a revision above the current one.
     async fn trim(&self, revision: Revision) -> Result<(), Error>;
 
+    /// Returns the newest compaction that any process has recorded: the revision below which no state can be read from the log. [`Health::floor`] is the
+    /// newest one that this process knows without I/O.
+    ///
+    /// # Errors
+    /// Any read failure.
+    async fn compacted(&self) -> Result<Revision, Error> {
+        Ok(self.health().floor)
+    }
+
     /// Makes every later revision greater than `to` and declares all history up to now compacted. Used to restore a snapshot while clients hold revisions of another history.
     /// Stored objects stay but may get other revisions, so readers must load again.
     ///

@@ -135,6 +135,19 @@ async fn a_load_among_writes_and_compactions_says_how_far_it_has_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_compaction_of_one_process_is_known_to_the_others_by_its_record() {
+    let Some(cluster) = tokio::task::block_in_place(|| cluster(1, &[])) else { return };
+    let (one, other) = (open(cluster.endpoints()).await.unwrap(), open(cluster.endpoints()).await.unwrap());
+    assert_eq!(other.compacted().await.unwrap(), Revision::ZERO, "nothing is compacted yet");
+    create(&one, "a", 10).await.unwrap();
+    let at = create(&one, "b", 10).await.unwrap();
+    one.trim(at).await.unwrap();
+    assert_eq!(one.compacted().await.unwrap(), at);
+    assert_eq!((other.health().floor, other.compacted().await.unwrap()), (Revision::ZERO, at), "read, not guessed");
+    assert_eq!(other.health().floor, at, "and known from then on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_full_etcd_refuses_clearly_and_still_deletes() {
     let Some(cluster) = tokio::task::block_in_place(|| cluster(1, &["--quota-backend-bytes", "16777216"])) else {
         return;

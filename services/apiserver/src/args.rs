@@ -114,17 +114,24 @@ const MIN_CACHE_BYTES: u64 = 1 << 20;
 /// Default time to live of Events, the same as upstream's.
 const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
 
+/// Default age of history that is given up, the same as upstream's.
+const DEFAULT_COMPACTION_INTERVAL: Duration = Duration::from_secs(300);
+
 /// Flags of the store, for every command that has an API server in it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct StoreOptions {
     /// How long an Event is kept after its creation or last repetition; 0 keeps Events until a client deletes them.
     #[arg(long, default_value = "1h0m0s", value_name = "DURATION", value_parser = oarlock_config::duration)]
     pub event_ttl: Duration,
+    /// How long history is kept for watches, lists of old revisions and continue tokens of lists. With 0 nothing is given up for its age, and etcd is left to
+    /// other servers and its own compaction.
+    #[arg(long, default_value = "5m0s", value_name = "DURATION", value_parser = oarlock_config::duration)]
+    pub etcd_compaction_interval: Duration,
     /// Bytes of history kept in memory for watches and lists of old revisions, over all resources; at least 1 MiB. A client that asks for an older revision
     /// gets 410 Expired and must list again.
     #[arg(long, default_value_t = DEFAULT_WINDOW_BYTES, value_name = "BYTES", value_parser = window_bytes())]
     pub watch_window_bytes: usize,
-    /// Bytes of objects at rest (unchanged for five minutes, or since the watch window is full) that stay in memory; other objects at rest are read from the
+    /// Bytes of objects at rest (unchanged for --etcd-compaction-interval, or since the watch window is full) that stay in memory; other objects at rest are read from the
     /// store on demand. Without this flag all objects stay in memory.
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<usize>::new().range(MIN_CACHE_BYTES..))]
     pub cache_memory: Option<usize>,
@@ -182,6 +189,7 @@ impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             event_ttl: DEFAULT_EVENT_TTL,
+            etcd_compaction_interval: DEFAULT_COMPACTION_INTERVAL,
             watch_window_bytes: DEFAULT_WINDOW_BYTES,
             cache_memory: None,
             cache_dir: None,
@@ -277,7 +285,13 @@ fn window_bytes() -> RangedU64ValueParser<usize> {
 impl From<StoreOptions> for oarlock_store::Options {
     fn from(flags: StoreOptions) -> Self {
         let StoreOptions {
-            watch_window_bytes: window_bytes, cache_memory, cache_dir, cache_disk, cache_forget, ..
+            etcd_compaction_interval: window,
+            watch_window_bytes: window_bytes,
+            cache_memory,
+            cache_dir,
+            cache_disk,
+            cache_forget,
+            event_ttl: _,
         } = flags;
         let cold = cache_memory.map(|memory_bytes| ColdOptions {
             memory_bytes,
@@ -285,6 +299,8 @@ impl From<StoreOptions> for oarlock_store::Options {
             prefixes: oarlock_registry::cold::prefixes(),
             forgetful: cache_forget,
         });
-        Self { window_bytes, cold, ..Self::default() }
+        let defaults = Self::default();
+        let compact_every = if window.is_zero() { defaults.compact_every } else { defaults.compact_every.min(window) };
+        Self { window, window_bytes, compact_every, cold, ..defaults }
     }
 }

@@ -46,10 +46,14 @@ cases! {
         expired::a_page_of_a_list_that_is_gone_offers_to_go_on_with_another
         expired::a_list_of_an_old_revision_is_refused
         expired::a_watch_from_an_old_revision_says_so_as_its_only_event;
+    SHORT_HISTORY:
+        expired::a_page_of_objects_that_nobody_writes_expires_as_well;
 }
 
 const API_ONLY: &[&str] = &["--disable", "scheduler,controller-manager,kubelet"];
 const SMALL_WINDOW: &[&str] = &["--disable", "scheduler,controller-manager,kubelet", "--watch-window-bytes", "1048576"];
+const SHORT_HISTORY: &[&str] =
+    &["--disable", "scheduler,controller-manager,kubelet", "--etcd-compaction-interval", "1s"];
 /// Behind the balancer.
 const SERVERS: usize = 2;
 

@@ -98,6 +98,7 @@ async fn snapshot(
         let token = Token::decode(&options.continue_token)?;
         // A token that replaces an expired one continues at the latest state ("inconsistent continue").
         if token.revision.is_zero() {
+            server.fresh_enough(None, caller.deadline).await?;
             return Ok((view.list(prefix), token.start));
         }
         if view.applied() < token.revision && !seeded_bug!("page_of_the_future") {

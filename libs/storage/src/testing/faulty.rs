@@ -13,7 +13,7 @@ use super::rng::Rng;
 use crate::{Append, Error, GroupOutcome, Health, Key, LoadPart, Loaded, Log, Record, Sharing, Tail, TailBatch, Value};
 
 /// Probability of each fault, in percent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// A commit is made but its answer is lost.
     pub lose_answer: u32,
@@ -184,6 +184,10 @@ impl Log for FaultyLog {
 
     async fn trim(&self, revision: Revision) -> Result<(), Error> {
         self.shared.inner.trim(revision).await
+    }
+
+    async fn compacted(&self) -> Result<Revision, Error> {
+        self.shared.inner.compacted().await
     }
 
     async fn raise(&self, to: Revision) -> Result<(), Error> {

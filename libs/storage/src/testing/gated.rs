@@ -128,6 +128,10 @@ impl Log for GatedLog {
         self.inner.trim(revision).await
     }
 
+    async fn compacted(&self) -> Result<Revision, Error> {
+        self.inner.compacted().await
+    }
+
     async fn raise(&self, to: Revision) -> Result<(), Error> {
         self.inner.raise(to).await
     }

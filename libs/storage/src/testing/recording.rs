@@ -65,6 +65,10 @@ impl Log for RecordingLog {
         self.inner.trim(revision).await
     }
 
+    async fn compacted(&self) -> Result<Revision, Error> {
+        self.inner.compacted().await
+    }
+
     async fn raise(&self, to: Revision) -> Result<(), Error> {
         self.inner.raise(to).await
     }

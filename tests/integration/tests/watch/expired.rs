@@ -2,9 +2,10 @@
 
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::{Answer, Http, Who};
+use oarlock_testkit::wait::eventually;
 use serde_json::{Value, json};
 
-use super::{MAPS, create, delete, pass_the_window, version, watch};
+use super::{MAPS, SERVERS, create, delete, merge, pass_the_window, version, watch};
 
 const LIST_TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
 const PAGE_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
@@ -46,6 +47,54 @@ pub(super) fn a_page_of_a_list_that_is_gone_offers_to_go_on_with_another(http: &
     assert!(version(&rest.json()) > version(&first));
     // The first token stays expired.
     assert_eq!(page(&token(&first)).code, 410);
+}
+
+/// The steps of upstream's conformance specification of compacted continue tokens.
+pub(super) fn a_page_of_objects_that_nobody_writes_expires_as_well(http: &Http) {
+    const TEMPLATES: &str = "/api/v1/namespaces/default/podtemplates";
+    let all: Vec<String> = (0..40).map(|n| format!("template-{n:04}")).collect();
+    for name in &all {
+        let containers = json!([{"name": "test", "image": "test2"}]);
+        let template = json!({"metadata": {"name": name}, "template": {"spec": {"containers": containers}}});
+        assert_eq!(http.json("POST", TEMPLATES, &template).code, 201);
+    }
+    let page = |token: &str| -> Answer { http.get(&format!("{TEMPLATES}?limit=4&continue={token}")) };
+    let token = |object: &Value| object["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+    let first = page("").json();
+    assert_eq!(names(&first), all[..4]);
+    assert_eq!(first["metadata"]["remainingItemCount"], 36);
+    // Somebody must write for the store to have a revision to compact.
+    create(http, "busy", &json!({}));
+    let mut writes = 0;
+    let gone = eventually("the token expires at every server", || {
+        writes += 1;
+        merge(http, "busy", &json!({"data": {"n": writes.to_string()}}));
+        let answers: Vec<Answer> = (0..SERVERS).map(|_| page(&token(&first))).collect();
+        let late = answers.iter().find(|answer| answer.code != 410);
+        late.map_or_else(|| Ok(answers[0].json()), |answer| Err(answer.to_string()))
+    });
+    assert_expired(&gone, PAGE_TOO_OLD);
+    let second = page(&token(&gone));
+    assert_eq!(second.code, 200, "{second}");
+    let mut list = second.json();
+    assert_eq!(names(&list), all[4..8]);
+    assert_eq!(list["metadata"]["remainingItemCount"], 32);
+    assert!(version(&list) > version(&first), "{list}");
+    let mut found: Vec<String> = all[..4].to_vec();
+    loop {
+        found.extend(names(&list).iter().map(|name| (*name).to_owned()));
+        if token(&list).is_empty() {
+            break;
+        }
+        let mut next = page(&token(&list));
+        if next.code == 410 {
+            // Between two requests a second can pass.
+            next = page(&token(&next.json()));
+        }
+        assert_eq!(next.code, 200, "{next}");
+        list = next.json();
+    }
+    assert_eq!(found, all, "each object once and in order");
 }
 
 pub(super) fn a_list_of_an_old_revision_is_refused(http: &Http) {

@@ -127,6 +127,10 @@ impl Log for Link {
         self.ask(move |log| async move { log.trim(revision).await }).await.ok_or_else(silent)?
     }
 
+    async fn compacted(&self) -> Result<Revision, Error> {
+        self.ask(|log| async move { log.compacted().await }).await.ok_or_else(silent)?
+    }
+
     async fn raise(&self, to: Revision) -> Result<(), Error> {
         self.ask(move |log| async move { log.raise(to).await }).await.ok_or_else(silent)?
     }

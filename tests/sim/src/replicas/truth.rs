@@ -111,6 +111,10 @@ impl Log for Truth {
         Ok(())
     }
 
+    async fn compacted(&self) -> Result<Revision, Error> {
+        self.log.compacted().await
+    }
+
     async fn raise(&self, to: Revision) -> Result<(), Error> {
         self.log.raise(to).await
     }
