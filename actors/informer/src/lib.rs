@@ -12,33 +12,39 @@ mod cache;
 mod changes;
 mod controller;
 mod events;
+mod fresh;
 mod gate_spawn;
 mod item;
 mod key;
 mod metrics;
+mod obj_meta;
 mod own_writes;
 mod project;
 mod reflector;
 mod refused;
 mod relay;
+mod selection;
 mod shared;
 #[cfg(test)]
 mod testing;
 mod work_queue;
 
-pub use cache::{Cache, Index, Lagging, Progress};
+pub use cache::{Cache, Index, Lagging};
 pub use changes::{Change, Changes, Notice};
 pub use controller::{CONTROLLER, Controller, ControllerBuilder, ControllerRow, Reconcile, Requeue};
 pub use events::{EventType, ObjectRef, RECORDER, Recorder};
+pub use fresh::{Fresh, Progress};
 pub use gate_spawn::GateSpawn;
-pub use item::{Item, ObjMeta, OwnerRef};
+pub use item::Item;
 pub use key::Key;
-pub use own_writes::{Fresh, OwnWrites};
+pub use obj_meta::{ObjMeta, OwnerRef};
+pub use own_writes::OwnWrites;
 pub use project::{Fields, MANAGED, Project, ResourceName};
 pub use reflector::{REFLECTOR, reflect};
 pub use refused::refusals_seen;
 pub use relay::{Delta, Read, Relay, Stretch};
-pub use shared::{Error, Selection, SharedInformers};
+pub use selection::Selection;
+pub use shared::{Error, SharedInformers};
 pub use work_queue::{QueueStats, WorkQueue};
 
 /// The actor kinds of this crate.

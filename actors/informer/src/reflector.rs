@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::cache::Cache;
 use crate::project::Project;
-use crate::shared::Selection;
+use crate::selection::Selection;
 
 mod decode;
 mod session;

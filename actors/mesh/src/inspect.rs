@@ -9,7 +9,7 @@ use futures::{StreamExt, stream};
 use oarlock_bus::proto::mesh::v1::{InspectAnswer, InspectQuestion, MembersAnswer, MembersQuestion};
 use oarlock_bus::{AskError, Bus, Identity, Role, Subject};
 
-use crate::member::{INSPECT, MEMBERS};
+use crate::methods::{INSPECT, MEMBERS};
 
 pub use table::table;
 

@@ -14,7 +14,9 @@
 
 pub mod inspect;
 mod join;
+mod join_error;
 mod member;
+mod methods;
 mod metrics;
 pub mod muster;
 mod outside;
@@ -24,7 +26,8 @@ mod serve;
 mod service;
 mod unit;
 
-pub use join::{JoinError, connect, join, member_name};
+pub use join::{connect, join, member_name};
+pub use join_error::JoinError;
 pub use member::{attend, is_here};
 pub use outside::{LONGEST, MARGIN, NoPermit, Permit, Standing};
 pub use placement::{Changes, Claim, Holder, Placement};

@@ -11,8 +11,9 @@ use oarlock_bus::{AskError, Bus, Decline, Heard, Hints, Identity, Pattern, Role,
 use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, System, clock, rng};
 use parking_lot::Mutex;
 
-use crate::join::JoinError;
-use crate::muster::{self, ACTORS};
+use crate::join_error::JoinError;
+use crate::methods::{ACTORS, HERE, INSPECT, MEMBERS};
+use crate::muster;
 use crate::roster::{Roster, period};
 use crate::service::{Asked, Service};
 
@@ -23,12 +24,6 @@ pub(crate) static PRESENCE: ActorKind = ActorKind { name: "mesh.presence", phase
 const MAX_WAITING_HEARTBEATS: usize = 4096;
 /// The number of questions that are answered concurrently.
 const CONCURRENT_QUESTIONS: usize = 16;
-/// The method by which a member confirms that it is present.
-const HERE: &str = "here";
-/// The method that returns a member's traffic statistics.
-pub(crate) const INSPECT: &str = "inspect";
-/// The service method that returns a member's roster.
-pub(crate) const MEMBERS: &str = "members";
 
 /// Starts the actors that send this process's heartbeats, receive those of others if the role may, and answer [`inspect`](mod@crate::inspect).
 ///

@@ -8,9 +8,8 @@ use oarlock_bus::{AskError, Bus, Decline, Identity, Role, Subject};
 use oarlock_runtime::{ActorStatus, Instant, System, clock};
 
 use crate::inspect::{CONCURRENT_ASKS, everybody};
+use crate::methods::ACTORS;
 
-/// The method that returns a member's actors.
-pub(crate) const ACTORS: &str = "actors";
 /// The most actors in one answer: a message carries a megabyte, and the state of an actor may be long.
 const PAGE_ACTORS: usize = 128;
 /// The most actors that are accepted of one member; a process has some hundred. Bounds the pages that a faulty member can send.

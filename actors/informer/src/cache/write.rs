@@ -8,10 +8,12 @@ use oarlock_client::{Object, Wanted};
 use oarlock_meta::{Revision, Status};
 use oarlock_seeded_bug::seeded_bug;
 
-use super::{Cache, Progress, State};
+use super::{Cache, State};
 use crate::changes::Change;
-use crate::item::{Item, ObjMeta};
+use crate::fresh::Progress;
+use crate::item::Item;
 use crate::key::Key;
+use crate::obj_meta::ObjMeta;
 use crate::project::Project;
 use crate::relay::Delta;
 
