@@ -31,9 +31,16 @@ pub enum Verdict {
     Costs,
     /// Refused for now: the disruption controller has not observed the budget's specification yet.
     Unobserved,
+    /// Forbidden: the number of allowed disruptions is negative, which no disruption controller writes.
+    Negative,
+    /// Forbidden for now: more than [`MAX_DISRUPTED_PODS`] evictions wait for the disruption controller to confirm them.
+    Unconfirmed,
     /// Refused: the budget allows no disruption.
     Refused,
 }
+
+/// The largest number of evicted pods in a budget's `status.disruptedPods` with which another pod is evicted (upstream: `MaxDisruptedPodSize`).
+pub const MAX_DISRUPTED_PODS: usize = 2000;
 
 /// Returns the decision of a budget that covers the pod about the pod's eviction (KEP-3017).
 #[must_use]
@@ -48,7 +55,11 @@ pub fn verdict(budget: PodDisruptionBudget<'_>, pod: PodStatus<'_>) -> Verdict {
     }
     if status.observed_generation() < budget.metadata().generation() {
         Verdict::Unobserved
-    } else if status.disruptions_allowed() <= 0 {
+    } else if status.disruptions_allowed() < 0 {
+        Verdict::Negative
+    } else if status.disrupted_pods().len() > MAX_DISRUPTED_PODS {
+        Verdict::Unconfirmed
+    } else if status.disruptions_allowed() == 0 {
         Verdict::Refused
     } else {
         Verdict::Costs

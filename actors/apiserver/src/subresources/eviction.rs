@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use oarlock_auth::UserInfo;
 use oarlock_client::{DeleteOptions, Propagation, Reply, WriteOptions};
-use oarlock_meta::{Cause, Status};
+use oarlock_meta::{Cause, GroupResource, Status};
 use oarlock_pods::budget::{self, Verdict};
 use oarlock_registry::kind::Request;
 use oarlock_schema::views::core_v1::{Pod, PodMut};
@@ -62,7 +62,7 @@ impl Source for PostedEviction<'_> {
 /// deletion.
 ///
 /// # Errors
-/// 404; 409 when a precondition does not hold; 429 when a budget allows no disruption; 500 when more than one budget matches.
+/// 403 when too many evictions under a budget are not confirmed; 404; 409 when a precondition does not hold; 429 when a budget allows no disruption; 500 when more than one budget matches.
 async fn evict(
     server: &Server,
     caller: &Caller,
@@ -175,6 +175,11 @@ async fn spend(
                 let text = format!("The disruption budget {} is still being processed by the server.", old.name());
                 return Err(blocked(text, RETRY_AFTER_SECONDS));
             }
+            Verdict::Negative => return Err(forbidden(old.name(), "pdb disruptions allowed is negative")),
+            Verdict::Unconfirmed => {
+                let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+                return Err(forbidden(old.name(), why));
+            }
             Verdict::Refused => {
                 let text = format!(
                     "The disruption budget {} needs {} healthy pods and has {} currently",
@@ -199,6 +204,11 @@ async fn spend(
 /// Marks a change of a budget as one that the server makes but that must pass the validation of status updates.
 fn as_server(obj: Obj) -> Change {
     Change { managed: true, ..Change::asked(obj, None) }
+}
+
+/// Upstream's refusals name the resource in the singular.
+fn forbidden(budget: &str, why: &str) -> Status {
+    Status::forbidden(&GroupResource::new("policy", "poddisruptionbudget"), budget, why)
 }
 
 fn blocked(message: String, retry_after: u32) -> Status {
