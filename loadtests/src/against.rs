@@ -14,7 +14,7 @@ use anyhow::{Context, ensure};
 
 use crate::args::{Args, Beside};
 use crate::machine::Machine;
-use crate::report::say;
+use crate::output::say;
 use crate::scenarios::{Measures, Scenario};
 use builds::{Builds, Side};
 use leg::Legs;

@@ -1,15 +1,19 @@
 //! A running cluster, measured through /proc.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
+use tempfile::TempDir;
 use tokio::process::Child;
 
-use crate::subject::Directory;
+use crate::share::Members;
 
 /// How long servers may take to end.
 const STOP: Duration = Duration::from_secs(30);
+
+/// A directory for a cluster and its keys, and an etcd; both are removed with the value.
+pub(crate) type Directory = (TempDir, Option<Members>);
 
 /// The running servers of one subject.
 pub(crate) struct Cluster {
@@ -132,10 +136,4 @@ impl Usage {
     pub(crate) fn kib_each(self, before: Self, count: usize) -> f64 {
         self.rss.saturating_sub(before.rss) as f64 / 1024.0 / count as f64
     }
-}
-
-/// Real time: a load test measures nothing else.
-#[expect(clippy::disallowed_methods, reason = "a load test measures real time")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
 }

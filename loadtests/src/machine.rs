@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::cluster::now;
+use crate::clock::now;
 
 /// How long to look at the processors.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);

@@ -4,12 +4,14 @@
 
 mod against;
 mod args;
+mod clock;
 mod cluster;
 mod connection;
 mod crew;
 mod following;
 mod kinds;
 mod machine;
+mod output;
 mod replicated;
 mod report;
 mod scenarios;

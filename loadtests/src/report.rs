@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::now;
+use crate::clock::now;
 use crate::machine::{Machine, Quiet};
+use crate::output::say;
 use crate::subject::Subject;
 
 /// Columns of a chart of one line.
@@ -226,11 +227,6 @@ fn sparkline(values: &[f64]) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a bar's height")]
     let bar = |value: &f64| BARS.get((value / most * 7.0).round() as usize).copied().unwrap_or(' ');
     values.iter().map(bar).collect()
-}
-
-#[expect(clippy::print_stdout, reason = "results go to the person or program that runs this")]
-pub(crate) fn say(line: &str) {
-    println!("{line}");
 }
 
 #[cfg(test)]

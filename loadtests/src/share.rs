@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use oarlock_testkit::Etcd;
 
+use crate::output::say;
+
 const ROOT: &str = "/sys/fs/cgroup";
 /// Of which a process may run its share, in µs: short beside what is measured, so that nobody pauses for long.
 const PERIOD: f64 = 10_000.0;
@@ -56,7 +58,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir(&self.0) {
-            crate::report::say(&format!("{}: {error}", self.0.display()));
+            say(&format!("{}: {error}", self.0.display()));
         }
     }
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use oarlock_testkit::Etcd;
 use serde::Deserialize;
-use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::cluster::{Cluster, now};
+use crate::clock::now;
+use crate::cluster::{Cluster, Directory};
 use crate::share::Members;
 
 /// How long servers may take to start; a peer's program that is not built yet is built first.
@@ -206,6 +206,3 @@ async fn spawn(mut command: Command, begins: &str) -> anyhow::Result<(Child, Str
     let rest = tokio::time::timeout(START, wait).await.context("it is not ready in time")??;
     Ok((child, rest))
 }
-
-/// A directory for a cluster and its keys, and an etcd; both are removed with the value.
-pub(crate) type Directory = (TempDir, Option<Members>);

@@ -29,8 +29,11 @@ pub use crate::core::pod_garbage_collector::PodGarbageCollectorSettings;
 pub use cloud::node::CloudNodeSettings;
 pub use cloud::node_lifecycle::CloudNodeLifecycleSettings;
 pub use error::Error;
-pub use harness::{Clients, Requirement, Row, Settings, Spread};
+pub use harness::{Clients, Concurrency, ConcurrencyFlags, Requirement, Row, Settings, Spread, Table, WorkerCounts};
 pub use nodes::node_lifecycle::NodeLifecycleSettings;
 pub use selection::Selection;
 pub use service_account_client::identities;
-pub use start::{CloudOptions, Options, StartedControllers, cloud_rows, cloud_units, rows, start, start_cloud, units};
+pub use start::{
+    CloudOptions, CloudTable, ManagerTable, Options, StartedControllers, cloud_rows, cloud_units, rows, start,
+    start_cloud, units,
+};

@@ -13,7 +13,7 @@ use oarlock_seeded_bug::seeded_bug;
 
 use crate::cloud::provider::Cloud;
 use crate::error::Error;
-use crate::harness::{CLOUD_UNIT, Clients, Env, PARTS, Row, Settings, Shell, Spread, Supplies};
+use crate::harness::{CLOUD_UNIT, Clients, Env, PARTS, Row, Settings, Shell, Spread, Supplies, Table, WorkerCounts};
 use crate::selection::Selection;
 use crate::service_accounts;
 use crate::table::{CLOUD_ROWS, ROWS};
@@ -65,6 +65,26 @@ pub fn cloud_units() -> Vec<Unit> {
 #[must_use]
 pub fn rows() -> &'static [Row] {
     ROWS
+}
+
+/// The list of kube-controller-manager's controllers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ManagerTable;
+
+impl Table for ManagerTable {
+    fn rows() -> &'static [Row] {
+        ROWS
+    }
+}
+
+/// The list of cloud-controller-manager's controllers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CloudTable;
+
+impl Table for CloudTable {
+    fn rows() -> &'static [Row] {
+        CLOUD_ROWS
+    }
 }
 
 /// Returns the rows of cloud-controller-manager's controllers, sorted by name.
@@ -184,7 +204,7 @@ impl Process {
             recorder,
             shell: Shell {
                 system: self.system.clone(),
-                row: ControllerRow::new(row.name, row.workers),
+                row: ControllerRow::new(row.name, self.settings.get::<WorkerCounts>().of(row.name, row.workers)),
                 placement: self.placement.clone(),
                 scope: row.spread.scope(row.name),
             },

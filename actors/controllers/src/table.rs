@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(components.len(), all().count(), "two would share one recorder");
         for row in all() {
             assert!(row.name.ends_with("-controller"), "{}", row.name);
-            assert!(!row.why.is_empty() && row.workers > 0, "{}", row.name);
+            assert!(!row.why.is_empty() && row.workers.default > 0, "{}", row.name);
         }
     }
 

@@ -19,6 +19,7 @@ use oarlock_runtime::{Follower, Watched};
 use oarlock_schema::{Obj, Str};
 use parking_lot::RwLock;
 
+use crate::cache_revision::{CacheRevision, Progress};
 use crate::changes::{Change, Changes, Subscriber};
 use crate::item::Item;
 use crate::key::Key;
@@ -34,15 +35,6 @@ mod write;
 pub use index::Index;
 use index::Table;
 pub(crate) use items::Items;
-
-/// The state of a cache: the revision it reflects, and whether its first complete state has been applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Every change up to this revision has been applied.
-    pub revision: Revision,
-    /// The first complete state has been applied.
-    pub synced: bool,
-}
 
 /// The error of a wait for a cache that did not reach a revision before the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -248,7 +240,7 @@ impl<T> State<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> crate::own_writes::CacheRevision for Cache<T> {
+impl<T: Send + Sync + 'static> CacheRevision for Cache<T> {
     fn applied(&self) -> Revision {
         let progress = self.progress();
         if progress.synced { progress.revision } else { Revision::ZERO }

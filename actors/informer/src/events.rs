@@ -11,7 +11,7 @@ use oarlock_runtime::{Actor, Ctx, Failure, Handle, System, clock, rng};
 use oarlock_schema::{Resource, Str, resource};
 use serde_json::json;
 
-use crate::item::ObjMeta;
+use crate::obj_meta::ObjMeta;
 
 mod body;
 mod correlate;

@@ -9,6 +9,7 @@
 //! Every request goes through `oarlock_client`, so the same informers run inside the apiserver's process and against stock Kubernetes.
 
 mod cache;
+mod cache_revision;
 mod changes;
 mod controller;
 mod events;
@@ -16,29 +17,34 @@ mod gate_spawn;
 mod item;
 mod key;
 mod metrics;
+mod obj_meta;
 mod own_writes;
 mod project;
 mod reflector;
 mod refused;
 mod relay;
+mod selection;
 mod shared;
 #[cfg(test)]
 mod testing;
 mod work_queue;
 
-pub use cache::{Cache, Index, NotCaughtUp, Progress};
+pub use cache::{Cache, Index, NotCaughtUp};
+pub use cache_revision::{CacheRevision, Progress};
 pub use changes::{Change, Changes, Notice};
 pub use controller::{CONTROLLER, Controller, ControllerBuilder, ControllerRow, Reconcile, Requeue};
 pub use events::{EventType, ObjectRef, RECORDER, Recorder};
 pub use gate_spawn::GateSpawn;
-pub use item::{Item, ObjMeta, OwnerRef};
+pub use item::Item;
 pub use key::Key;
-pub use own_writes::{CacheRevision, OwnWrites};
+pub use obj_meta::{ObjMeta, OwnerRef};
+pub use own_writes::OwnWrites;
 pub use project::{Fields, MANAGED_FIELDS_PATH, Project, ResourceName};
 pub use reflector::{REFLECTOR, reflect};
 pub use refused::refusals_seen;
 pub use relay::{Delta, Read, Relay, Stretch};
-pub use shared::{Error, Selection, SharedInformers};
+pub use selection::Selection;
+pub use shared::{Error, SharedInformers};
 pub use work_queue::{QueueStats, WorkQueue};
 
 /// The actor kinds of this crate.

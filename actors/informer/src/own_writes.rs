@@ -12,7 +12,7 @@ use oarlock_runtime::clock::{self, Instant};
 use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 
-use crate::cache::Progress;
+use crate::cache_revision::{CacheRevision, Progress};
 use crate::key::Key;
 
 #[cfg(test)]
@@ -20,16 +20,6 @@ mod tests;
 
 /// Settled writes are removed each time the number of keys reaches a power of two of at least this many.
 const SWEEP_FROM_KEYS: usize = 1024;
-
-/// A cache that reports which revision it reflects.
-pub trait CacheRevision: Send + Sync + 'static {
-    /// The revision up to which every change has been applied; zero before the first complete state.
-    fn applied(&self) -> Revision;
-    /// Whether the cache holds this incarnation of an object, and the object is not being deleted.
-    fn holds(&self, key: &Key, uid: &Uid) -> bool;
-    /// Follows the cache's progress.
-    fn follow(&self) -> Follower<Progress>;
-}
 
 /// The writes of a controller that its caches do not show yet, by the key that was being reconciled.
 #[derive(Default)]

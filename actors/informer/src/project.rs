@@ -3,6 +3,8 @@
 use oarlock_client::Wanted;
 use oarlock_schema::{Obj, Resource, resource};
 
+use crate::obj_meta::READ;
+
 /// The path of `metadata.managedFields`. No projection reads the field, and in small objects it is much of the text.
 pub const MANAGED_FIELDS_PATH: &[&str] = &["metadata", "managedFields"];
 
@@ -55,7 +57,7 @@ impl Fields {
     #[must_use]
     pub fn wanted(self) -> Wanted {
         match self {
-            Self::Metadata => Wanted::at(crate::item::READ.map(|name| ["metadata", name]).iter().map(|path| &path[..])),
+            Self::Metadata => Wanted::at(READ.map(|name| ["metadata", name]).iter().map(|path| &path[..])),
             Self::But(paths) => Wanted::but(paths.iter().copied()),
         }
     }
@@ -100,7 +102,7 @@ mod tests {
     use oarlock_meta::Revision;
 
     use super::*;
-    use crate::item::ObjMeta;
+    use crate::obj_meta::ObjMeta;
 
     #[test]
     fn of_metadata_everything_is_decoded_that_is_kept_and_of_all_but_who_owns_them_everything() {

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::cache::Cache;
 use crate::project::Project;
-use crate::shared::Selection;
+use crate::selection::Selection;
 
 mod session;
 mod target;

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use oarlock_schema::views::core_v1::{Pod, PodDNSConfig};
 
+use crate::pod_error::PodError;
+
 /// Resolver configuration that the runtime writes for a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DnsConfig {
@@ -43,10 +45,10 @@ const MAX_FILE_BYTES: u64 = 10 << 20;
 ///
 /// # Errors
 /// When the file cannot be read; the operating system's text.
-pub(crate) async fn read(file: &Path) -> Result<String, String> {
+pub(crate) async fn read(file: &Path) -> Result<String, PodError> {
     use tokio::io::AsyncReadExt;
     let mut text = Vec::new();
-    let failed = |error: std::io::Error| format!("open {}: {error}", file.display());
+    let failed = |error: std::io::Error| PodError::NotReady(format!("open {}: {error}", file.display()));
     let file = tokio::fs::File::open(file).await.map_err(failed)?;
     file.take(MAX_FILE_BYTES).read_to_end(&mut text).await.map_err(failed)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
@@ -56,10 +58,11 @@ pub(crate) async fn read(file: &Path) -> Result<String, String> {
 ///
 /// # Errors
 /// When the node's own configuration cannot be read; upstream's text.
-pub(crate) fn of_pod(pod: Pod<'_>, dns: &Dns) -> Result<(DnsConfig, Warnings), String> {
+pub(crate) fn of_pod(pod: Pod<'_>, dns: &Dns) -> Result<(DnsConfig, Warnings), PodError> {
     let mut warnings = Warnings::new();
     let host = dns.host.as_deref().map_or(Ok(DnsConfig::default()), parse);
-    let host = host.map_err(|why| format!("Encountered error while parsing resolv conf file. Error: {why}"))?;
+    let host = host
+        .map_err(|why| why.within(|why| format!("Encountered error while parsing resolv conf file. Error: {why}")))?;
     let spec = pod.spec();
     let wants_cluster = match spec.dns_policy() {
         "None" | "Default" => false,
@@ -161,12 +164,13 @@ fn limit(config: &mut DnsConfig, warnings: &mut Warnings) {
 }
 
 /// Parses a `resolv.conf`: nameservers accumulate, the last search line wins, options are merged by name.
-fn parse(text: &str) -> Result<DnsConfig, String> {
+fn parse(text: &str) -> Result<DnsConfig, PodError> {
+    let no_server = || PodError::NotReady("nameserver list is empty ".to_owned());
     let mut config = DnsConfig::default();
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
         let mut words = line.split_whitespace();
         match words.next() {
-            Some("nameserver") => config.servers.push(words.next().ok_or("nameserver list is empty ")?.to_owned()),
+            Some("nameserver") => config.servers.push(words.next().ok_or_else(no_server)?.to_owned()),
             Some("search") => {
                 let domain = |word: &str| word.strip_suffix('.').unwrap_or(word).to_owned();
                 config.searches = words.filter(|word| *word != ".").map(domain).collect();

@@ -10,6 +10,8 @@ use oarlock_schema::Str;
 use oarlock_schema::views::core_v1::{Container, Pod, ResourceFieldSelector};
 use oarlock_schema::views::{Map, View};
 
+use crate::pod_error::PodError;
+
 /// Facts about a pod's node and addresses for the downward API.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Surroundings {
@@ -25,7 +27,7 @@ pub(crate) struct Surroundings {
 ///
 /// # Errors
 /// When the field does not exist; upstream's text.
-pub(crate) fn field(pod: Pod<'_>, path: &str, around: &Surroundings) -> Result<String, String> {
+pub(crate) fn field(pod: Pod<'_>, path: &str, around: &Surroundings) -> Result<String, PodError> {
     Ok(match path {
         "spec.nodeName" | "spec.host" => pod.spec().node_name().to_owned(),
         "spec.serviceAccountName" => pod.spec().service_account_name().to_owned(),
@@ -41,17 +43,17 @@ pub(crate) fn field(pod: Pod<'_>, path: &str, around: &Surroundings) -> Result<S
 ///
 /// # Errors
 /// When the field does not exist; upstream's text.
-pub(crate) fn metadata(pod: Pod<'_>, path: &str) -> Result<String, String> {
+pub(crate) fn metadata(pod: Pod<'_>, path: &str) -> Result<String, PodError> {
     let meta = pod.metadata();
     if let Some((map, key)) = subscript(path) {
         let (values, checked) = match map {
             "metadata.annotations" => (meta.annotations(), key.to_lowercase()),
             "metadata.labels" => (meta.labels(), key.to_owned()),
-            _ => return Err(format!("fieldPath {} does not support subscript", quote(path))),
+            _ => return Err(PodError::Invalid(format!("fieldPath {} does not support subscript", quote(path)))),
         };
         let errors = label_key_errors(&checked);
         if !errors.is_empty() {
-            return Err(format!("invalid key subscript in {path}: {}", errors.join(";")));
+            return Err(PodError::Invalid(format!("invalid key subscript in {path}: {}", errors.join(";"))));
         }
         return Ok(values.get(key).unwrap_or("").to_owned());
     }
@@ -61,7 +63,7 @@ pub(crate) fn metadata(pod: Pod<'_>, path: &str) -> Result<String, String> {
         "metadata.name" => Ok(meta.name().to_owned()),
         "metadata.namespace" => Ok(meta.namespace().to_owned()),
         "metadata.uid" => Ok(meta.uid().to_owned()),
-        _ => Err(format!("unsupported fieldPath: {path}")),
+        _ => Err(PodError::Invalid(format!("unsupported fieldPath: {path}"))),
     }
 }
 
@@ -75,13 +77,13 @@ pub(crate) fn resource(
     pod: Pod<'_>,
     own: Option<Container<'_>>,
     around: &Surroundings,
-) -> Result<String, String> {
+) -> Result<String, PodError> {
     let name = reference.container_name();
     let container = match own {
         Some(own) if name.is_empty() => own,
-        _ => find(pod, name).ok_or_else(|| format!("container {name} not found"))?,
+        _ => find(pod, name).ok_or_else(|| PodError::Invalid(format!("container {name} not found")))?,
     };
-    let unsupported = || format!("unsupported container resource : {}", reference.resource());
+    let unsupported = || PodError::Invalid(format!("unsupported container resource : {}", reference.resource()));
     let (list, resource) = reference.resource().split_once('.').ok_or_else(unsupported)?;
     let defaulted = matches!(resource, "cpu" | "memory" | "ephemeral-storage");
     if !defaulted && !resource.starts_with("hugepages-") {

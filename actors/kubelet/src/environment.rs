@@ -10,6 +10,7 @@ use oarlock_schema::Str;
 use oarlock_schema::views::core_v1::{Container, EnvVarSource, FileKeySelector, Pod};
 
 use crate::downward::{self, Surroundings};
+use crate::pod_error::PodError;
 use crate::references::{Found, Reference};
 
 mod expand;
@@ -48,7 +49,7 @@ pub(crate) fn variables(
     around: &Surroundings,
     found: &Found,
     services: &Variables,
-) -> Result<Variables, String> {
+) -> Result<Variables, PodError> {
     let mut own = Variables::new();
     for source in container.env_from().iter() {
         let (reference, optional) = if let Some(map) = source.config_map_ref() {
@@ -88,7 +89,7 @@ fn from_source(
     container: Container<'_>,
     around: &Surroundings,
     found: &Found,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, PodError> {
     if let Some(field) = source.field_ref() {
         return downward::field(pod, field.field_path(), around).map(Some);
     }
@@ -111,19 +112,25 @@ fn from_source(
         None if optional => Ok(None),
         None => {
             let namespace = pod.metadata().namespace();
-            Err(format!("couldn't find key {key} in {} {namespace}/{}", reference.kind.name(), reference.name))
+            Err(PodError::NotReady(format!(
+                "couldn't find key {key} in {} {namespace}/{}",
+                reference.kind.name(),
+                reference.name
+            )))
         }
     }
 }
 
 /// Returns a variable's value from a file; `None` for a missing optional file or key.
-fn from_file(source: FileKeySelector<'_>, found: &Found) -> Result<Option<String>, String> {
-    let missing = || format!("cannot find the volume {} referenced by FileKeyRef", quote(source.volume_name()));
+fn from_file(source: FileKeySelector<'_>, found: &Found) -> Result<Option<String>, PodError> {
+    let missing = || {
+        PodError::NotReady(format!("cannot find the volume {} referenced by FileKeyRef", quote(source.volume_name())))
+    };
     let (path, text) = found.file(source.volume_name(), source.path()).ok_or_else(missing)?;
     // Upstream's message has no more details; the log has.
-    let unreadable = |why: &str| {
-        tracing::warn!(path = %path.display(), error = why, "file of variables not read");
-        "couldn't parse env file".to_owned()
+    let unreadable = |why: &dyn std::fmt::Display| {
+        tracing::warn!(path = %path.display(), error = %why, "file of variables not read");
+        PodError::NotReady("couldn't parse env file".to_owned())
     };
     let text = text.as_ref().map_err(|why| unreadable(why))?;
     let value = file::value(text, source.key()).map_err(|why| unreadable(&why))?;
@@ -134,7 +141,7 @@ fn from_file(source: FileKeySelector<'_>, found: &Found) -> Result<Option<String
         return Ok(None);
     }
     let (key, path) = (quote(source.key()), quote(&path.display().to_string()));
-    Err(format!("environment variable key {key} not found in file {path}"))
+    Err(PodError::NotReady(format!("environment variable key {key} not found in file {path}")))
 }
 
 /// Returns volumes and paths of the variable files that a container's environment refers to.
@@ -181,7 +188,7 @@ pub(crate) fn static_command<'a>(
 ///
 /// # Errors
 /// When a variable is missing or empty; upstream's text.
-pub(crate) fn sub_path(expression: &str, variables: &Variables) -> Result<String, String> {
+pub(crate) fn sub_path(expression: &str, variables: &Variables) -> Result<String, PodError> {
     let mut missing = BTreeSet::new();
     let expanded = expand(expression, |name| match variables.get(name) {
         Some(value) if !value.is_empty() => Some(value.clone()),
@@ -193,7 +200,7 @@ pub(crate) fn sub_path(expression: &str, variables: &Variables) -> Result<String
     if missing.is_empty() {
         return Ok(expanded);
     }
-    Err(format!("missing value for {}", missing.into_iter().collect::<Vec<_>>().join(", ")))
+    Err(PodError::NotReady(format!("missing value for {}", missing.into_iter().collect::<Vec<_>>().join(", "))))
 }
 
 fn lookup(name: &str, own: &Variables, services: &Variables) -> Option<String> {

@@ -9,7 +9,7 @@ use oarlock_schema::Str;
 use oarlock_schema::views::core_v1::{Container, LifecycleHandler};
 
 use crate::probes::http::{self, HttpGet};
-use crate::probes::{Exec, PLAIN_HTTP};
+use crate::probes::{Exec, RequestError};
 
 /// Reason and message of the event about a failed postStart hook.
 pub(crate) const FAILED_POST_START: (&str, &str) = ("FailedPostStartHook", "PostStartHook failed");
@@ -123,10 +123,10 @@ async fn ask(get: &HttpGet, target: &HookTarget) -> Result<HookWarning, String> 
         None if get.host.is_empty() => return Err("failed to find networking container: no address".to_owned()),
         ip => ip.map(|ip| ip.to_string()).unwrap_or_default(),
     };
-    let mut target = get.target(&ip)?;
+    let mut target = get.target(&ip).map_err(|error| error.to_string())?;
     match http::get(&target, get, "lifecycle", None).await {
         Ok(_) => Ok(None),
-        Err(error) if error.why == PLAIN_HTTP => {
+        Err(error) if error.why == RequestError::PlainHttp => {
             target.https = false;
             let mut plain = get.clone();
             plain.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("Authorization"));

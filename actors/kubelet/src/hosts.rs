@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use oarlock_schema::views::core_v1::Pod;
 
+use crate::pod_error::PodError;
+
 /// The kernel's limit for the length of a host name.
 const MAX_HOST_NAME: usize = 63;
 
@@ -12,7 +14,7 @@ const MAX_HOST_NAME: usize = 63;
 ///
 /// # Errors
 /// When nothing is left of a truncated name; upstream's text.
-pub(crate) fn host_name(pod: Pod<'_>, cluster_domain: &str) -> Result<(String, String), String> {
+pub(crate) fn host_name(pod: Pod<'_>, cluster_domain: &str) -> Result<(String, String), PodError> {
     let (spec, meta) = (pod.spec(), pod.metadata());
     if let Some(name) = spec.hostname_override() {
         return Ok((shortened(meta.name(), name)?, String::new()));
@@ -25,14 +27,14 @@ pub(crate) fn host_name(pod: Pod<'_>, cluster_domain: &str) -> Result<(String, S
     Ok((shortened(meta.name(), name)?, domain))
 }
 
-fn shortened(pod: &str, name: &str) -> Result<String, String> {
+fn shortened(pod: &str, name: &str) -> Result<String, PodError> {
     let Some(head) = name.get(..MAX_HOST_NAME) else { return Ok(name.to_owned()) };
     if name.len() == MAX_HOST_NAME {
         return Ok(name.to_owned());
     }
     let head = head.trim_end_matches(['-', '.']);
     if head.is_empty() {
-        Err(format!("hostname for pod \"{pod}\" was invalid: \"{name}\""))
+        Err(PodError::Invalid(format!("hostname for pod \"{pod}\" was invalid: \"{name}\"")))
     } else {
         Ok(head.to_owned())
     }

@@ -35,6 +35,7 @@ mod machine;
 mod manifests;
 mod node;
 mod pod;
+mod pod_error;
 mod probes;
 mod recorded_status;
 mod references;

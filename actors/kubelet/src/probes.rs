@@ -16,8 +16,10 @@ use crate::cri::{self, ExecOutput, Runtime};
 
 mod check;
 pub(crate) mod dial;
+mod error;
 mod grpc;
 pub(crate) mod http;
+mod port;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -25,8 +27,8 @@ mod tls;
 mod worker;
 
 pub(crate) use check::Check;
+pub(crate) use error::RequestError;
 pub(crate) use run::{Prober, run};
-pub(crate) use tls::PLAIN as PLAIN_HTTP;
 
 /// The part of a runtime that probes and hooks use.
 #[async_trait]

@@ -24,6 +24,8 @@ mod tokens;
 pub(crate) use named::{named_by, of_volume};
 use objects::Objects;
 use tokens::Tokens;
+
+use crate::pod_error::PodError;
 pub(crate) use tokens::{DEFAULT_LIFETIME_SECONDS, TokenWish};
 
 /// Kind of a referenced object.
@@ -74,7 +76,7 @@ pub(crate) struct Found {
 }
 
 /// Path of a file on the node, and its text or the error of reading it.
-pub(crate) type ReadFile = (PathBuf, Result<String, String>);
+pub(crate) type ReadFile = (PathBuf, Result<String, PodError>);
 
 impl Found {
     #[cfg(test)]
@@ -96,12 +98,16 @@ impl Found {
     ///
     /// # Errors
     /// When the object cannot be read; the server's text.
-    pub(crate) fn data(&self, reference: &Reference, optional: bool) -> Result<Option<Data<'_>>, String> {
+    pub(crate) fn data(&self, reference: &Reference, optional: bool) -> Result<Option<Data<'_>>, PodError> {
         match self.objects.get_key_value(reference) {
             Some((known, Ok(object))) => Ok(Some(Data::of(known, object))),
             Some((_, Err(status))) if optional && status.is_not_found() => Ok(None),
-            Some((_, Err(status))) => Err(status.to_string()),
-            None => Err(format!("{} {} was needed and nobody asked for it", reference.kind.name(), reference.name)),
+            Some((_, Err(status))) => Err(PodError::NotReady(status.to_string())),
+            None => Err(PodError::NotReady(format!(
+                "{} {} was needed and nobody asked for it",
+                reference.kind.name(),
+                reference.name
+            ))),
         }
     }
 }
@@ -124,7 +130,7 @@ impl<'a> Data<'a> {
     }
 
     /// Returns all keys with texts, for environments. Binary data of a ConfigMap are left out; bytes of a Secret that are not UTF-8 are an error.
-    pub(crate) fn texts(self) -> Vec<(&'a str, Result<String, String>)> {
+    pub(crate) fn texts(self) -> Vec<(&'a str, Result<String, PodError>)> {
         match self {
             Self::ConfigMap(map) => map.data().iter().map(|(key, value)| (key, Ok(value.to_owned()))).collect(),
             Self::Secret(name, secret) => {
@@ -134,7 +140,7 @@ impl<'a> Data<'a> {
     }
 
     /// Returns the text of a key, if the key exists.
-    pub(crate) fn text(self, key: &str) -> Option<Result<String, String>> {
+    pub(crate) fn text(self, key: &str) -> Option<Result<String, PodError>> {
         match self {
             Self::ConfigMap(map) => map.data().get(key).map(|value| Ok(value.to_owned())),
             Self::Secret(name, secret) => secret.data().get(key).map(|value| decoded_text(name, key, value)),
@@ -154,10 +160,10 @@ impl<'a> Data<'a> {
     }
 }
 
-fn decoded_text(secret: &str, key: &str, value: &str) -> Result<String, String> {
+fn decoded_text(secret: &str, key: &str, value: &str) -> Result<String, PodError> {
     // The API server accepts only valid base64.
     let bytes = STANDARD.decode(value).unwrap_or_default();
-    String::from_utf8(bytes).map_err(|_| format!("key {key} of Secret {secret} is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| PodError::NotReady(format!("key {key} of Secret {secret} is not UTF-8")))
 }
 
 /// Reader of the objects and tokens that a node's pods refer to. Clones share its caches.
@@ -208,7 +214,7 @@ impl References {
     ///
     /// # Errors
     /// When no valid token can be had; upstream's text.
-    pub(crate) async fn token(&self, wish: &TokenWish) -> Result<Arc<str>, String> {
+    pub(crate) async fn token(&self, wish: &TokenWish) -> Result<Arc<str>, PodError> {
         self.tokens.get(wish).await
     }
 }

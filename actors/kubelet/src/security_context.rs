@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use oarlock_schema::views::core_v1::{Container, Pod, SeccompProfile};
 
+use crate::pod_error::PodError;
+
 /// Security settings of a container; the fields are those of CRI's `LinuxContainerSecurityContext`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SecurityContext {
@@ -70,7 +72,7 @@ pub(crate) fn security_context(
     container: Container<'_>,
     image: &ImageUser,
     profiles: &Path,
-) -> Result<SecurityContext, String> {
+) -> Result<SecurityContext, PodError> {
     verify_non_root(pod, container, image)?;
     let (whole, own) = (pod.spec().security_context(), container.security_context());
     let mut out = SecurityContext {
@@ -93,7 +95,7 @@ pub(crate) fn security_context(
         out.strict_groups = match whole.supplemental_groups_policy() {
             None | Some("Merge") => false,
             Some("Strict") => true,
-            Some(other) => return Err(format!("unsupported supplementalGroupsPolicy: {other}")),
+            Some(other) => return Err(PodError::Invalid(format!("unsupported supplementalGroupsPolicy: {other}"))),
         };
     }
     let profile = own.and_then(|own| own.seccomp_profile()).or(whole.and_then(|whole| whole.seccomp_profile()));
@@ -108,11 +110,13 @@ pub(crate) fn security_context(
 }
 
 /// Returns the seccomp profile of a container or a sandbox.
-pub(crate) fn seccomp(profile: SeccompProfile<'_>, profiles: &Path) -> Result<Seccomp, String> {
+pub(crate) fn seccomp(profile: SeccompProfile<'_>, profiles: &Path) -> Result<Seccomp, PodError> {
     match (profile.type_(), profile.localhost_profile()) {
         ("RuntimeDefault", _) => Ok(Seccomp::RuntimeDefault),
         ("Localhost", Some(file)) if !file.is_empty() => Ok(Seccomp::Localhost(profiles.join(file))),
-        ("Localhost", _) => Err("localhostProfile must be set if seccompProfile type is Localhost.".to_owned()),
+        ("Localhost", _) => {
+            Err(PodError::Invalid("localhostProfile must be set if seccompProfile type is Localhost.".to_owned()))
+        }
         _ => Ok(Seccomp::Unconfined),
     }
 }
@@ -124,7 +128,7 @@ pub(crate) fn run_as_user(pod: Pod<'_>, container: Container<'_>) -> Option<i64>
 }
 
 /// Refuses a container that would run as root against `runAsNonRoot` (upstream `verifyRunAsNonRoot`).
-fn verify_non_root(pod: Pod<'_>, container: Container<'_>, image: &ImageUser) -> Result<(), String> {
+fn verify_non_root(pod: Pod<'_>, container: Container<'_>, image: &ImageUser) -> Result<(), PodError> {
     let whole = pod.spec().security_context().and_then(|whole| whole.run_as_non_root());
     if container.security_context().and_then(|own| own.run_as_non_root()).or(whole) != Some(true) {
         return Ok(());
@@ -133,19 +137,21 @@ fn verify_non_root(pod: Pod<'_>, container: Container<'_>, image: &ImageUser) ->
     let of =
         format!("(pod: \"{}_{}({})\", container: {})", meta.name(), meta.namespace(), meta.uid(), container.name());
     match (run_as_user(pod, container), image.uid) {
-        (Some(0), _) => Err(format!("container's runAsUser breaks non-root policy {of}")),
+        (Some(0), _) => Err(PodError::Invalid(format!("container's runAsUser breaks non-root policy {of}"))),
         (Some(_), _) => Ok(()),
-        (None, Some(0)) => Err(format!("container has runAsNonRoot and image will run as root {of}")),
-        (None, Some(uid)) if !(0..=i64::from(i32::MAX)).contains(&uid) => Err(format!(
+        (None, Some(0)) => {
+            Err(PodError::Invalid(format!("container has runAsNonRoot and image will run as root {of}")))
+        }
+        (None, Some(uid)) if !(0..=i64::from(i32::MAX)).contains(&uid) => Err(PodError::Invalid(format!(
             "container has runAsNonRoot and image has an invalid user id ({uid}). (Must be 1-({max})): \
              must be between 0 and {max}, inclusive {of}",
             max = i32::MAX
-        )),
+        ))),
         (None, Some(_)) => Ok(()),
-        (None, None) if !image.name.is_empty() => Err(format!(
+        (None, None) if !image.name.is_empty() => Err(PodError::Invalid(format!(
             "container has runAsNonRoot and image has non-numeric user ({}), cannot verify user is non-root {of}",
             image.name
-        )),
+        ))),
         (None, None) => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! The volumes of pods: set up before their containers start, updated while they run, removed after they have ended.
 //!
-//! * `plan.rs` decides how to make a volume, `payload.rs` which files it contains; both are pure.
+//! * `planner.rs` decides how to make a volume, `payload.rs` which files it contains; both are pure.
 //! * [`Volumes::set_up`] executes the plans. It is idempotent, and also updates volumes that project API objects.
 //! * `mounts.rs` decides what a container mounts where; sub-paths are bound by `subpath.rs`.
 //! * [`Volumes::tear_down`] needs only the disk's state, so it also removes what an earlier kubelet left.
@@ -19,10 +19,12 @@ use parking_lot::Mutex;
 
 use crate::downward::{self, Surroundings};
 use crate::environment::{self, Variables};
+use crate::pod_error::PodError;
 use crate::references::{Found, References};
 
 mod atomic;
 mod claims;
+mod directory;
 mod empty_dir;
 mod host_path;
 mod layout;
@@ -32,6 +34,7 @@ mod nested;
 mod ownership;
 mod payload;
 mod plan;
+mod planner;
 mod set_up;
 mod subpath;
 mod tear_down;
@@ -65,9 +68,17 @@ pub(crate) struct Failed {
     pub(crate) messages: Vec<String>,
     /// Names of the volumes.
     pub(crate) unmounted: Vec<Str>,
+    /// Whether one of the volumes can never be set up, while the pod stays as it is.
+    pub(crate) permanent: bool,
 }
 
 impl Failed {
+    /// Returns the error of the work that needs all volumes.
+    pub(crate) fn error(&self) -> PodError {
+        let text = self.messages.join(", ");
+        if self.permanent { PodError::Invalid(text) } else { PodError::NotReady(text) }
+    }
+
     /// Returns the message of the pod's event `FailedMount` after an attempt to start the pod has failed.
     pub(crate) fn summary(&self) -> String {
         let names: Vec<&str> = self.unmounted.iter().map(Str::as_str).collect();
@@ -130,7 +141,7 @@ impl Volumes {
     ) -> Result<Mounted, Failed> {
         let pod = downward::pod(object);
         let dir = self.pod_dir(pod.metadata().uid());
-        let (plans, mut failed) = plan::all(object, around, references).await;
+        let (plans, mut failed) = planner::all(object, around, references).await;
         let object = object.clone();
         let made = self.serially(pod.metadata().uid(), move || {
             let pod = downward::pod(&object);
@@ -138,10 +149,11 @@ impl Volumes {
             let plans = plans.into_iter().filter(|_| !gone);
             plans.map(|(name, plan)| (name, set_up::set_up(pod, &dir, plan))).collect()
         });
-        let made: Vec<(Str, Result<Volume, String>)> = match made.await {
+        let made: Vec<(Str, Result<Volume, PodError>)> = match made.await {
             Ok(made) => made,
             Err(why) => {
-                failed.messages.push(why);
+                failed.permanent |= why.is_permanent();
+                failed.messages.push(why.to_string());
                 return Err(failed);
             }
         };
@@ -180,14 +192,15 @@ impl Volumes {
         mounted: &Mounted,
         variables: &Variables,
         hosts: HostsFile,
-    ) -> Result<ContainerMounts, String> {
+    ) -> Result<ContainerMounts, PodError> {
         let uid = downward::pod(object).metadata().uid();
         let dir = self.pod_dir(uid);
         let (object, mounted, variables) = (object.clone(), mounted.clone(), variables.clone());
         let container = container.to_owned();
         let work = move || {
             let pod = downward::pod(&object);
-            let found = downward::find(pod, &container).ok_or_else(|| format!("container {container} not found"))?;
+            let found = downward::find(pod, &container)
+                .ok_or_else(|| PodError::Invalid(format!("container {container} not found")))?;
             mounts::make((pod, found, attempt), &dir, &mounted, &variables, &hosts)
         };
         self.serially(uid, work).await?
@@ -208,7 +221,7 @@ impl Volumes {
     ///
     /// # Errors
     /// When the operating system refuses; the caller must try again.
-    pub(crate) async fn tear_down(&self, uid: &str) -> Result<(), String> {
+    pub(crate) async fn tear_down(&self, uid: &str) -> Result<(), PodError> {
         let dir = self.pod_dir(uid);
         let removed = self.serially(uid, move || tear_down::tear_down(&dir)).await?;
         // A lock that a caller holds or waits for must stay.
@@ -220,9 +233,9 @@ impl Volumes {
     ///
     /// # Errors
     /// When the disk cannot be read; the operating system's text.
-    pub(crate) async fn on_disk(&self) -> Result<Vec<Str>, String> {
+    pub(crate) async fn on_disk(&self) -> Result<Vec<Str>, PodError> {
         let root = self.root.clone();
-        tokio::task::spawn_blocking(move || tear_down::pods(&root)).await.map_err(|error| error.to_string())?
+        tokio::task::spawn_blocking(move || tear_down::pods(&root)).await.map_err(unfinished)?
     }
 
     fn pod_dir(&self, uid: &str) -> PodDir {
@@ -235,20 +248,21 @@ impl Volumes {
         &self,
         uid: &str,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, PodError> {
         let lock = self.locks.lock().entry(uid.into()).or_default().clone();
         let guard = lock.lock_owned().await;
         let locked = move || {
             let _guard = guard;
             work()
         };
-        tokio::task::spawn_blocking(locked).await.map_err(|error| error.to_string())
+        tokio::task::spawn_blocking(locked).await.map_err(unfinished)
     }
 }
 
 impl Failed {
-    fn add(&mut self, name: Str, step: &str, why: &str) {
-        self.messages.push(Self::message(&name, step, why));
+    fn add(&mut self, name: Str, step: &str, why: &PodError) {
+        self.permanent |= why.is_permanent();
+        self.messages.push(Self::message(&name, step, &why.to_string()));
         self.unmounted.push(name);
     }
 
@@ -257,11 +271,7 @@ impl Failed {
     }
 }
 
-/// Returns the text of a file system error in Go's form: `mkdir /a: permission denied`.
-fn because<'a>(verb: &'a str, path: &'a std::path::Path) -> impl Fn(std::io::Error) -> String + 'a {
-    move |error| {
-        let text = error.to_string();
-        let text = text.split(" (os error").next().unwrap_or_default().to_lowercase();
-        format!("{verb} {}: {text}", path.display())
-    }
+/// Returns the error of work that ended without a result: it panicked, or the process is being shut down.
+fn unfinished(error: tokio::task::JoinError) -> PodError {
+    PodError::NotReady(error.to_string())
 }

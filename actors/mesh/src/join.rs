@@ -4,29 +4,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use oarlock_bus::{BadName, BadOptions, Bus, Identity, Options, Role, Spawn};
+use oarlock_bus::{Bus, Identity, Options, Role, Spawn};
 use oarlock_config::{NatsOptions, in_the_clear};
 use oarlock_runtime::{Gate, Phase, System, rng};
 
+use crate::join_error::JoinError;
 use crate::member::attend;
 use crate::metrics;
-
-/// Why a process cannot join the bus.
-#[derive(Debug, thiserror::Error)]
-pub enum JoinError {
-    /// A file that the flags name cannot be read.
-    #[error(transparent)]
-    File(#[from] oarlock_config::Error),
-    /// The flags can never lead to a connection.
-    #[error(transparent)]
-    Options(#[from] BadOptions),
-    /// The name cannot be part of a subject.
-    #[error(transparent)]
-    Name(#[from] BadName),
-    /// The runtime refused an actor.
-    #[error("actor on the bus")]
-    Spawn(#[from] oarlock_runtime::Error),
-}
 
 /// Makes this process a member of the bus that the flags name; `None` if the flags name no bus. Does not wait for a connection: while the bus is not
 /// connected, the process works as without a bus.

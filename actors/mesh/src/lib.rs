@@ -15,6 +15,7 @@
 mod external_calls;
 pub mod inspect;
 mod join;
+mod join_error;
 mod member;
 pub mod member_actors;
 mod methods;
@@ -26,7 +27,8 @@ mod service;
 mod unit;
 
 pub use external_calls::{CallWindow, EXPIRY_MARGIN, MAX_CALL, NoPermit, Permit};
-pub use join::{JoinError, connect, join, member_name};
+pub use join::{connect, join, member_name};
+pub use join_error::JoinError;
 pub use member::{attend, is_here};
 pub use placement::{Changes, Claim, Holder, Placement};
 pub use roster::HEARTBEAT_PERIOD;

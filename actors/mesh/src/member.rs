@@ -11,9 +11,9 @@ use oarlock_bus::{AskError, Bus, Decline, HintEvent, Hints, Identity, Pattern, R
 use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, System, clock, rng};
 use parking_lot::Mutex;
 
-use crate::join::JoinError;
+use crate::join_error::JoinError;
 use crate::member_actors;
-use crate::methods::{ACTORS, INSPECT, MEMBERS};
+use crate::methods::{ACTORS, HERE, INSPECT, MEMBERS};
 use crate::roster::{Roster, period};
 use crate::service::{RequestInfo, Service};
 
@@ -24,8 +24,6 @@ pub(crate) static PRESENCE: ActorKind = ActorKind { name: "mesh.presence", phase
 const MAX_WAITING_HEARTBEATS: usize = 4096;
 /// The number of questions that are answered concurrently.
 const CONCURRENT_QUESTIONS: usize = 16;
-/// The method by which a member confirms that it is present.
-const HERE: &str = "here";
 
 /// Starts the actors that send this process's heartbeats, receive those of others if the role may, and answer [`inspect`](mod@crate::inspect).
 ///

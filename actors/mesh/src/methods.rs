@@ -1,5 +1,7 @@
-//! The names of the methods that members of the bus answer.
+//! The names of the methods that members answer.
 
+/// The method by which a member confirms that it is present.
+pub(crate) const HERE: &str = "here";
 /// The method that returns a member's traffic statistics.
 pub(crate) const INSPECT: &str = "inspect";
 /// The service method that returns a member's roster.

@@ -17,10 +17,10 @@ use oarlock_runtime::kind::{OnShutdown, OnSpin};
 use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, clock};
 use oarlock_schema::Str;
 
+use crate::crew::{Crew, stopped};
 use crate::liveness::{Lease, Liveness};
 use crate::plan::{Held, State, may_wait, plan};
 use crate::settling::Settling;
-use crate::start::{Crew, stopped};
 use crate::view::{AssignmentView, LeaseView, NAMESPACE, is_leaving};
 
 /// The actor kind of coordinators.

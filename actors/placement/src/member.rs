@@ -11,7 +11,7 @@ use oarlock_runtime::kind::OnShutdown;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock, rng};
 use serde_json::{Value, json};
 
-use crate::start::{Crew, stopped};
+use crate::crew::{Crew, stopped};
 use crate::view::{BUS, LEAVING, NAMESPACE, ROLE};
 
 /// The actor kind of members. A member gives up its units while its controllers still run, so that units move from a holder that still works.

@@ -13,8 +13,8 @@ use oarlock_runtime::kind::OnShutdown;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock};
 use oarlock_schema::Str;
 
+use crate::crew::{Crew, stopped};
 use crate::hearing::Hearing;
-use crate::start::{Crew, stopped};
 use crate::view::speaks;
 
 /// The actor kind of heartbeat listeners. Stops together with the role's controllers.

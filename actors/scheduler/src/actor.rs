@@ -15,20 +15,12 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use oarlock_bus::Bus;
-use oarlock_client::{Client, ListOptions};
-use oarlock_informer::{Cache, Recorder, SharedInformers, refusals_seen};
-use oarlock_mesh::Placement;
 use oarlock_meta::Revision;
 use oarlock_runtime::kind::{ActorKind, OnSpin, Phase};
-use oarlock_runtime::{Failure, Instant, LoopCtx, LoopHandle, System, clock};
-use oarlock_schema::resource;
+use oarlock_runtime::{Failure, Instant, LoopCtx, clock};
 use oarlock_seeded_bug::seeded_bug;
 
 use crate::engine::Engine;
-use crate::intern::Sym;
-use crate::model::PodInfo;
-use crate::project::PodView;
 use crate::queue::Stamp;
 
 mod bind;
@@ -38,31 +30,36 @@ mod decide;
 mod doubt;
 mod duties;
 mod evict;
-mod feed;
 mod inbox;
 mod intake;
 mod metrics;
+mod names;
 mod proposal_bus;
+mod proposal_messages;
 mod proposals;
 mod propose;
+mod relay;
 mod report;
+mod set;
 mod status;
-mod verdict;
 
 #[cfg(test)]
 mod tests;
 
 use bind::Outcome;
 use catch_up::catch_up;
-use doubt::OpenBindings;
 use duties::Duties;
-use feed::PodRelay;
 use inbox::{ProposalInbox, ReceivedBatch};
 use intake::Intake;
 use proposal_bus::ProposalBus;
 use proposals::{Answered, Proposals};
+use relay::PodRelay;
 use report::Reporter;
+use set::SYNC_WARNING;
 use status::SchedulerStatus;
+
+pub use set::Config;
+pub(crate) use set::Set;
 
 /// The actor kind of schedulers.
 pub static SCHEDULER: ActorKind =
@@ -73,94 +70,11 @@ pub static KINDS: [&ActorKind; 1] = [&SCHEDULER];
 
 /// Bound of decisions made in one turn of the loop, before it reads events again.
 const DECISIONS_PER_TURN: usize = 64;
-/// How long the loop waits for the caches to synchronise before it logs a warning and waits again.
-const SYNC_WARNING: Duration = Duration::from_secs(10);
 /// Shortest interval between two publications of the status.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(500);
-/// Timeout of one API call.
-const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The configuration of a scheduler.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Values of `spec.schedulerName` that the scheduler serves; the first one is the reporting component of its Events.
-    pub names: Vec<String>,
-    /// Bound of bindings in progress at once.
-    pub max_binds: usize,
-    /// The units that this process holds.
-    pub placement: Placement,
-    /// The message bus to the other schedulers. Without a bus, the holder of the arbiter's unit schedules every pod.
-    pub bus: Option<Bus>,
-}
-
-impl Default for Config {
-    /// Serves `default-scheduler`, with 256 bindings at once.
-    fn default() -> Self {
-        let names = vec!["default-scheduler".to_owned()];
-        Self { names, max_binds: 256, placement: Placement::everything(), bus: None }
-    }
-}
-
-/// Why a scheduler could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The configuration has no scheduler name.
-    #[error("no scheduler name")]
-    Nameless,
-    /// An actor of the scheduler could not be spawned.
-    #[error("scheduler actor")]
-    Spawn(#[from] oarlock_runtime::Error),
-}
-
-/// Handle to a running scheduler.
-#[derive(Clone, Debug)]
-pub struct Scheduler {
-    handle: LoopHandle,
-}
-
-impl Scheduler {
-    /// Starts a scheduler that reads and writes the API as `client`'s identity (`system:kube-scheduler`).
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn spawn(system: &System, client: Client, config: Config) -> BoxFuture<'_, Result<Self, Error>> {
-        Box::pin(Self::begin(system, client, config))
-    }
-
-    async fn begin(system: &System, client: Client, config: Config) -> Result<Self, Error> {
-        let (name, set) = Set::new(system, client, config).await?;
-        let handle = system.spawn_loop(&SCHEDULER, name, move |ctx| run(ctx, Arc::clone(&set))).await?;
-        Ok(Self { handle })
-    }
-
-    /// Returns the actor's handle.
-    #[must_use]
-    pub fn handle(&self) -> &LoopHandle {
-        &self.handle
-    }
-}
-
-/// Dependencies that all incarnations of one scheduler share.
-struct Set {
-    client: Client,
-    informers: SharedInformers,
-    recorder: Recorder,
-    config: Config,
-    open_bindings: OpenBindings,
-}
-
-impl Set {
-    /// Returns the dependencies, and the name of the actor that uses them.
-    async fn new(system: &System, client: Client, config: Config) -> Result<(String, Arc<Self>), Error> {
-        let Some(name) = config.names.first().cloned() else { return Err(Error::Nameless) };
-        let client = refusals_seen(&client.with_timeout(CALL_TIMEOUT), "scheduler");
-        let recorder = Recorder::start(system, client.clone(), &name, "").await?;
-        let informers = SharedInformers::new(system.clone(), client.clone(), name.clone());
-        Ok((name, Arc::new(Self { client, informers, recorder, config, open_bindings: OpenBindings::default() })))
-    }
-}
-
-async fn run(ctx: LoopCtx, set: Arc<Set>) -> Result<(), Failure> {
+/// Runs one incarnation of a scheduler.
+pub(crate) async fn run(ctx: LoopCtx, set: Arc<Set>) -> Result<(), Failure> {
     let intake = Intake::open(&set.informers, &set.config.names).await?;
     loop {
         let Some(synced) = ctx.or_stop(set.informers.synced(clock::after(SYNC_WARNING))).await else { return Ok(()) };
@@ -176,14 +90,6 @@ async fn run(ctx: LoopCtx, set: Arc<Set>) -> Result<(), Failure> {
     Shell::new(ctx, set, intake).run().await
 }
 
-/// Waits until `cache` shows every binding that was written before this call.
-async fn latest(client: &Client, cache: &Cache<PodView>) -> Result<(), String> {
-    let pods = resource("", "v1", "pods").ok_or("the schema has no pods")?;
-    let options = ListOptions { limit: 1, ..ListOptions::default() };
-    let latest = client.list(pods, "", options).await.map_err(|status| status.to_string())?.revision;
-    cache.at_least(latest, clock::after(SYNC_WARNING)).await.map_err(|lagging| lagging.to_string())
-}
-
 /// The state of one incarnation of the scheduler.
 struct Shell {
     ctx: LoopCtx,
@@ -194,7 +100,7 @@ struct Shell {
     binds: FuturesUnordered<BoxFuture<'static, Outcome>>,
     duties: Duties,
     proposal_bus: ProposalBus,
-    feed: PodRelay,
+    relay: PodRelay,
     inbox: ProposalInbox,
     proposals: Proposals,
     /// The arbiter's epoch, in this process or another one, as last known.
@@ -214,12 +120,12 @@ impl Shell {
         let duties = Duties::new(&set.config.placement, intake.caches());
         Self {
             proposal_bus: ProposalBus::new(&set.config),
-            feed: PodRelay::open(&ctx, &set.config, intake.pods()),
+            relay: PodRelay::open(&ctx, &set.config, intake.pods()),
+            engine: Engine::for_process(set.plugins),
             ctx,
             set,
             intake,
             duties,
-            engine: Engine::for_process(),
             reporter,
             binds: FuturesUnordered::new(),
             inbox: ProposalInbox::default(),
@@ -329,13 +235,4 @@ enum Wake {
     Proposed(ReceivedBatch),
     Written(report::Written),
     Nothing,
-}
-
-/// Returns a pod's namespace as text.
-fn namespace(pod: &PodInfo) -> Arc<str> {
-    text(pod.spec.namespace)
-}
-
-fn text(symbol: Sym) -> Arc<str> {
-    crate::intern::Interner::process().text(symbol)
 }

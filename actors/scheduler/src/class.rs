@@ -13,7 +13,7 @@ use crate::column::{Column, NodeIx};
 use crate::filters::Filters;
 use crate::framework::{Diagnosis, Scope, Score};
 use crate::model::PodSpec;
-use crate::table::PLUGINS;
+use crate::plugin::{Plugin, Plugins};
 
 /// Source of randomness for ties: returns a number below its argument.
 pub(crate) type Choose<'a> = dyn FnMut(u32) -> u32 + 'a;
@@ -37,6 +37,7 @@ pub(crate) struct Class {
     pub(crate) spec: Arc<PodSpec>,
     /// The compiled filters, as of the last use.
     pub(crate) filters: Filters,
+    plugins: Plugins,
     scores: Vec<(i32, Box<dyn Score>)>,
     version: u64,
     seen: Option<u64>,
@@ -52,12 +53,13 @@ pub(crate) struct Class {
 
 impl Class {
     /// Compiles a class; the cluster keeps its spec pinned until [`Class::close`].
-    pub(crate) fn open(cluster: &mut Cluster, spec: &Arc<PodSpec>) -> Self {
+    pub(crate) fn open(plugins: Plugins, cluster: &mut Cluster, spec: &Arc<PodSpec>) -> Self {
         let id = cluster.pin(spec);
         let mut class = Self {
             id,
             spec: Arc::clone(spec),
             filters: Filters::default(),
+            plugins,
             scores: Vec::new(),
             version: 0,
             seen: None,
@@ -79,10 +81,9 @@ impl Class {
     }
 
     fn compile(&mut self, cluster: &Cluster) {
-        self.filters = Filters::compile(cluster, self.id);
-        let compiled =
-            |plugin: &crate::framework::Plugin| plugin.score?(cluster, self.id).map(|score| (plugin.weight, score));
-        self.scores = PLUGINS.iter().filter_map(|plugin| compiled(plugin)).collect();
+        self.filters = Filters::compile(cluster, self.id, self.plugins.filters());
+        let compiled = |plugin: &Plugin| plugin.score?(cluster, self.id).map(|score| (plugin.weight, score));
+        self.scores = self.plugins.iter().filter_map(compiled).collect();
         self.version = cluster.compiled(self.id).map_or(0, |compiled| compiled.version);
         self.seen = None;
     }
@@ -143,7 +144,7 @@ impl Class {
     pub(crate) fn fits(&mut self, cluster: &mut Cluster, node: NodeIx, reserved: &Reserved) -> bool {
         self.sync(cluster);
         let expected = reserved.iter().find(|(there, _)| *there == node).map_or(&[][..], |(_, expected)| expected);
-        self.base.contains(node) && cluster.rehearse(node).fits(&self.filters, expected)
+        self.base.contains(node) && self.filters.pass_beside(&mut cluster.rehearse(node), expected)
     }
 
     /// Returns the best node for the next pod of the class that leaves room for the nominated pods in `reserved`; `choose` breaks ties.
@@ -214,7 +215,7 @@ impl Class {
     fn barred(&self, cluster: &mut Cluster, reserved: &Reserved) -> BitSet {
         let mut barred = BitSet::default();
         for (node, expected) in reserved.iter().filter(|(node, _)| self.base.contains(*node)) {
-            barred.set(*node, !cluster.rehearse(*node).fits(&self.filters, expected));
+            barred.set(*node, !self.filters.pass_beside(&mut cluster.rehearse(*node), expected));
         }
         barred
     }

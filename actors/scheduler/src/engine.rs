@@ -13,12 +13,13 @@ use crate::column::NodeIx;
 use crate::event::Event;
 use crate::framework::{Call, Reason};
 use crate::intern::{Interner, Sym};
-use crate::message;
 use crate::model::{NodeInfo, PodInfo, Uid};
+use crate::plugin::Plugins;
 use crate::queue::{Popped, Queue, Stamp};
 use crate::shard::{Proposal, Shard, ShardResult};
-use crate::table::PLUGINS;
+use crate::texts;
 
+mod post_filters;
 mod preemption;
 
 pub(crate) use preemption::Unfit;
@@ -26,11 +27,13 @@ pub(crate) use preemption::Unfit;
 /// Bound of the arbiter's refusals of one pod within one decision.
 const MAX_REFUSALS: usize = 8;
 
-/// The decision about one pod, for the caller to carry out.
+/// The decision about one pod, for the caller to carry out. `C` is the caller's claim, as in [`Authority`].
 #[derive(Clone, Debug)]
-pub(crate) enum Decision {
+pub(crate) enum Decision<C> {
     /// Bind the pod, which counts as placed already. The caller reports the outcome by [`Engine::bound`] or [`Engine::unbound`].
     Bind {
+        /// The claim under which the writes are made.
+        claim: C,
         /// The pod.
         popped: Popped,
         /// The node's name.
@@ -47,6 +50,8 @@ pub(crate) enum Decision {
     },
     /// Evict pods from a node for the pod, which counts as nominated already. The caller reports the outcome by [`Engine::preempted`] or [`Engine::withdraw`].
     Preempt {
+        /// The claim under which the writes are made.
+        claim: C,
         /// The pod.
         popped: Popped,
         /// The node's name.
@@ -90,11 +95,11 @@ pub(crate) enum Decision {
     },
 }
 
-/// The arbiter that confirms this engine's choices.
+/// The arbiter that confirms this engine's choices. Only a caller that shows its claim to the arbiter's unit, a `C`, is given decisions to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Authority {
-    /// The arbiter of this engine.
-    Local,
+pub(crate) enum Authority<C> {
+    /// The arbiter of this engine, whose decisions are written under this claim.
+    Local(C),
     /// The arbiter of another process: [`Engine::next`] returns proposals.
     Remote,
 }
@@ -111,8 +116,8 @@ pub(crate) enum ProposalError {
 const UNBINDABLE: &str = "no plugin binds the pod";
 
 /// The state of one process's scheduler.
-#[derive(Default)]
 pub(crate) struct Engine {
+    plugins: Plugins,
     /// The known state of the cluster.
     pub(crate) cluster: Cluster,
     /// The waiting pods.
@@ -128,9 +133,23 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Returns an engine with the process's interner, which the projections of API objects use too.
-    pub(crate) fn for_process() -> Self {
-        Self { cluster: Cluster::with_names(Interner::process()), ..Self::default() }
+    /// An engine of an empty cluster that runs these plugins.
+    pub(crate) fn new(plugins: Plugins, cluster: Cluster) -> Self {
+        Self {
+            plugins,
+            cluster,
+            queue: Queue::new(plugins),
+            shard: Shard::new(plugins),
+            arbiter: Arbiter::default(),
+            attempts: 0,
+            victims: 0,
+            last_refusal: None,
+        }
+    }
+
+    /// An engine with the process's interner, which the projections of API objects use too.
+    pub(crate) fn for_process(plugins: Plugins) -> Self {
+        Self::new(plugins, Cluster::with_names(Interner::process()))
     }
 
     /// Returns the uid of every known pod, placed, waiting or nominated.
@@ -140,7 +159,7 @@ impl Engine {
     }
 
     /// Returns the numbers of proposals that the arbiter accepted, and refused by constraint.
-    pub(crate) fn verdicts(&self) -> (u64, &BTreeMap<&'static str, u64>) {
+    pub(crate) fn proposal_counts(&self) -> (u64, &BTreeMap<&'static str, u64>) {
         (self.arbiter.accepted, &self.arbiter.refused)
     }
 
@@ -245,10 +264,8 @@ impl Engine {
     /// Records a written binding. The pod leaves the queue; the API will confirm the binding.
     pub(crate) fn bound(&mut self, pod: &PodInfo) {
         self.queue.remove(&pod.uid);
-        for plugin in PLUGINS {
-            if let Some(post_bind) = plugin.post_bind {
-                post_bind(&mut self.cluster, pod);
-            }
+        for (_, post_bind) in self.plugins.with(|plugin| plugin.post_bind) {
+            post_bind(&mut self.cluster, pod);
         }
     }
 
@@ -276,7 +293,12 @@ impl Engine {
     // ---- decisions ---------------------------------------------------------------------------------------
 
     /// Decides about the next waiting pod and returns the decision; `None` if no pod is ready.
-    pub(crate) fn next(&mut self, authority: Authority, now: Stamp, choose: &mut Choose<'_>) -> Option<Decision> {
+    pub(crate) fn next<C: Copy>(
+        &mut self,
+        authority: Authority<C>,
+        now: Stamp,
+        choose: &mut Choose<'_>,
+    ) -> Option<Decision<C>> {
         let popped = self.queue.pop(now)?;
         let uid = Arc::clone(&popped.pod.uid);
         if popped.pod.terminating || self.cluster.placed(&uid).is_some() {
@@ -288,23 +310,25 @@ impl Engine {
             match self.shard.propose(&mut self.cluster, &popped.pod, choose) {
                 ShardResult::NoNodes => {
                     self.queue.failed(&uid, now);
-                    let message = message::NO_NODES.to_owned();
+                    let message = texts::NO_NODES.to_owned();
                     return Some(Decision::Unschedulable { popped, message, denominated: false });
                 }
                 ShardResult::Unschedulable(diagnosis) => {
                     self.attempts += 1;
-                    let found = self.shard.run_post_filters(&mut self.cluster, &popped.pod, &diagnosis, choose);
+                    let found = self.run_post_filters(&popped.pod, &diagnosis, choose);
                     return Some(self.decide_unfit(authority, popped, &diagnosis, found, now));
                 }
-                ShardResult::Place(proposal) if authority == Authority::Remote => {
-                    self.cluster.assume(&proposal.pod, proposal.node);
-                    let node = self.cluster.names.text(self.cluster.nodes.name(proposal.node));
-                    return Some(Decision::Propose { popped, node });
+                ShardResult::Place(proposal) => {
+                    let Authority::Local(claim) = authority else {
+                        self.cluster.assume(&proposal.pod, proposal.node);
+                        let node = self.cluster.names.text(self.cluster.nodes.name(proposal.node));
+                        return Some(Decision::Propose { popped, node });
+                    };
+                    match self.arbiter.decide(&mut self.cluster, &proposal) {
+                        Ok(()) => return Some(self.settle(claim, popped, proposal.node, now)),
+                        Err(refused) => refusal = Some(refused),
+                    }
                 }
-                ShardResult::Place(proposal) => match self.arbiter.decide(&mut self.cluster, &proposal) {
-                    Ok(()) => return Some(self.settle(popped, proposal.node, now)),
-                    Err(refused) => refusal = Some(refused),
-                },
             }
         }
         let message = refusal.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -333,16 +357,15 @@ impl Engine {
 
     /// Runs Reserve, Permit, PreBind and Bind for an accepted pod. If a plugin fails, or no plugin binds the pod, the place is released.
     fn complete(&mut self, pod: &Arc<PodInfo>, node: NodeIx, now: Stamp) -> Result<Vec<Call>, (usize, String)> {
-        let outcome = self.reserve(pod, node).map(|()| calls(pod));
+        let outcome = self.reserve(pod, node).map(|()| calls(self.plugins, pod));
         if outcome.as_ref().map_or(true, Vec::is_empty) {
             self.unreserve(pod, node);
             self.release(&pod.uid, now);
         }
-        outcome
-            .map_err(|(at, reason)| (at, message::unavailable(1, &format!("1 {}", reason.text(&self.cluster.names)))))
+        outcome.map_err(|(at, reason)| (at, texts::unavailable(1, &format!("1 {}", reason.text(&self.cluster.names)))))
     }
 
-    fn settle(&mut self, popped: Popped, node: NodeIx, now: Stamp) -> Decision {
+    fn settle<C>(&mut self, claim: C, popped: Popped, node: NodeIx, now: Stamp) -> Decision<C> {
         let uid = Arc::clone(&popped.pod.uid);
         match self.complete(&popped.pod, node, now) {
             Ok(calls) if calls.is_empty() => {
@@ -351,7 +374,7 @@ impl Engine {
             }
             Ok(calls) => {
                 let node = self.cluster.names.text(self.cluster.nodes.name(node));
-                Decision::Bind { popped, node, calls }
+                Decision::Bind { claim, popped, node, calls }
             }
             Err((at, message)) => {
                 self.queue.rejected(&uid, 1 << at, now);
@@ -361,32 +384,26 @@ impl Engine {
     }
 
     fn reserve(&mut self, pod: &PodInfo, node: NodeIx) -> Result<(), (usize, Reason)> {
-        for (at, plugin) in PLUGINS.iter().enumerate() {
-            if let Some(reserve) = plugin.reserve {
-                reserve(&mut self.cluster, pod, node).map_err(|reason| (at, reason))?;
-            }
+        for (at, reserve) in self.plugins.with(|plugin| plugin.reserve) {
+            reserve(&mut self.cluster, pod, node).map_err(|reason| (at, reason))?;
         }
-        for (at, plugin) in PLUGINS.iter().enumerate() {
-            if let Some(permit) = plugin.permit {
-                permit(&self.cluster, pod, node).map_err(|reason| (at, reason))?;
-            }
+        for (at, permit) in self.plugins.with(|plugin| plugin.permit) {
+            permit(&self.cluster, pod, node).map_err(|reason| (at, reason))?;
         }
         Ok(())
     }
 
     fn unreserve(&mut self, pod: &PodInfo, node: NodeIx) {
-        for plugin in PLUGINS.iter().rev() {
-            if let Some(unreserve) = plugin.unreserve {
-                unreserve(&mut self.cluster, pod, node);
-            }
+        for (_, unreserve) in self.plugins.with(|plugin| plugin.unreserve).rev() {
+            unreserve(&mut self.cluster, pod, node);
         }
     }
 }
 
 /// Returns the writes of PreBind, then the binding of the first plugin that binds; empty if no plugin binds.
-fn calls(pod: &PodInfo) -> Vec<Call> {
-    let Some(bind) = PLUGINS.iter().find_map(|plugin| plugin.bind.and_then(|bind| bind(pod))) else {
+fn calls(plugins: Plugins, pod: &PodInfo) -> Vec<Call> {
+    let Some(bind) = plugins.iter().find_map(|plugin| plugin.bind.and_then(|bind| bind(pod))) else {
         return Vec::new();
     };
-    PLUGINS.iter().filter_map(|plugin| plugin.pre_bind).flat_map(|pre_bind| pre_bind(pod)).chain([bind]).collect()
+    plugins.iter().filter_map(|plugin| plugin.pre_bind).flat_map(|pre_bind| pre_bind(pod)).chain([bind]).collect()
 }

@@ -1,9 +1,10 @@
 //! The scheduling framework: upstream's extension points, adapted to node state in columns.
 //!
-//! A plugin is a row ([`Plugin`]) of functions, one per extension point it has. PreFilter and PreScore are
-//! *compilation*: [`Plugin::filter`] and [`Plugin::score`] inspect a class of pods once and return the compiled filter
-//! or score that runs for every pod of that class (or `None`: upstream's `Skip`). Filters then fill the set of failing
+//! PreFilter and PreScore are *compilation*: a plugin inspects a class of pods once and returns the compiled [`Filter`] or
+//! [`Score`] that runs for every pod of that class (or `None`: upstream's `Skip`). Filters then fill the set of failing
 //! nodes, scores a column of 0..=100; normalising is the last step inside a cluster-wide score.
+//!
+//! A plugin's row of functions is in [`crate::plugin`], what a PostFilter is given and returns in [`crate::post_filter`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,11 +13,8 @@ use std::sync::Arc;
 use crate::bits::BitSet;
 use crate::cluster::{Cluster, SpecId};
 use crate::column::NodeIx;
-use crate::event::Event;
-use crate::filters::Filters;
 use crate::intern::{Interner, Res};
 use crate::model::PodInfo;
-use crate::preempt::Preemption;
 
 /// The best score of a plugin (upstream: `MaxNodeScore`).
 pub(crate) const MAX_SCORE: i32 = 100;
@@ -151,45 +149,8 @@ pub(crate) struct Diagnosis {
     pub(crate) rejected: Option<Cow<'static, str>>,
     /// Why each node failed.
     pub(crate) tally: Tally,
-    /// The plugins that rejected a node or the pod: bit i for row i of the table.
+    /// The plugins that rejected a node or the pod: bit i for plugin i of the set.
     pub(crate) rejectors: u32,
-}
-
-/// Input of a PostFilter plugin: a pod that fits on no node, with the state needed to help it.
-pub(crate) struct PostFilterContext<'a> {
-    /// The cluster, for tentative changes ([`Cluster::rehearse`]).
-    pub(crate) cluster: &'a mut Cluster,
-    /// The pod.
-    pub(crate) pod: &'a Arc<PodInfo>,
-    /// Why the pod fits on no node.
-    pub(crate) diagnosis: &'a Diagnosis,
-    /// The pod's compiled filters.
-    pub(crate) filters: &'a Filters,
-    /// Source of randomness: returns a number below its argument.
-    pub(crate) choose: &'a mut dyn FnMut(u32) -> u32,
-}
-
-/// The result of a PostFilter.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct PostFiltered {
-    /// The text to append to the pod's message.
-    pub(crate) message: String,
-    /// Whether the remaining PostFilters are skipped.
-    pub(crate) stop: bool,
-    /// The change of the pod's nomination.
-    pub(crate) nominating: Nominating,
-}
-
-/// A change of the nomination of a pod that fits on no node (upstream: `NominatingInfo`).
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Nominating {
-    /// The nomination, if any, stays.
-    #[default]
-    AsBefore,
-    /// The nomination is cleared.
-    Nowhere,
-    /// The pod is nominated to a node from which victims are evicted.
-    Preempt(Preemption),
 }
 
 /// An API write that the actor performs for PreBind and Bind, or for a preemption.
@@ -212,62 +173,3 @@ pub(crate) type SortKey = (std::cmp::Reverse<i32>, u64);
 pub(crate) type CompileFilter = fn(&Cluster, SpecId) -> Option<Box<dyn Filter>>;
 /// PreScore, Score and NormalizeScore: compiles a class; `None` when all nodes score alike.
 pub(crate) type CompileScore = fn(&Cluster, SpecId) -> Option<Box<dyn Score>>;
-/// Reserve: reserves what the pod needs besides the resources in the columns.
-pub(crate) type Reserve = fn(&mut Cluster, &PodInfo, NodeIx) -> Result<(), Reason>;
-/// Permit: the last check before binding; an error releases the node.
-pub(crate) type Permit = fn(&Cluster, &PodInfo, NodeIx) -> Result<(), Reason>;
-
-/// One plugin: its function at each extension point.
-pub(crate) struct Plugin {
-    /// Upstream's name.
-    pub(crate) name: &'static str,
-    /// Default weight of the score.
-    pub(crate) weight: i32,
-    /// PreEnqueue: returns why a pod must not enter the active queue, if so.
-    pub(crate) pre_enqueue: Option<fn(&PodInfo) -> Option<String>>,
-    /// QueueSort: returns the sort key of a pod queued at the given time.
-    pub(crate) queue_sort: Option<fn(&PodInfo, u64) -> SortKey>,
-    /// PreFilter and Filter.
-    pub(crate) filter: Option<CompileFilter>,
-    /// PostFilter: handles a pod that fits on no node.
-    pub(crate) post_filter: Option<fn(&mut PostFilterContext<'_>) -> PostFiltered>,
-    /// PreScore, Score and NormalizeScore.
-    pub(crate) score: Option<CompileScore>,
-    /// Reserves what the pod needs besides the resources in the columns.
-    pub(crate) reserve: Option<Reserve>,
-    /// Releases the reservation; must have no effect when nothing was reserved.
-    pub(crate) unreserve: Option<fn(&mut Cluster, &PodInfo, NodeIx)>,
-    /// The last check before binding; an error releases the node.
-    pub(crate) permit: Option<Permit>,
-    /// Writes that must be done before the binding.
-    pub(crate) pre_bind: Option<fn(&PodInfo) -> Vec<Call>>,
-    /// The binding; the first plugin that returns one binds.
-    pub(crate) bind: Option<fn(&PodInfo) -> Option<Call>>,
-    /// PostBind: runs after a successful binding.
-    pub(crate) post_bind: Option<fn(&mut Cluster, &PodInfo)>,
-    /// The kinds of events for which `hint` runs (upstream: `EventsToRegister`), bits of [`crate::event::kind`].
-    pub(crate) events: u8,
-    /// Whether an event may make a pod schedulable that this plugin rejected (upstream: queueing hints).
-    pub(crate) hint: Option<fn(&Cluster, &PodInfo, &Event<'_>) -> bool>,
-}
-
-impl Plugin {
-    /// A plugin that does nothing anywhere: the base of every row.
-    pub(crate) const NONE: Self = Self {
-        name: "",
-        weight: 0,
-        pre_enqueue: None,
-        queue_sort: None,
-        filter: None,
-        post_filter: None,
-        score: None,
-        reserve: None,
-        unreserve: None,
-        permit: None,
-        pre_bind: None,
-        bind: None,
-        post_bind: None,
-        events: 0,
-        hint: None,
-    };
-}

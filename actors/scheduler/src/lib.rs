@@ -1,13 +1,14 @@
 //! The scheduler: assigns a node to every pending pod that names this scheduler, by kube-scheduler's rules but with a columnar engine.
 //!
 //! - [`cluster`]: the cluster's state: nodes in columns, pods on nodes, counts per topology domain; each event changes the state in place.
-//! - [`framework`], [`table`], [`plugins`]: upstream's extension points, one row and one file per plugin.
+//! - [`framework`], [`plugin`], [`post_filter`]: upstream's extension points. [`plugins`], [`table`]: one file and one row per plugin.
 //! - [`class`], [`shard`]: pods with equal specs share cached filter results and scores; a shard *proposes* a node for a pod.
 //! - [`arbiter`]: serially rechecks every hard constraint of a proposal and *decides*.
 //! - [`preempt`]: the victims that would have to be evicted for a pod that fits on no node; the arbiter checks them again.
 //! - [`queue`]: active, backing-off, unschedulable and gated pods.
 //! - [`engine`]: all of the above without I/O: events in, decisions out.
 //! - [`project`], [`actor`]: the actor around the engine: reads informers, writes bindings, Events and conditions.
+//! - [`start`]: starts the actor with the plugins of the table.
 //!
 //! Invariant: whenever the arbiter accepts a placement, no hard constraint is violated among the pods that this scheduler has placed.
 
@@ -18,25 +19,31 @@ mod class;
 mod cluster;
 mod column;
 mod engine;
+mod error;
 mod event;
 mod filters;
 mod framework;
 mod intern;
 mod labels;
 mod map;
-mod message;
 mod model;
+mod plugin;
 mod plugins;
+mod post_filter;
 mod preempt;
 mod project;
 mod queue;
 mod shard;
 mod slab;
+mod start;
 mod table;
+mod texts;
 
 use oarlock_mesh::{Scope, Unit};
 
-pub use actor::{Config, Error, KINDS, SCHEDULER, Scheduler};
+pub use actor::{Config, KINDS, SCHEDULER};
+pub use error::Error;
+pub use start::Scheduler;
 
 /// Returns every unit of scheduling work that the placement distributes over processes: the shards and the arbiter.
 #[must_use]

@@ -8,22 +8,11 @@ mod choice;
 mod tests;
 mod victims;
 
-use std::sync::Arc;
-
 use crate::bits::BitSet;
 use crate::cluster::Cluster;
-use crate::column::NodeIx;
-use crate::framework::{Diagnosis, PostFilterContext, Tally};
+use crate::framework::{Diagnosis, Tally};
 use crate::model::PodInfo;
-
-/// The result of a search: a node on which a pod will fit once `victims` are deleted.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Preemption {
-    /// The node.
-    pub(crate) node: NodeIx,
-    /// The pods to evict, the most important first. Some may be terminating already.
-    pub(crate) victims: Vec<Arc<PodInfo>>,
-}
+use crate::post_filter::{PostFilterContext, Preemption};
 
 /// Whether the pod has to wait for victims on the node it is nominated to. A pod need not wait if preemption cannot help on that node any more.
 pub(crate) fn has_to_wait(cluster: &Cluster, pod: &PodInfo, diagnosis: &Diagnosis) -> bool {

@@ -8,6 +8,7 @@ mod node;
 mod owners;
 mod pod;
 mod requests;
+mod same;
 mod terms;
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::framework::SortKey;
 use crate::map::Map;
 use crate::model::{PodInfo, Uid};
-use crate::table::{PLUGINS, members, sort_key};
+use crate::plugin::Plugins;
 
 mod pool;
 
@@ -109,8 +109,8 @@ pub(crate) struct Waiting {
 }
 
 /// The scheduling queue.
-#[derive(Default)]
 pub(crate) struct Queue {
+    plugins: Plugins,
     pods: Map<Uid, Queued>,
     active: BTreeMap<ActiveKey, Uid>,
     backoff: BTreeMap<BackoffKey, Uid>,
@@ -121,9 +121,8 @@ pub(crate) struct Queue {
 }
 
 /// Returns the plugins whose PreEnqueue holds a pod back.
-fn gates(pod: &PodInfo) -> u32 {
-    let holds = |plugin: &crate::framework::Plugin| plugin.pre_enqueue.is_some_and(|check| check(pod).is_some());
-    PLUGINS.iter().enumerate().filter(|(_, plugin)| holds(plugin)).fold(0, |set, (at, _)| set | 1 << at)
+fn gates(plugins: Plugins, pod: &PodInfo) -> u32 {
+    plugins.that(|plugin| plugin.pre_enqueue.is_some_and(|check| check(pod).is_some()))
 }
 
 fn backoff_after(failures: u32) -> Duration {
@@ -131,8 +130,8 @@ fn backoff_after(failures: u32) -> Duration {
 }
 
 impl Queued {
-    fn sort_key(&self) -> SortKey {
-        sort_key(&self.pod, self.queued.0)
+    fn sort_key(&self, plugins: Plugins) -> SortKey {
+        plugins.sort_key(&self.pod, self.queued.0)
     }
 
     /// Returns when the back-off ends; `None` if the pod has never failed.
@@ -152,6 +151,20 @@ impl Queued {
 }
 
 impl Queue {
+    /// An empty queue that runs the PreEnqueue, QueueSort and queueing hints of these plugins.
+    pub(crate) fn new(plugins: Plugins) -> Self {
+        Self {
+            plugins,
+            pods: Map::default(),
+            active: BTreeMap::new(),
+            backoff: BTreeMap::new(),
+            error_backoff: BTreeMap::new(),
+            unschedulable: Pool::default(),
+            next_number: 0,
+            last_leftovers: Stamp::default(),
+        }
+    }
+
     /// Whether the queue knows the pod, in flight included.
     pub(crate) fn contains(&self, uid: &str) -> bool {
         self.pods.contains_key(uid)
@@ -216,7 +229,7 @@ impl Queue {
             Place::InFlight => queued.missed |= old.spec != pod.spec || old.gates != pod.gates,
             Place::Unschedulable => {
                 let event = Event::Itself { old: &old, new: &pod };
-                if worth_a_try(cluster, queued, &event) {
+                if worth_a_try(self.plugins, cluster, queued, &event) {
                     self.wake(&uid, now);
                 }
             }
@@ -301,14 +314,14 @@ impl Queue {
 
     /// Applies an event: requeues the pods for which the queueing hint of a plugin that rejected them accepts the event.
     pub(crate) fn on_event(&mut self, cluster: &Cluster, event: &Event<'_>, now: Stamp) {
-        let asked = self.unschedulable.interested(event.kind());
+        let asked = self.unschedulable.interested(self.plugins, event.kind());
         if asked == 0 {
             return;
         }
         let woken: Vec<Uid> = self
             .unschedulable
             .turned_down_by(asked)
-            .filter(|uid| self.pods.get(*uid).is_some_and(|queued| worth_a_try(cluster, queued, event)))
+            .filter(|uid| self.pods.get(*uid).is_some_and(|queued| worth_a_try(self.plugins, cluster, queued, event)))
             .cloned()
             .collect();
         for uid in woken {
@@ -336,7 +349,8 @@ impl Queue {
             .uids()
             .filter(|uid| {
                 self.pods.get(*uid).is_some_and(|queued| {
-                    now.since(queued.queued) > LONGEST_WAIT && worth_a_try(cluster, queued, &Event::Everything)
+                    now.since(queued.queued) > LONGEST_WAIT
+                        && worth_a_try(self.plugins, cluster, queued, &Event::Everything)
                 })
             })
             .cloned()
@@ -383,8 +397,8 @@ impl Queue {
     fn activate(&mut self, uid: &Uid) {
         self.leave(uid);
         let Some(queued) = self.pods.get_mut(uid) else { return };
-        if !hold(queued, &mut self.unschedulable) {
-            let key = (queued.sort_key(), queued.number);
+        if !hold(self.plugins, queued, &mut self.unschedulable) {
+            let key = (queued.sort_key(self.plugins), queued.number);
             queued.place = Place::Active(key);
             self.active.insert(key, Arc::clone(uid));
         }
@@ -394,10 +408,10 @@ impl Queue {
     fn back_off(&mut self, uid: &Uid) {
         self.leave(uid);
         let Some(queued) = self.pods.get_mut(uid) else { return };
-        if hold(queued, &mut self.unschedulable) {
+        if hold(self.plugins, queued, &mut self.unschedulable) {
             return;
         }
-        let key = (queued.expiry().unwrap_or_default(), queued.sort_key(), queued.number);
+        let key = (queued.expiry().unwrap_or_default(), queued.sort_key(self.plugins), queued.number);
         // Pods that failed by an error are not popped before their back-off ends.
         if queued.rejectors == 0 {
             queued.place = Place::ErrorBackoff(key);
@@ -410,8 +424,8 @@ impl Queue {
 }
 
 /// Runs PreEnqueue; returns whether the pod is held. A held pod goes to the unschedulable pool, with the gate as rejecting plugin.
-fn hold(queued: &mut Queued, pool: &mut Pool) -> bool {
-    let held = gates(&queued.pod);
+fn hold(plugins: Plugins, queued: &mut Queued, pool: &mut Pool) -> bool {
+    let held = gates(plugins, &queued.pod);
     queued.gated = held != 0;
     if queued.gated {
         queued.rejectors |= held;
@@ -422,8 +436,8 @@ fn hold(queued: &mut Queued, pool: &mut Pool) -> bool {
 }
 
 /// Whether the queueing hint of a plugin that rejected the pod accepts the event.
-fn worth_a_try(cluster: &Cluster, queued: &Queued, event: &Event<'_>) -> bool {
-    let gate = gates(&queued.pod);
+fn worth_a_try(plugins: Plugins, cluster: &Cluster, queued: &Queued, event: &Event<'_>) -> bool {
+    let gate = gates(plugins, &queued.pod);
     // For a gated pod only the gate's queueing hint counts, whichever plugins rejected the pod before.
     let asked = if gate == 0 { queued.rejectors } else { gate };
     if asked == 0 {
@@ -432,5 +446,5 @@ fn worth_a_try(cluster: &Cluster, queued: &Queued, event: &Event<'_>) -> bool {
     if matches!(event, Event::Everything) {
         return gate == 0;
     }
-    members(asked).any(|plugin| plugin.hint.is_some_and(|hint| hint(cluster, &queued.pod, event)))
+    plugins.members(asked).any(|plugin| plugin.hint.is_some_and(|hint| hint(cluster, &queued.pod, event)))
 }

@@ -6,10 +6,10 @@ use crate::class::{Choose, Class, Scratch};
 use crate::cluster::Cluster;
 use crate::column::NodeIx;
 use crate::filters::Filters;
-use crate::framework::{Diagnosis, Nominating, PostFilterContext};
+use crate::framework::Diagnosis;
 use crate::map::Map;
-use crate::message;
 use crate::model::{PodInfo, PodSpec};
+use crate::plugin::Plugins;
 
 /// Bound of cached classes per shard. The least recently used class is evicted, which only costs time.
 const MAX_CLASSES: usize = 512;
@@ -37,14 +37,19 @@ pub(crate) enum ShardResult {
 }
 
 /// One shard's cached classes and scratch memory.
-#[derive(Default)]
 pub(crate) struct Shard {
+    plugins: Plugins,
     classes: Map<Arc<PodSpec>, Class>,
     scratch: Scratch,
     decisions: u64,
 }
 
 impl Shard {
+    /// A shard without cached classes that runs these plugins.
+    pub(crate) fn new(plugins: Plugins) -> Self {
+        Self { plugins, classes: Map::default(), scratch: Scratch::default(), decisions: 0 }
+    }
+
     /// Searches a node for a pod.
     pub(crate) fn propose(
         &mut self,
@@ -59,7 +64,8 @@ impl Shard {
         if !self.classes.contains_key(&pod.spec) {
             self.make_room(cluster);
         }
-        let class = self.classes.entry(Arc::clone(&pod.spec)).or_insert_with(|| Class::open(cluster, &pod.spec));
+        let class =
+            self.classes.entry(Arc::clone(&pod.spec)).or_insert_with(|| Class::open(self.plugins, cluster, &pod.spec));
         class.last_used = self.decisions;
         let reserved = cluster.reserved(pod);
         // A node nominated by an earlier preemption goes first (upstream: evaluateNominatedNode).
@@ -74,17 +80,9 @@ impl Shard {
         }
     }
 
-    /// Runs the PostFilters for a pod for which [`Shard::propose`] has just found no node; returns the message and the nomination.
-    pub(crate) fn run_post_filters(
-        &mut self,
-        cluster: &mut Cluster,
-        pod: &Arc<PodInfo>,
-        diagnosis: &Diagnosis,
-        choose: &mut Choose<'_>,
-    ) -> (String, Nominating) {
-        let none = Filters::default();
-        let filters = self.classes.get(&pod.spec).map_or(&none, |class| &class.filters);
-        message::unschedulable(PostFilterContext { cluster, pod, diagnosis, filters, choose })
+    /// Returns the compiled filters of a pod that [`Shard::propose`] has just searched a node for.
+    pub(crate) fn filters(&self, pod: &PodInfo) -> Option<&Filters> {
+        self.classes.get(&pod.spec).map(|class| &class.filters)
     }
 
     fn make_room(&mut self, cluster: &mut Cluster) {
@@ -101,7 +99,8 @@ impl Shard {
     /// Returns the feasible nodes and their scores, for tests.
     #[cfg(test)]
     pub(crate) fn totals(&mut self, cluster: &mut Cluster, pod: &Arc<PodInfo>) -> Vec<(NodeIx, i32)> {
-        let class = self.classes.entry(Arc::clone(&pod.spec)).or_insert_with(|| Class::open(cluster, &pod.spec));
+        let class =
+            self.classes.entry(Arc::clone(&pod.spec)).or_insert_with(|| Class::open(self.plugins, cluster, &pod.spec));
         class.totals(cluster)
     }
 }

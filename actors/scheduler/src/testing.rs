@@ -11,6 +11,7 @@ use crate::model::{
     Taint, Toleration, UNSET_CPU, UNSET_MEMORY,
 };
 use crate::queue::Stamp;
+use crate::table::PLUGINS;
 
 pub(crate) mod oracle;
 
@@ -272,7 +273,6 @@ pub(crate) fn pod(names: &mut Interner, name: &str, text: &str) -> PodInfo {
 }
 
 /// An engine with a clock and a random seed.
-#[derive(Default)]
 pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) now: Stamp,
@@ -287,7 +287,8 @@ pub(crate) fn roll(seed: &mut u64, below: u32) -> u32 {
 
 impl World {
     pub(crate) fn new(nodes: &[(&str, &str)]) -> Self {
-        let mut world = Self { now: Stamp(1_000_000_000_000), ..Self::default() };
+        let engine = Engine::new(PLUGINS, Cluster::default());
+        let mut world = Self { engine, now: Stamp(1_000_000_000_000), seed: 0 };
         for (name, text) in nodes {
             world.node(name, text);
         }
@@ -309,9 +310,9 @@ impl World {
         info
     }
 
-    pub(crate) fn step(&mut self) -> Option<Decision> {
+    pub(crate) fn step(&mut self) -> Option<Decision<()>> {
         let seed = &mut self.seed;
-        self.engine.next(Authority::Local, self.now, &mut |below| roll(seed, below))
+        self.engine.next(Authority::Local(()), self.now, &mut |below| roll(seed, below))
     }
 
     /// Creates a pod, takes one decision and returns the node's name or the message.
@@ -327,7 +328,7 @@ impl World {
     /// Returns names and total scores of the nodes that fit a pod, sorted by name.
     pub(crate) fn totals(&mut self, text: &str) -> Vec<(String, i32)> {
         let info = Arc::new(pod(&mut self.engine.cluster.names, "probe", text));
-        let mut shard = crate::shard::Shard::default();
+        let mut shard = crate::shard::Shard::new(PLUGINS);
         let cluster = &mut self.engine.cluster;
         let totals = shard.totals(cluster, &info);
         let mut named: Vec<(String, i32)> = totals

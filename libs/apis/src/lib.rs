@@ -29,6 +29,7 @@ pub mod networking;
 pub mod policy;
 pub mod rbac;
 pub mod resource;
+mod rule_set;
 pub mod rules;
 pub mod scheduling;
 pub mod storage;
@@ -36,8 +37,14 @@ pub mod table;
 mod type_rules;
 pub(crate) mod walk;
 
+use std::sync::LazyLock;
+
+use rule_set::RuleSet;
+
 pub use disabled::DisabledFields;
 pub use kind::KindRules;
-pub use table::{kind_rules, type_rules};
 pub use type_rules::TypeRules;
 pub use walk::{default, name_warnings, validate, validate_change, validate_create, validate_update, warnings};
+
+/// The rules of the table, prepared at the first use.
+static RULES: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(table::TYPES, table::KINDS));

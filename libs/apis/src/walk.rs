@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::{FieldId, Obj, Resource, Shape, Struct, Value};
 
+use crate::RULES;
+use crate::rule_set::Slot;
 use crate::rules::object_meta;
-use crate::table::{Slot, kind_rules, slot};
 
 /// Sets defaults, parents before children.
 pub fn default(obj: &mut Obj) {
@@ -14,7 +15,7 @@ pub fn default(obj: &mut Obj) {
 }
 
 fn default_node(node: &mut Struct) {
-    let Some(slot) = slot(node.ty()).filter(|s| s.defaults_below) else { return };
+    let Some(slot) = RULES.slot(node.ty()).filter(|s| s.defaults_below) else { return };
     for constant in &slot.constants {
         if node.field(constant.id).is_none_or(|v| v.is_null() || (!constant.pointer && is_zero(v))) {
             node.set(constant.id, constant.value.clone());
@@ -51,7 +52,7 @@ fn is_zero(value: &Value) -> bool {
 #[must_use]
 pub fn validate(resource: &Resource, obj: &Obj) -> ErrorList {
     let mut errors = ErrorList::default();
-    object_meta::validate(resource, kind_rules(resource.ty), obj, &mut errors);
+    object_meta::validate(resource, RULES.kind(resource.ty), obj, &mut errors);
     validate_nodes(obj, &mut errors);
     errors
 }
@@ -134,7 +135,7 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj) -> ErrorList {
 /// object, but may change fields that an update of the object may not (ephemeral containers, resources).
 #[must_use]
 pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj) -> ErrorList {
-    let mut errors = object_meta::validate_change(resource, kind_rules(resource.ty), endpoint, new, old);
+    let mut errors = object_meta::validate_change(resource, RULES.kind(resource.ty), endpoint, new, old);
     if !matches!(endpoint, "status" | "finalize" | "binding") {
         validate_nodes(&without_passing(new, old), &mut errors);
     }
@@ -142,7 +143,7 @@ pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj
         compare(new, old, &Path::ROOT, &mut errors);
     }
     if endpoint == "status"
-        && let Some(rules) = slot(new.ty()).and_then(|slot| slot.rules)
+        && let Some(rules) = RULES.slot(new.ty()).and_then(|slot| slot.rules)
     {
         if rules.whole_status {
             validate_nodes(new, &mut errors);
@@ -156,7 +157,7 @@ pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj
 
 /// Returns the object without the fields that upstream validates only when they change and that this update leaves unchanged.
 fn without_passing<'a>(new: &'a Obj, old: &Obj) -> Cow<'a, Obj> {
-    let fields = slot(new.ty()).and_then(|slot| slot.rules).map_or(&[][..], |rules| rules.unchanged_passes);
+    let fields = RULES.slot(new.ty()).and_then(|slot| slot.rules).map_or(&[][..], |rules| rules.unchanged_passes);
     let mut seen = Cow::Borrowed(new);
     for field in fields.iter().filter(|field| new.get(field).is_some() && new.get(field) == old.get(field)) {
         seen.to_mut().remove_name(field);
@@ -209,7 +210,7 @@ type Visitor<'a> = dyn FnMut(&Struct, &Slot, &Path<'_>, Turn) + 'a;
 
 /// Visits a node and everything below; the visitor is called for each node before and after the nodes below.
 fn visit(node: &Struct, path: &Path<'_>, f: &mut Visitor<'_>) {
-    let Some(slot) = slot(node.ty()).filter(|s| s.rules_below) else { return };
+    let Some(slot) = RULES.slot(node.ty()).filter(|s| s.rules_below) else { return };
     let seen = slot.rules.and_then(|rules| rules.seen_as).and_then(|seen_as| seen_as(node));
     let node = seen.as_ref().unwrap_or(node);
     f(node, slot, path, Turn::Before);
@@ -232,7 +233,7 @@ fn visit_value(value: &Value, path: &Path<'_>, f: &mut Visitor<'_>) {
 
 /// Calls the change rules of nodes at the same position in both objects; list items are paired by index.
 fn compare(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
-    let Some(slot) = slot(new.ty()).filter(|s| s.rules_below && std::ptr::eq(new.ty(), old.ty())) else { return };
+    let Some(slot) = RULES.slot(new.ty()).filter(|s| s.rules_below && std::ptr::eq(new.ty(), old.ty())) else { return };
     for id in &slot.immutable {
         let Some(def) = new.ty().def(*id) else { continue };
         crate::rules::immutable(new.field(*id), old.field(*id), &path.child(def.name), errors);

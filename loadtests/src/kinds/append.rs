@@ -10,7 +10,7 @@ use oarlock_storage::{Append, Key, Log, Outcome};
 use serde::Deserialize;
 
 use super::create::per_second;
-use crate::cluster::now;
+use crate::clock::now;
 use crate::report::{Better, Figure, Times};
 use crate::subject::{Bench, Subject};
 

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
 
-use crate::cluster::{Cluster, now};
+use crate::clock::now;
+use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::report::{Better, Figure, Times};
 use crate::subject::{Bench, Parts, Subject};

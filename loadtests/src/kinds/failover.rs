@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use crate::cluster::now;
+use crate::clock::now;
 use crate::replicated::Replicated;
 use crate::report::{Better, Figure};
 use crate::subject::{Bench, Subject};

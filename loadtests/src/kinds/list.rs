@@ -4,7 +4,7 @@ use http::Method;
 use serde::Deserialize;
 
 use super::create;
-use crate::cluster::now;
+use crate::clock::now;
 use crate::connection::Connection;
 use crate::report::{Better, Figure, Times};
 use crate::subject::{Bench, Parts, Subject};

@@ -7,7 +7,8 @@ use http::Method;
 use serde::Deserialize;
 
 use super::create;
-use crate::cluster::{Cluster, Usage, now};
+use crate::clock::now;
+use crate::cluster::{Cluster, Usage};
 use crate::connection::Connection;
 use crate::report::{Better, Figure};
 use crate::subject::{Bench, Parts, Subject};

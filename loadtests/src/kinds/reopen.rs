@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use super::create;
-use crate::cluster::now;
+use crate::clock::now;
 use crate::report::{Better, Figure};
 use crate::subject::{Bench, Parts, Subject};
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tokio::process::Command;
 
 use super::create;
-use crate::cluster::now;
+use crate::clock::now;
 use crate::report::{Better, Figure};
 use crate::subject::{Bench, Parts, Subject};
 

@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{create, schedule};
-use crate::cluster::now;
+use crate::clock::now;
 use crate::crew::{Crew, Role, kind};
 use crate::report::{Better, Figure, Times};
 use crate::subject::{Bench, Subject};

@@ -8,7 +8,8 @@ use http::Method;
 use serde::Deserialize;
 
 use super::create;
-use crate::cluster::{Cluster, now};
+use crate::clock::now;
+use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::following::Following;
 use crate::report::{Better, Figure, Times};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use oarlock_controllers::{CloudNodeLifecycleSettings, CloudNodeSettings};
+use oarlock_controllers::{CloudNodeLifecycleSettings, CloudNodeSettings, CloudTable, ConcurrencyFlags};
 
 /// Flags of the cloud controller manager.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,6 +35,9 @@ pub struct Args {
     /// Settings of cloud-node-lifecycle-controller.
     #[command(flatten)]
     pub node_lifecycle: CloudNodeLifecycleSettings,
+    /// Numbers of keys that controllers reconcile at once.
+    #[command(flatten)]
+    pub concurrency: ConcurrencyFlags<CloudTable>,
     /// How to reach NATS, which connects this process to the other processes besides the API.
     #[command(flatten)]
     pub nats: oarlock_config::NatsOptions,
@@ -72,6 +75,11 @@ mod tests {
     fn settings_have_upstreams_flags_and_their_defaults() {
         let args = parse(&[]);
         assert_eq!((args.node, args.node_lifecycle), Default::default());
+        let workers = |args: &Args| -> Vec<usize> {
+            oarlock_controllers::cloud_rows().iter().map(|row| args.concurrency.workers(row)).collect()
+        };
+        assert_eq!(workers(&parse(&[])), [4, 4, 4]);
+        assert_eq!(workers(&parse(&["--concurrent-node-syncs=1", "--concurrent-service-syncs=2"])), [1, 4, 2]);
         let args = parse(&["--node-status-update-frequency=1m", "--node-monitor-period=1s"]);
         assert_eq!(args.node.node_status_update_frequency, Duration::from_secs(60));
         assert_eq!(args.node_lifecycle.node_monitor_period, Duration::from_secs(1));

@@ -44,6 +44,7 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     };
     let selection = oarlock_controllers::Selection::new(&args.controllers, &[]);
     let settings = oarlock_controllers::Settings::default().with(args.node).with(args.node_lifecycle);
+    let settings = settings.with(args.concurrency.counts());
     let cluster = args.cluster_name;
     let options = oarlock_controllers::CloudOptions { selection, settings, provider, cluster, placement };
     let started = oarlock_controllers::start_cloud(&system, manager, clients, options).await?;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use oarlock_controllers::{
-    EndpointSliceSettings, NodeLifecycleSettings, PodGarbageCollectorSettings, Row, Selection, Settings,
+    ConcurrencyFlags, EndpointSliceSettings, ManagerTable, NodeLifecycleSettings, PodGarbageCollectorSettings, Row,
+    Selection, Settings,
 };
 use oarlock_schema::FeatureGates;
 
@@ -54,6 +55,9 @@ pub struct ControllerOptions {
     /// Settings of endpointslice-controller.
     #[command(flatten)]
     pub endpointslice: EndpointSliceSettings,
+    /// Numbers of keys that controllers reconcile at once.
+    #[command(flatten)]
+    pub concurrency: ConcurrencyFlags<ManagerTable>,
 }
 
 impl Default for ControllerOptions {
@@ -63,6 +67,7 @@ impl Default for ControllerOptions {
             node_lifecycle: NodeLifecycleSettings::default(),
             pod_garbage_collector: PodGarbageCollectorSettings::default(),
             endpointslice: EndpointSliceSettings::default(),
+            concurrency: ConcurrencyFlags::default(),
         }
     }
 }
@@ -77,8 +82,9 @@ impl ControllerOptions {
     /// Returns the settings of all controllers.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        let Self { controllers: _, node_lifecycle, pod_garbage_collector, endpointslice } = self.clone();
-        Settings::default().with(node_lifecycle).with(pod_garbage_collector).with(endpointslice)
+        let Self { controllers: _, node_lifecycle, pod_garbage_collector, endpointslice, concurrency } = self.clone();
+        let settings = Settings::default().with(node_lifecycle).with(pod_garbage_collector).with(endpointslice);
+        settings.with(concurrency.counts())
     }
 }
 
@@ -131,6 +137,7 @@ mod tests {
             "--unhealthy-zone-threshold=0.7",
             "--terminated-pod-gc-threshold=-1",
             "--max-endpoints-per-slice=1000",
+            "--concurrent-deployment-syncs=1",
         ])
         .unwrap();
         assert_eq!(options.controllers, ["*", "-podgc"]);
@@ -141,6 +148,12 @@ mod tests {
         assert_eq!((node.large_cluster_size_threshold, node.unhealthy_zone_threshold), (10, 0.7));
         assert_eq!(options.pod_garbage_collector.terminated_pod_gc_threshold, -1);
         assert_eq!(options.endpointslice.max_endpoints_per_slice, 1000);
+        let workers: Vec<usize> = oarlock_controllers::rows()
+            .iter()
+            .filter(|row| ["deployment-controller", "job-controller"].contains(&row.name))
+            .map(|row| options.concurrency.workers(row))
+            .collect();
+        assert_eq!(workers, [1, 16]);
         let error = parse(&["--max-endpoints-per-slice=0"]).unwrap_err();
         assert!(error.contains("max-endpoints-per-slice can't be less than 1, but got 0"), "{error}");
     }

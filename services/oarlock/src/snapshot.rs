@@ -3,6 +3,7 @@
 mod file;
 mod online;
 mod place;
+mod print;
 mod report;
 
 use std::path::PathBuf;
@@ -82,20 +83,20 @@ pub(crate) async fn run(verb: Verb) -> anyhow::Result<u8> {
         Verb::Save { file, kubeconfig: Some(kubeconfig), .. } => {
             let partial = file::Partial::create(&file)?;
             let partial = online::save(&kubeconfig, partial).await.context(kubeconfig.display().to_string())?;
-            report::print(&partial.keep()?);
+            print::report(&partial.keep()?);
         }
         Verb::Save { file, kubeconfig: None, store } => {
             let place = store.place()?;
             let export = read(&place.open().await?).await.context(place.to_string())?;
             let partial = file::write(file::Partial::create(&file)?, export).await?;
-            report::print(&partial.keep()?);
+            print::report(&partial.keep()?);
         }
-        Verb::Status { file } => report::print(&report::Report::of(&file)?),
+        Verb::Status { file } => print::report(&report::Report::of(&file)?),
         Verb::Restore { file, store, how } => {
             // The whole snapshot is checked before anything is changed.
             let report = report::Report::of(&file)?;
-            let objects = futures::stream::iter(file::open(&file)?);
-            report::restored(&place::fill(&store.place()?, &report.header, how, objects).await?);
+            let objects = futures::stream::iter(report::open(&file)?);
+            print::restored(&place::fill(&store.place()?, &report.header, how, objects).await?);
         }
         Verb::Migrate { from, to, etcd, how } => {
             let (from, to) = (from.with(&etcd)?, to.with(&etcd)?);
@@ -103,7 +104,7 @@ pub(crate) async fn run(verb: Verb) -> anyhow::Result<u8> {
             let log = from.open().await?;
             let export = read(&log).await.context(from.to_string())?;
             let header = export.header();
-            report::restored(&place::fill(&to, &header, how, export.objects()).await?);
+            print::restored(&place::fill(&to, &header, how, export.objects()).await?);
         }
     }
     Ok(0)

@@ -59,13 +59,18 @@ impl Cluster {
 
     /// Starts the controllers as `up` does.
     pub(crate) async fn controllers(&self) {
+        self.controllers_with(oarlock_controllers::Settings::default()).await;
+    }
+
+    /// Starts the controllers with these settings.
+    pub(crate) async fn controllers_with(&self, settings: oarlock_controllers::Settings) {
         let none: [&str; 0] = [];
         let manager = client(&self.api, UserInfo::new("system:kube-controller-manager", none));
         let api = self.api.clone();
         let clients =
             Arc::new(move |account: &str| client(&api, UserInfo::service_account("kube-system", account, "")));
         let root_ca = self.api.server.config().ca_pem.clone();
-        let options = oarlock_controllers::Options { root_ca, ..oarlock_controllers::Options::default() };
+        let options = oarlock_controllers::Options { root_ca, settings, ..oarlock_controllers::Options::default() };
         oarlock_controllers::start(&self.system, manager, clients, options).await.unwrap();
     }
 

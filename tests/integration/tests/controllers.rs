@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use clap::Parser;
 use oarlock_client::{DeleteOptions, ListOptions, Propagation};
 use oarlock_runtime::{Rng, clock};
+use oarlock_service_controller_manager::ControllerOptions;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, deployment, find};
@@ -384,11 +386,11 @@ async fn a_node_without_a_sign_of_life_is_tainted_and_emptied_and_its_pods_are_c
         clock::sleep(Duration::from_secs(5)).await;
         let dead = cluster.get("nodes", "", "dead").await.unwrap();
         if condition(&dead, "Ready")["status"] == "Unknown" {
-            assert!(start.elapsed() >= Duration::from_secs(39), "{:?}", start.elapsed());
+            assert!(start.elapsed() >= Duration::from_secs(49), "{:?}", start.elapsed());
             assert_eq!(condition(&dead, "Ready")["reason"], "NodeStatusUnknown");
             break;
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "{}", cluster.seen());
+        assert!(start.elapsed() < Duration::from_secs(70), "{}", cluster.seen());
     }
     let expected = ["node.kubernetes.io/unreachable:NoExecute", "node.kubernetes.io/unreachable:NoSchedule"];
     cluster
@@ -413,6 +415,36 @@ async fn a_node_without_a_sign_of_life_is_tainted_and_emptied_and_its_pods_are_c
         })
         .await;
     assert!(gone.elapsed() >= Duration::from_secs(40));
+}
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    options: ControllerOptions,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_flag_for_concurrent_syncs_sets_the_workers_of_its_controller() {
+    let rows = oarlock_controllers::rows();
+    let flagged: Vec<_> = rows.iter().filter_map(|row| Some((row.name, row.workers.flag?))).zip(21..).collect();
+    assert!(flagged.len() >= 8, "{flagged:?}");
+    let line = flagged.iter().map(|((_, flag), workers)| format!("--{flag}={workers}"));
+    let options = Line::parse_from(std::iter::once("oarlock".to_owned()).chain(line)).options;
+    let cluster = Cluster::start().await;
+    cluster.controllers_with(options.settings()).await;
+    let expected = |row: &oarlock_controllers::Row| {
+        flagged.iter().find(|((name, _), _)| *name == row.name).map_or(row.workers.default, |(_, workers)| *workers)
+    };
+    cluster
+        .eventually("the workers of every controller", || async {
+            let actors = cluster.system.observe(clock::after(Duration::from_secs(5))).await;
+            let workers = |row: &oarlock_controllers::Row| {
+                let actor = actors.iter().find(|actor| actor.kind == "informer.controller" && actor.key == row.name)?;
+                actor.state["workers"].as_u64()
+            };
+            rows.iter().all(|row| workers(row) == u64::try_from(expected(row)).ok()).then_some(())
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

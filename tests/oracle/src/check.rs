@@ -5,11 +5,11 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::case::{Scenario, load};
 use crate::compare::differences;
 use crate::known::{Difference, Known};
 use crate::play::{play, prepare};
 use crate::recorded;
+use crate::scenario::{Scenario, load};
 use crate::transport::Connection;
 
 /// The result of a check.

@@ -5,7 +5,7 @@ use oarlock_schema::{FieldDef, RESOURCES, Resource, Shape, TypeRef};
 use serde_json::{Map, Value, json};
 
 use crate::case::{Script, Step};
-use crate::play::merge;
+use crate::merge_patch::merge;
 
 mod bodies;
 mod reads;

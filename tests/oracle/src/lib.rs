@@ -1,6 +1,6 @@
 //! The oracle: compares Oarlock's answers with those of a real kube-apiserver 1.35 to the same requests.
 //!
-//! * [`case`]: the scripts under `cases/`; [`generate`] makes the steps that every resource has in common.
+//! * [`case`]: the scripts under `cases/`; [`generate`] makes the steps that every resource has in common, [`scenario`] puts all of them in order.
 //! * [`play`]: sends a scenario's steps to a server, over [`transport`].
 //! * [`normalise`]: replaces what no two servers choose alike (uids, revisions, times) by stable names.
 //! * [`recorded`]: answers as sorted JSON under `recorded/`; [`compare`] tells where two differ.
@@ -12,9 +12,11 @@ pub mod check;
 pub mod compare;
 pub mod generate;
 pub mod known;
+mod merge_patch;
 pub mod normalise;
 pub mod play;
 pub mod recorded;
+pub mod scenario;
 pub mod server;
 pub mod transport;
 

@@ -7,9 +7,11 @@ use bytes::Bytes;
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-use crate::case::{Scenario, Step};
+use crate::case::Step;
+use crate::merge_patch::merge;
 use crate::normalise::Normaliser;
 use crate::recorded::Answer;
+use crate::scenario::Scenario;
 use crate::transport::{Connection, Reply};
 
 const JSON: &str = "application/json";
@@ -112,25 +114,6 @@ fn fill(text: &str, answers: &Answers) -> String {
     }
     filled.push_str(rest);
     filled
-}
-
-/// RFC 7386.
-pub(crate) fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    let Value::Object(target) = target else { return };
-    for (key, value) in patch {
-        if value.is_null() {
-            target.remove(key);
-        } else {
-            merge(target.entry(key.clone()).or_insert(Value::Null), value);
-        }
-    }
 }
 
 fn read(reply: &Reply) -> Answer {

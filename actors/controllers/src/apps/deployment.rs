@@ -24,7 +24,7 @@ use oarlock_schema::Resource;
 
 use crate::controller_ref::{Candidates, Claims, claim};
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::project::{Deployment, PodView, ReplicaSet};
 
 use crate::write;
@@ -34,7 +34,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["deployment"],
     account: "deployment-controller",
     component: "deployment-controller",
-    workers: 16,
+    workers: Concurrency::flag("concurrent-deployment-syncs", 16),
     spread: Spread::Key,
     why: "a deployment's replica sets are decided on its own",
     on_by_default: true,

@@ -17,7 +17,7 @@ use oarlock_schema::Resource;
 
 use crate::controller_ref::{Candidates, Claims, claim};
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::project::{PodView, ReplicaSet};
 
 use crate::write;
@@ -27,7 +27,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["replicaset"],
     account: "replicaset-controller",
     component: "replicaset-controller",
-    workers: 16,
+    workers: Concurrency::flag("concurrent-replicaset-syncs", 16),
     spread: Spread::Key,
     why: "a replica set's pods are decided on its own",
     on_by_default: true,

@@ -29,7 +29,7 @@ use oarlock_schema::Resource;
 
 use crate::controller_ref::{Candidates, Claims, claim};
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::project::{Job, Mode, PodView};
 
 use crate::write;
@@ -41,7 +41,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["job"],
     account: "job-controller",
     component: "job-controller",
-    workers: 16,
+    workers: Concurrency::flag("concurrent-job-syncs", 16),
     spread: Spread::Key,
     why: "a Job's pods are decided on its own",
     on_by_default: true,

@@ -12,7 +12,7 @@ use oarlock_runtime::Failure;
 use oarlock_schema::Resource;
 
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::project::Job;
 
 use crate::write;
@@ -22,7 +22,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["ttl-after-finished"],
     account: "ttl-after-finished-controller",
     component: "ttl-after-finished-controller",
-    workers: 4,
+    workers: Concurrency::flag("concurrent-ttl-after-finished-syncs", 4),
     spread: Spread::Key,
     why: "each Job has a time of its own",
     on_by_default: true,

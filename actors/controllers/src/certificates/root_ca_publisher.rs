@@ -10,7 +10,7 @@ use oarlock_runtime::Failure;
 use oarlock_schema::{Map, Obj, Resource, Str, Value};
 
 use crate::error::Error;
-use crate::harness::{Env, Requirement, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Requirement, Row, Spread, must};
 use crate::project::{CaBundle, Digest, NamespaceView};
 
 pub(crate) const ROW: Row = Row {
@@ -18,7 +18,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["root-ca-cert-publisher"],
     account: "root-ca-cert-publisher",
     component: "root-ca-cert-publisher",
-    workers: 4,
+    workers: Concurrency::fixed(4),
     spread: Spread::Key,
     why: "each namespace is decided on its own",
     on_by_default: true,

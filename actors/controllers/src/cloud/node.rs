@@ -7,23 +7,22 @@ mod settings;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
 use oarlock_client::Object;
 use oarlock_cloud::wire;
-use oarlock_informer::{Cache, Item, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Item, Key, Reconcile, Requeue};
 use oarlock_meta::Revision;
 use oarlock_runtime::{Failure, Instant, clock};
+use oarlock_schema::Value;
 use oarlock_schema::views::{View, core_v1};
-use oarlock_schema::{Resource, Value};
 use parking_lot::Mutex;
 
 use crate::cloud::provider::{CallError, Cloud};
 use crate::error::Error;
-use crate::harness::{Env, Requirement, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Reconciled, Requirement, Row, Spread};
 use crate::project::CloudNode;
 
 use crate::write;
@@ -34,7 +33,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["cloud-node"],
     account: "node-controller",
     component: "cloud-node-controller",
-    workers: 4,
+    workers: Concurrency::flag("concurrent-node-syncs", 4),
     spread: Spread::Cloud,
     why: "one process at a time speaks to the cloud",
     on_by_default: true,
@@ -51,29 +50,17 @@ const PERMIT_RETRY: Duration = Duration::from_secs(1);
 struct NodeController {
     env: Env,
     cloud: Cloud,
-    nodes: Arc<Cache<CloudNode>>,
-    own: Arc<OwnWrites>,
-    node: &'static Resource,
+    nodes: Reconciled<CloudNode>,
     settings: CloudNodeSettings,
     /// The time at which the cloud is asked again about each node.
     due: Mutex<BTreeMap<Key, Instant>>,
 }
 
 async fn start(env: Env) -> Result<(), Error> {
-    let nodes = env.informers.all::<CloudNode>().await?;
-    let own = Arc::new(OwnWrites::default());
-    let shell = env.shell();
-    let this = NodeController {
-        cloud: env.cloud()?,
-        settings: env.settings(),
-        env,
-        nodes: nodes.clone(),
-        own: own.clone(),
-        node: must(CloudNode::RESOURCE)?,
-        due: Mutex::default(),
-    };
-    let controller = shell.controller(this).reconciles(&nodes).own_writes(&own);
-    shell.spawn(controller).await
+    let (nodes, shell) = (Reconciled::<CloudNode>::open(&env).await?, env.shell());
+    let (cloud, settings) = (env.cloud()?, env.settings());
+    let this = NodeController { env, cloud, nodes: nodes.clone(), settings, due: Mutex::default() };
+    shell.spawn(nodes.controller(&shell, this)).await
 }
 
 #[async_trait]
@@ -81,7 +68,6 @@ impl Reconcile for NodeController {
     async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
         let Some(node) = self.nodes.get(key) else {
             self.due.lock().remove(key);
-            self.own.forget(key);
             return Ok(Requeue::No);
         };
         let new = node.value.has_taint(UNINITIALIZED);
@@ -115,7 +101,7 @@ impl NodeController {
     /// Writes the cloud's data of a new node and removes the taint, so that pods can be scheduled.
     async fn initialize(&self, node: &Item<CloudNode>, instance: &wire::Instance) -> Result<(), Failure> {
         let known = plan::initial(node, instance)?;
-        let written = write::update(&self.env.client, self.node, "", &node.meta, |object| {
+        let written = write::update(&self.env.client, self.nodes.resource, "", &node.meta, |object| {
             object.set_at(&["spec", "providerID"], known.provider_id.as_str());
             for (key, value) in &known.labels {
                 object.set_at(&["metadata", "labels", key], value.as_str());
@@ -123,8 +109,8 @@ impl NodeController {
             write::remove_taint(object, UNINITIALIZED);
         })
         .await?;
-        self.own.wrote(node.key(), &self.nodes, written.revision);
-        self.env.recorder.normal(&write::about(self.node, &node.meta), "Synced", "Node synced successfully");
+        self.nodes.wrote(node, written.revision);
+        self.env.recorder.normal(&write::about(self.nodes.resource, &node.meta), "Synced", "Node synced successfully");
         self.refresh(&Item::of(&written.obj()?, written.revision), instance).await
     }
 
@@ -133,7 +119,7 @@ impl NodeController {
         let mut meta = node.meta.clone();
         let labels = plan::additional(node, instance);
         if !labels.is_empty() {
-            let written = write::update(&self.env.client, self.node, "", &meta, |object| {
+            let written = write::update(&self.env.client, self.nodes.resource, "", &meta, |object| {
                 for (key, value) in &labels {
                     object.set_at(&["metadata", "labels", key], *value);
                 }
@@ -144,7 +130,7 @@ impl NodeController {
         if addresses.is_empty() || addresses == node.value.addresses {
             return Ok(());
         }
-        let written = write::update(&self.env.client, self.node, "status", &meta, |object| {
+        let written = write::update(&self.env.client, self.nodes.resource, "status", &meta, |object| {
             object.set_at(&["status", "addresses"], Value::from_iter(addresses.iter().map(address)));
         });
         self.shown(node, &written.await?);
@@ -152,7 +138,7 @@ impl NodeController {
     }
 
     fn shown(&self, node: &Item<CloudNode>, written: &Object) -> Revision {
-        self.own.wrote(node.key(), &self.nodes, written.revision);
+        self.nodes.wrote(node, written.revision);
         written.revision
     }
 }

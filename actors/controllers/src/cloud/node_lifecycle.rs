@@ -6,19 +6,17 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use futures::FutureExt;
 use oarlock_client::DeleteOptions;
-use oarlock_informer::{Cache, Item, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Item, Key, Reconcile, Requeue};
 use oarlock_meta::Status;
 use oarlock_runtime::Failure;
-use oarlock_schema::{Obj, Resource};
+use oarlock_schema::Obj;
 
 use crate::cloud::provider::{CallError, Cloud};
 use crate::error::Error;
-use crate::harness::{Env, Requirement, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Reconciled, Requirement, Row, Spread};
 use crate::project::CloudNode;
 
 use crate::write;
@@ -30,7 +28,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["cloud-node-lifecycle"],
     account: "node-controller",
     component: "cloud-node-lifecycle-controller",
-    workers: 4,
+    workers: Concurrency::fixed(4),
     spread: Spread::Cloud,
     why: "one process at a time speaks to the cloud",
     on_by_default: true,
@@ -42,35 +40,20 @@ pub(crate) const ROW: Row = Row {
 struct Lifecycle {
     env: Env,
     cloud: Cloud,
-    nodes: Arc<Cache<CloudNode>>,
-    own: Arc<OwnWrites>,
-    node: &'static Resource,
+    nodes: Reconciled<CloudNode>,
     settings: CloudNodeLifecycleSettings,
 }
 
 async fn start(env: Env) -> Result<(), Error> {
-    let nodes = env.informers.all::<CloudNode>().await?;
-    let own = Arc::new(OwnWrites::default());
-    let shell = env.shell();
-    let this = Lifecycle {
-        cloud: env.cloud()?,
-        settings: env.settings(),
-        env,
-        nodes: nodes.clone(),
-        own: own.clone(),
-        node: must(CloudNode::RESOURCE)?,
-    };
-    let controller = shell.controller(this).reconciles(&nodes).own_writes(&own);
-    shell.spawn(controller).await
+    let (nodes, shell) = (Reconciled::<CloudNode>::open(&env).await?, env.shell());
+    let this = Lifecycle { cloud: env.cloud()?, settings: env.settings(), env, nodes: nodes.clone() };
+    shell.spawn(nodes.controller(&shell, this)).await
 }
 
 #[async_trait]
 impl Reconcile for Lifecycle {
     async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
-        let Some(node) = self.nodes.get(key) else {
-            self.own.forget(key);
-            return Ok(Requeue::No);
-        };
+        let Some(node) = self.nodes.get(key) else { return Ok(Requeue::No) };
         match plan::step(&node, write::now()) {
             Step::Nothing => Ok(Requeue::No),
             Step::Untaint => {
@@ -101,21 +84,21 @@ impl Reconcile for Lifecycle {
 
 impl Lifecycle {
     async fn change(&self, node: &Item<CloudNode>, change: impl FnOnce(&mut Obj)) -> Result<(), Status> {
-        let written = write::update(&self.env.client, self.node, "", &node.meta, change).await?;
-        self.own.wrote(node.key(), &self.nodes, written.revision);
+        let written = write::update(&self.env.client, self.nodes.resource, "", &node.meta, change).await?;
+        self.nodes.wrote(node, written.revision);
         Ok(())
     }
 
     async fn delete(&self, node: &Item<CloudNode>) -> Result<(), Status> {
-        let (about, name) = (write::about(self.node, &node.meta), node.meta.name());
+        let (about, name) = (write::about(self.nodes.resource, &node.meta), node.meta.name());
         let message = format!("Deleting node {name} because it does not exist in the cloud provider");
         self.env.recorder.normal(&about, "DeletingNode", message);
         // Precondition on the revision: a node that has become ready since is not deleted.
         let only =
             DeleteOptions { resource_version: Some(node.meta.revision), ..DeleteOptions::uid(node.meta.uid.0.clone()) };
-        match self.env.client.delete(self.node, "", name, only).await {
+        match self.env.client.delete(self.nodes.resource, "", name, only).await {
             Ok(_) => {
-                self.own.deleted(node.key(), &self.nodes, node.key().clone(), node.meta.uid.clone());
+                self.nodes.own.deleted(node.key(), &self.nodes.cache, node.key().clone(), node.meta.uid.clone());
                 Ok(())
             }
             Err(status) if status.is_not_found() => Ok(()),

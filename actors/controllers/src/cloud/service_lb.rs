@@ -14,16 +14,15 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use oarlock_client::fence;
 use oarlock_cloud::wire;
-use oarlock_informer::{Cache, Key, OwnWrites, Project, Reconcile, Requeue, WorkQueue};
+use oarlock_informer::{Cache, Key, Reconcile, Requeue, WorkQueue};
 use oarlock_meta::Revision;
 use oarlock_runtime::Failure;
 use oarlock_runtime::kind::Backoff;
-use oarlock_schema::Resource;
 use parking_lot::Mutex;
 
 use crate::cloud::provider::{CallError, Cloud};
 use crate::error::Error;
-use crate::harness::{Env, Requirement, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Reconciled, Requirement, Row, Spread};
 use crate::project::{BalancedService, CloudNode};
 
 use plan::{Done, Nodes, Step};
@@ -33,7 +32,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["service"],
     account: "service-controller",
     component: "service-controller",
-    workers: 4,
+    workers: Concurrency::flag("concurrent-service-syncs", 4),
     spread: Spread::Cloud,
     why: "one process at a time speaks to the cloud",
     on_by_default: true,
@@ -50,10 +49,8 @@ const PERMIT_RETRY: Duration = Duration::from_secs(1);
 struct ServiceController {
     env: Env,
     cloud: Cloud,
-    services: Arc<Cache<BalancedService>>,
+    services: Reconciled<BalancedService>,
     nodes: Arc<Cache<CloudNode>>,
-    own: Arc<OwnWrites>,
-    service: &'static Resource,
     /// The last applied state of each Service's load balancer, with the claim.
     done: Mutex<BTreeMap<Key, Done>>,
     /// The last list of eligible nodes, shared with the entries of `done`.
@@ -61,36 +58,25 @@ struct ServiceController {
 }
 
 async fn start(env: Env) -> Result<(), Error> {
-    let services = env.informers.all::<BalancedService>().await?;
+    let services = Reconciled::<BalancedService>::open(&env).await?;
     let nodes = env.informers.all::<CloudNode>().await?;
-    let own = Arc::new(OwnWrites::default());
-    let shell = env.shell();
-    let this = ServiceController {
-        cloud: env.cloud()?,
-        env,
-        services: services.clone(),
-        nodes: nodes.clone(),
-        own: own.clone(),
-        service: must(BalancedService::RESOURCE)?,
-        done: Mutex::default(),
-        latest: Mutex::default(),
-    };
-    let balanced = services.index("balanced by the cloud", |service, value| {
+    let (cloud, shell) = (env.cloud()?, env.shell());
+    let balanced = services.cache.index("balanced by the cloud", |service, value| {
         if service.value.wants.is_some() {
             value("");
         }
     });
-    let controller = shell
-        .controller(this)
-        .reconciles(&services)
+    let (done, latest) = (Mutex::default(), Mutex::default());
+    let this = ServiceController { env, cloud, services: services.clone(), nodes: nodes.clone(), done, latest };
+    let controller = services
+        .controller(&shell, this)
         .watches(&nodes, move |change, enqueue| {
             let led_to = |node: &Option<_>| node.as_deref().and_then(plan::node);
             if led_to(&change.old) != led_to(&change.new) {
                 balanced.get("").iter().for_each(|service| enqueue(service.key().clone()));
             }
         })
-        .queue(&Arc::new(WorkQueue::with_backoff(BACKOFF)))
-        .own_writes(&own);
+        .queue(&Arc::new(WorkQueue::with_backoff(BACKOFF)));
     shell.spawn(controller).await
 }
 
@@ -99,7 +85,6 @@ impl Reconcile for ServiceController {
     async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
         let Some(service) = self.services.get(key) else {
             self.done.lock().remove(key);
-            self.own.forget(key);
             return Ok(Requeue::No);
         };
         let epoch = fence::current().map_or(Revision::ZERO, |fence| fence.epoch);

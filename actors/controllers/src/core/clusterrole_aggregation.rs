@@ -9,7 +9,7 @@ use oarlock_runtime::Failure;
 use oarlock_schema::{Obj, Resource, Value};
 
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::project::Role;
 
 pub(crate) const ROW: Row = Row {
@@ -17,7 +17,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["clusterrole-aggregation"],
     account: "clusterrole-aggregation-controller",
     component: "clusterrole-aggregation-controller",
-    workers: 2,
+    workers: Concurrency::fixed(2),
     spread: Spread::Key,
     why: "each aggregated role is decided on its own",
     on_by_default: true,

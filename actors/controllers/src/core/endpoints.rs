@@ -20,7 +20,7 @@ use oarlock_schema::{Map, Obj, Resource, Value};
 use crate::core::endpointslice::act::TRIGGER;
 use crate::core::service_pods::{PodsByLabels, selector_of, services_of};
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::project::{EndpointsView, PodView, ServiceView};
 
 use crate::write;
@@ -30,7 +30,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["endpoint"],
     account: "endpoint-controller",
     component: "endpoint-controller",
-    workers: 8,
+    workers: Concurrency::flag("concurrent-endpoint-syncs", 8),
     spread: Spread::Key,
     why: "a service's addresses are decided on its own",
     on_by_default: true,

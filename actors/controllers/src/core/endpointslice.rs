@@ -17,7 +17,7 @@ use oarlock_schema::Resource;
 
 use crate::core::service_pods::{PodsByLabels, selector_of, services_of};
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::project::{NodeView, PodView, ServiceView, SliceView};
 
 pub use settings::EndpointSliceSettings;
@@ -27,7 +27,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["endpointslice"],
     account: "endpointslice-controller",
     component: "endpoint-slice-controller",
-    workers: 8,
+    workers: Concurrency::flag("concurrent-service-endpoint-syncs", 8).at_most(50),
     spread: Spread::Key,
     why: "a service's slices are decided on its own",
     on_by_default: true,

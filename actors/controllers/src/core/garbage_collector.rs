@@ -19,7 +19,7 @@ use oarlock_informer::{Change, Key, OwnWrites, Reconcile, Requeue, WorkQueue};
 use oarlock_runtime::Failure;
 
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread};
+use crate::harness::{Concurrency, Env, Row, Spread};
 
 use absent::Absent;
 use graph::{Graph, Object};
@@ -31,7 +31,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["garbagecollector"],
     account: "generic-garbage-collector",
     component: "garbage-collector-controller",
-    workers: 20,
+    workers: Concurrency::flag("concurrent-gc-syncs", 20),
     spread: Spread::Singleton,
     why: "it holds the graph of all owners and dependents",
     on_by_default: true,

@@ -5,17 +5,16 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Cache, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Key, Project, Reconcile, Requeue};
 use oarlock_runtime::Failure;
 use oarlock_schema::{RESOURCES, Resource};
 
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Reconciled, Row, Spread, must};
 use crate::project::{NamespaceView, PodView};
 
 use crate::write;
@@ -25,7 +24,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["namespace"],
     account: "namespace-controller",
     component: "namespace-controller",
-    workers: 8,
+    workers: Concurrency::flag("concurrent-namespace-syncs", 8),
     spread: Spread::Key,
     why: "each namespace is decided on its own",
     on_by_default: true,
@@ -39,36 +38,28 @@ const FINALIZER: &str = "kubernetes";
 
 struct Namespaces {
     env: Env,
-    namespaces: Arc<Cache<NamespaceView>>,
-    own: Arc<OwnWrites>,
-    namespace: &'static Resource,
+    namespaces: Reconciled<NamespaceView>,
     pod: &'static Resource,
     /// The namespaced resources that support delete, except pods.
     others: Vec<&'static Resource>,
 }
 
 async fn start(env: Env) -> Result<(), Error> {
-    let namespaces = env.informers.all::<NamespaceView>().await?;
+    let namespaces = Reconciled::<NamespaceView>::open(&env).await?;
     let pods = env.informers.all::<PodView>().await?;
-    let own = Arc::new(OwnWrites::default());
     let shell = env.shell();
     let pod = must(PodView::RESOURCE)?;
     let others = contents().filter(|resource| !std::ptr::eq(*resource, pod)).collect();
-    let namespace = must(NamespaceView::RESOURCE)?;
-    let this = Namespaces { env, namespaces: namespaces.clone(), own: own.clone(), namespace, pod, others };
-    let going = namespaces.clone();
-    let controller = shell
-        .controller(this)
-        .reconciles(&namespaces)
-        .watches(&pods, move |change, enqueue| {
-            // Pods are deleted first; the last pod's end lets the rest be deleted.
-            let gone = change.new.is_none();
-            let key = Key::cluster(change.key.namespace.clone());
-            if gone && going.get(&key).is_some_and(|namespace| namespace.meta.deleting()) {
-                enqueue(key);
-            }
-        })
-        .own_writes(&own);
+    let this = Namespaces { env, namespaces: namespaces.clone(), pod, others };
+    let known = namespaces.cache.clone();
+    let controller = namespaces.controller(&shell, this).watches(&pods, move |change, enqueue| {
+        // Pods are deleted first; the last pod's end lets the rest be deleted.
+        let gone = change.new.is_none();
+        let key = Key::cluster(change.key.namespace.clone());
+        if gone && known.get(&key).is_some_and(|namespace| namespace.meta.deleting()) {
+            enqueue(key);
+        }
+    });
     shell.spawn(controller).await
 }
 
@@ -80,10 +71,7 @@ fn contents() -> impl Iterator<Item = &'static Resource> {
 #[async_trait]
 impl Reconcile for Namespaces {
     async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
-        let Some(namespace) = self.namespaces.get(key) else {
-            self.own.forget(key);
-            return Ok(Requeue::No);
-        };
+        let Some(namespace) = self.namespaces.get(key) else { return Ok(Requeue::No) };
         if !namespace.meta.deleting() || !namespace.value.finalizers.iter().any(|name| name == FINALIZER) {
             return Ok(Requeue::No);
         }

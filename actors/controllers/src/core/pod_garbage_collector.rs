@@ -20,7 +20,7 @@ use oarlock_schema::{Resource, Str};
 use parking_lot::Mutex;
 
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::nodes::pods_by_node::pods_by_node;
 use crate::project::{NodeView, PodView};
 
@@ -32,7 +32,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["podgc"],
     account: "pod-garbage-collector",
     component: "pod-garbage-collector-controller",
-    workers: 4,
+    workers: Concurrency::fixed(4),
     spread: Spread::Singleton,
     why: "it counts ended pods over the whole cluster",
     on_by_default: true,

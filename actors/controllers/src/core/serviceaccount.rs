@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Cache, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Key, Project, Reconcile, Requeue};
 use oarlock_runtime::Failure;
 use oarlock_schema::{Obj, Resource};
 
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Reconciled, Row, Spread, must};
 use crate::project::{AccountView, NamespaceView};
 
 pub(crate) const ROW: Row = Row {
@@ -17,7 +17,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["serviceaccount"],
     account: "service-account-controller",
     component: "serviceaccount-controller",
-    workers: 4,
+    workers: Concurrency::fixed(4),
     spread: Spread::Key,
     why: "each namespace is decided on its own",
     on_by_default: true,
@@ -31,39 +31,28 @@ const DEFAULT: &str = "default";
 
 struct ServiceAccounts {
     env: Env,
-    namespaces: Arc<Cache<NamespaceView>>,
+    namespaces: Reconciled<NamespaceView>,
     accounts: Arc<Cache<AccountView>>,
-    own: Arc<OwnWrites>,
     account: &'static Resource,
 }
 
 async fn start(env: Env) -> Result<(), Error> {
-    let namespaces = env.informers.all::<NamespaceView>().await?;
+    let namespaces = Reconciled::<NamespaceView>::open(&env).await?;
     let accounts = env.informers.all::<AccountView>().await?;
-    let own = Arc::new(OwnWrites::default());
-    let shell = env.shell();
-    let account = must(AccountView::RESOURCE)?;
-    let this =
-        ServiceAccounts { env, namespaces: namespaces.clone(), accounts: accounts.clone(), own: own.clone(), account };
-    let controller = shell
-        .controller(this)
-        .reconciles(&namespaces)
-        .watches(&accounts, |change, enqueue| {
-            if change.new.is_none() && change.key.name == DEFAULT {
-                enqueue(Key::cluster(change.key.namespace.clone()));
-            }
-        })
-        .own_writes(&own);
+    let (account, shell) = (must(AccountView::RESOURCE)?, env.shell());
+    let this = ServiceAccounts { env, namespaces: namespaces.clone(), accounts: accounts.clone(), account };
+    let controller = namespaces.controller(&shell, this).watches(&accounts, |change, enqueue| {
+        if change.new.is_none() && change.key.name == DEFAULT {
+            enqueue(Key::cluster(change.key.namespace.clone()));
+        }
+    });
     shell.spawn(controller).await
 }
 
 #[async_trait]
 impl Reconcile for ServiceAccounts {
     async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
-        let Some(namespace) = self.namespaces.get(key) else {
-            self.own.forget(key);
-            return Ok(Requeue::No);
-        };
+        let Some(namespace) = self.namespaces.get(key) else { return Ok(Requeue::No) };
         if namespace.value.phase == "Terminating" || namespace.meta.deleting() {
             return Ok(Requeue::No);
         }
@@ -74,7 +63,7 @@ impl Reconcile for ServiceAccounts {
         account.set_at(&["metadata", "namespace"], key.name.clone());
         account.set_at(&["metadata", "name"], DEFAULT);
         match self.env.client.create(self.account, account).await {
-            Ok(object) => self.own.wrote(key, &self.accounts, object.revision),
+            Ok(object) => self.namespaces.own.wrote(key, &self.accounts, object.revision),
             Err(status) if status.is_already_exists() || status.cause("NamespaceTerminating").is_some() => {}
             Err(status) => return Err(status.into()),
         }

@@ -2,6 +2,7 @@
 
 use futures::future::BoxFuture;
 
+use super::concurrency::Concurrency;
 use super::env::Env;
 use super::need::Requirement;
 use super::spread::Spread;
@@ -22,7 +23,7 @@ pub struct Row {
     /// Source of the controller's Events and name of its field manager.
     pub component: &'static str,
     /// Number of keys reconciled at once.
-    pub workers: usize,
+    pub workers: Concurrency,
     /// The distribution of the controller over processes.
     pub spread: Spread,
     /// The reason for the distribution.
@@ -44,7 +45,7 @@ impl Row {
         aliases: &[],
         account: "plain",
         component: "plain",
-        workers: 1,
+        workers: Concurrency::fixed(1),
         spread: Spread::Key,
         why: "a test",
         on_by_default: true,

@@ -20,7 +20,7 @@ use oarlock_runtime::{Failure, clock};
 use oarlock_schema::Resource;
 
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::nodes::pods_by_node::pods_by_node;
 use crate::project::{LeaseView, NodeView, PodView};
 
@@ -35,7 +35,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["nodelifecycle"],
     account: "node-controller",
     component: "node-controller",
-    workers: 8,
+    workers: Concurrency::fixed(8),
     spread: Spread::Singleton,
     why: "it limits evictions over the whole cluster",
     on_by_default: true,

@@ -17,7 +17,7 @@ use oarlock_runtime::{Failure, clock};
 use oarlock_schema::Resource;
 
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::nodes::pods_by_node::pods_by_node;
 use crate::project::{NodeView, PodView, Taint};
 
@@ -30,7 +30,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &[],
     account: "node-controller",
     component: "taint-eviction-controller",
-    workers: 8,
+    workers: Concurrency::fixed(8),
     spread: Spread::Key,
     why: "each pod is decided on its own; who may be emptied was decided with the taints",
     on_by_default: true,

@@ -12,7 +12,7 @@ use oarlock_schema::Resource;
 use serde_json::json;
 
 use crate::error::Error;
-use crate::harness::{Env, Row, Spread, must};
+use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::project::{NodeView, TTL};
 
 use crate::write;
@@ -22,7 +22,7 @@ pub(crate) const ROW: Row = Row {
     aliases: &["ttl"],
     account: "ttl-controller",
     component: "ttl-controller",
-    workers: 4,
+    workers: Concurrency::fixed(4),
     spread: Spread::Singleton,
     why: "the size of the cluster decides for every node alike",
     on_by_default: true,

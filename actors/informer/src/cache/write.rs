@@ -6,10 +6,12 @@ use oarlock_client::{Object, Wanted};
 use oarlock_meta::{Revision, Status};
 use oarlock_seeded_bug::seeded_bug;
 
-use super::{Cache, Items, Progress, State};
+use super::{Cache, Items, State};
+use crate::cache_revision::Progress;
 use crate::changes::Change;
-use crate::item::{Item, ObjMeta};
+use crate::item::Item;
 use crate::key::Key;
+use crate::obj_meta::ObjMeta;
 use crate::project::Project;
 use crate::relay::Delta;
 

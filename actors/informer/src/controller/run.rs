@@ -52,6 +52,8 @@ struct Counts {
 
 #[derive(Serialize)]
 struct Seen {
+    /// The number of keys that are reconciled at once.
+    workers: usize,
     queue: QueueStats,
     #[serde(flatten)]
     counts: Counts,
@@ -70,8 +72,14 @@ impl Shared {
         Self { row, queue, reconcile, sources, share, own, counts: Mutex::default(), metrics }
     }
 
+    /// Returns the number of keys that are reconciled at once.
+    fn workers(&self) -> usize {
+        self.row.workers.max(1)
+    }
+
     fn publish(&self, ctx: &LoopCtx) {
-        ctx.publish(&Seen { queue: self.queue.stats(), counts: self.counts.lock().clone() });
+        let (queue, counts) = (self.queue.stats(), self.counts.lock().clone());
+        ctx.publish(&Seen { workers: self.workers(), queue, counts });
     }
 }
 
@@ -96,7 +104,7 @@ pub(super) async fn run(ctx: LoopCtx, shared: Arc<Shared>) -> Result<(), Failure
     if !synced(&ctx, &shared).await {
         return Ok(());
     }
-    let workers = Arc::new(Semaphore::new(shared.row.workers.max(1)));
+    let workers = Arc::new(Semaphore::new(shared.workers()));
     let mut refresh = clock::now();
     shared.publish(&ctx);
     loop {

@@ -12,6 +12,7 @@ use crate::cri::Image;
 use crate::cri::v1::security_profile::ProfileType;
 use crate::cri::v1::{self, SupplementalGroupsPolicy};
 use crate::environment::{Variables, command_line};
+use crate::pod_error::PodError;
 use crate::resources::linux_resources;
 use crate::security_context::{ImageUser, Seccomp, security_context};
 
@@ -34,7 +35,7 @@ pub(crate) struct Made<'a> {
 ///
 /// # Errors
 /// When the container must not run: the message of `CreateContainerConfigError`.
-pub(crate) fn container(pod: Pod<'_>, spec: Container<'_>, made: Made<'_>) -> Result<v1::ContainerConfig, String> {
+pub(crate) fn container(pod: Pod<'_>, spec: Container<'_>, made: Made<'_>) -> Result<v1::ContainerConfig, PodError> {
     let security = security(pod, spec, &made)?;
     let (command, args) = command_line(spec, made.variables);
     let mut labels = sandbox::pod_labels(pod);
@@ -75,7 +76,7 @@ fn resources(pod: Pod<'_>, spec: Container<'_>, memory: i64, pages: &[u64]) -> v
     }
 }
 
-fn security(pod: Pod<'_>, spec: Container<'_>, made: &Made<'_>) -> Result<v1::LinuxContainerSecurityContext, String> {
+fn security(pod: Pod<'_>, spec: Container<'_>, made: &Made<'_>) -> Result<v1::LinuxContainerSecurityContext, PodError> {
     // An image without a user runs as root.
     let root = made.image.user.is_none() && made.image.username.is_empty();
     let user = ImageUser { uid: made.image.user.or(root.then_some(0)), name: made.image.username.to_string() };

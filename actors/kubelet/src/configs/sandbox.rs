@@ -11,6 +11,7 @@ use crate::cri::v1::{self, NamespaceMode};
 use crate::dns::{self, Dns};
 use crate::event_sender::WarningEvent;
 use crate::hosts;
+use crate::pod_error::PodError;
 
 /// Returns the configuration of a pod's sandbox, with reasons and messages of Warning events about the pod. `logs` is the directory of all pods' logs.
 ///
@@ -22,7 +23,7 @@ pub(crate) fn sandbox(
     dns: &Dns,
     logs: &Path,
     cgroup_parent: String,
-) -> Result<(v1::PodSandboxConfig, Vec<WarningEvent>), String> {
+) -> Result<(v1::PodSandboxConfig, Vec<WarningEvent>), PodError> {
     let (meta, spec) = (pod.metadata(), pod.spec());
     let (resolver, warnings) = dns::of_pod(pod, dns)?;
     let mut labels = pairs(meta.labels());
@@ -56,7 +57,7 @@ pub(crate) fn sandbox(
 }
 
 /// Returns the pod's host name; empty in the node's network, where the node's name applies.
-fn hostname(pod: Pod<'_>, cluster_domain: &str) -> Result<String, String> {
+fn hostname(pod: Pod<'_>, cluster_domain: &str) -> Result<String, PodError> {
     let spec = pod.spec();
     if spec.host_network() {
         return Ok(String::new());
@@ -68,11 +69,11 @@ fn hostname(pod: Pod<'_>, cluster_domain: &str) -> Result<String, String> {
     let whole = format!("{host}.{domain}");
     // The kernel's limit for host names (`HOST_NAME_MAX`).
     if whole.len() > 64 {
-        return Err(format!(
+        return Err(PodError::Invalid(format!(
             "failed to construct FQDN from pod hostname and cluster domain, FQDN {whole} is too long \
              (64 characters is the max, {} characters requested)",
             whole.len()
-        ));
+        )));
     }
     Ok(whole)
 }

@@ -60,12 +60,12 @@ fn every_field_that_the_api_allows_has_its_value() {
 fn fields_that_do_not_exist_are_refused_with_upstreams_texts() {
     let object = sample();
     let pod = pod(&object);
-    assert_eq!(metadata(pod, "status.podIP"), Err("unsupported fieldPath: status.podIP".to_owned()));
+    assert_eq!(metadata(pod, "status.podIP"), Err(PodError::Invalid("unsupported fieldPath: status.podIP".to_owned())));
     assert_eq!(
         metadata(pod, "metadata.name['x']"),
-        Err("fieldPath \"metadata.name['x']\" does not support subscript".to_owned())
+        Err(PodError::Invalid("fieldPath \"metadata.name['x']\" does not support subscript".to_owned()))
     );
-    let refused = metadata(pod, "metadata.labels['no good']").unwrap_err();
+    let refused = metadata(pod, "metadata.labels['no good']").unwrap_err().to_string();
     assert!(refused.starts_with("invalid key subscript in metadata.labels['no good']: "), "{refused}");
 }
 
@@ -94,10 +94,13 @@ fn resources_are_divided_and_rounded_up_and_limits_default_to_what_the_node_can_
     ] {
         assert_eq!(read(container, resource, divisor, "main").as_deref(), Ok(want), "{container} {resource} {divisor}");
     }
-    assert_eq!(read("nobody", "limits.cpu", "1", "main"), Err("container nobody not found".to_owned()));
+    assert_eq!(
+        read("nobody", "limits.cpu", "1", "main"),
+        Err(PodError::Invalid("container nobody not found".to_owned()))
+    );
     assert_eq!(
         read("", "limits.example.com/gpu", "1", "main"),
-        Err("unsupported container resource : limits.example.com/gpu".to_owned())
+        Err(PodError::Invalid("unsupported container resource : limits.example.com/gpu".to_owned()))
     );
 }
 

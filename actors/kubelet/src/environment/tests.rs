@@ -31,7 +31,7 @@ fn found() -> Found {
     found
 }
 
-fn made(container: &Value, services: &Variables) -> Result<Variables, String> {
+fn made(container: &Value, services: &Variables) -> Result<Variables, PodError> {
     let object = pod_with(container);
     let pod = downward::pod(&object);
     let container = pod.spec().containers().get(0).unwrap();
@@ -101,7 +101,7 @@ fn single_keys_come_from_maps_and_secrets() {
         (key("secretKeyRef", "sec", "bad", false), "key bad of Secret sec is not UTF-8"),
     ];
     for (var, why) in refused {
-        assert_eq!(of(var), Err(why.to_owned()));
+        assert_eq!(of(var), Err(PodError::NotReady(why.to_owned())));
     }
 }
 
@@ -173,5 +173,5 @@ fn command_lines_and_sub_paths_expand() {
     );
     assert_eq!(static_command(["$(S)", "$(A)"].into_iter(), container), ["static", "$(A)"]);
     assert_eq!(sub_path("x/$(A)", &variables).as_deref(), Ok("x/1"));
-    assert_eq!(sub_path("$(Z)/$(E)/$(B)", &variables), Err("missing value for B, E, Z".to_owned()));
+    assert_eq!(sub_path("$(Z)/$(E)/$(B)", &variables), Err(PodError::NotReady("missing value for B, E, Z".to_owned())));
 }

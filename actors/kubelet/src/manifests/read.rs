@@ -5,7 +5,7 @@ use std::path::Path;
 
 use oarlock_codec::negotiate::Format;
 use oarlock_codec::{Finding, Mode, body};
-use oarlock_meta::MicroTime;
+use oarlock_meta::{ErrorList, MicroTime};
 use oarlock_schema::views::core_v1::{Pod, PodMut, TolerationMut};
 use oarlock_schema::{Obj, Struct, Value, resource, type_named};
 use sha2::{Digest, Sha256};
@@ -19,6 +19,26 @@ pub(crate) struct Manifest {
     pub(crate) pod: Obj,
     /// Warnings about unknown and duplicate fields.
     pub(crate) findings: Vec<Finding>,
+}
+
+/// Why a manifest gives no pod. Only a change of the file helps, except after [`ManifestError::Schema`], which no file causes.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ManifestError {
+    /// The schema has no pods.
+    #[error("the schema has no pods")]
+    Schema,
+    /// The file is no pod.
+    #[error("couldn't parse as pod({0}), please check config file")]
+    Unreadable(String),
+    /// The pod has no name.
+    #[error("invalid pod: name is needed for the pod")]
+    Nameless,
+    /// The API would refuse the pod.
+    #[error("invalid pod: {0}")]
+    Invalid(ErrorList),
+    /// The pod refers to objects of this kind.
+    #[error("static pods may not reference {0}")]
+    Reference(&'static str),
 }
 
 /// Fields that only an API server may set.
@@ -37,24 +57,24 @@ const SYSTEM_FIELDS: [&str; 8] = [
 ///
 /// # Errors
 /// When the manifest is invalid; upstream's text.
-pub(crate) fn read(bytes: &[u8], path: &Path, node: &str, now: MicroTime) -> Result<Manifest, String> {
-    let pods = resource("", "v1", "pods").ok_or("the schema has no pods")?;
+pub(crate) fn read(bytes: &[u8], path: &Path, node: &str, now: MicroTime) -> Result<Manifest, ManifestError> {
+    let pods = resource("", "v1", "pods").ok_or(ManifestError::Schema)?;
     let json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     let format = if json { Format::Json } else { Format::Yaml };
     let decoded = body::decode(format, bytes, pods.ty, Mode::Strict)
-        .map_err(|status| format!("couldn't parse as pod({}), please check config file", status.message))?;
+        .map_err(|status| ManifestError::Unreadable(status.message.to_string()))?;
     let mut pod = decoded.value;
     oarlock_apis::default(&mut pod);
     if pod.name().is_empty() {
-        return Err("invalid pod: name is needed for the pod".to_owned());
+        return Err(ManifestError::Nameless);
     }
     identify(&mut pod, path, node, now);
     let errors = oarlock_apis::validate_create(pods, &pod);
     if !errors.is_empty() {
-        return Err(format!("invalid pod: {errors}"));
+        return Err(ManifestError::Invalid(errors));
     }
     match references::find(&pod) {
-        Some(what) => Err(format!("static pods may not reference {what}")),
+        Some(what) => Err(ManifestError::Reference(what)),
         None => Ok(Manifest { pod, findings: decoded.findings }),
     }
 }

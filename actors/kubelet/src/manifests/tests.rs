@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::directory::Directory;
+use super::read::ManifestError;
 use super::{Manifest, read};
 
 const WEB: &str =
     "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: main, image: nginx:1}]}\n";
 
-fn try_read(text: &str) -> Result<Manifest, String> {
+fn try_read(text: &str) -> Result<Manifest, ManifestError> {
     read(text.as_bytes(), Path::new("/m/web.yaml"), "node-1", MicroTime::from_unix_micros(1_767_225_600_000_000))
 }
 
@@ -92,7 +93,7 @@ fn what_cannot_be_run_is_refused_with_upstreams_reason() {
         (&with("resourceClaims: [{name: r, resourceClaimName: c}]"), "static pods may not reference resourceclaims"),
     ];
     for (text, want) in cases {
-        let why = try_read(text).unwrap_err();
+        let why = try_read(text).unwrap_err().to_string();
         assert!(why.starts_with(want), "{text}: {why}");
     }
     let projected =

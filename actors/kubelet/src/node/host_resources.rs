@@ -20,6 +20,7 @@ use crate::downward::{self, Surroundings};
 use crate::environment::{self, ServiceView};
 use crate::event_sender::WarningEvent;
 use crate::manifests::SOURCE;
+use crate::pod_error::PodError;
 use crate::references::References;
 use crate::volumes::{Failed, HostsFile, Mount, Mounted, Propagation, Volumes};
 use crate::{credentials, hosts, machine};
@@ -78,6 +79,7 @@ impl HostResources {
         let failed = |why| vec![("FailedCreatePodContainer", format!("unable to ensure pod container exists: {why}"))];
         made.map_err(failed)?;
         let failed = |failed: Failed| {
+            tracing::debug!(pod = pod.metadata().name(), permanent = failed.permanent, "volumes not set up");
             let mut all: Vec<WarningEvent> = failed.messages.iter().map(|text| ("FailedMount", text.clone())).collect();
             all.push(("FailedMount", failed.summary()));
             all
@@ -113,7 +115,7 @@ impl HostResources {
         &self,
         object: &Obj,
         attempt: u32,
-    ) -> Result<(v1::PodSandboxConfig, Vec<WarningEvent>), String> {
+    ) -> Result<(v1::PodSandboxConfig, Vec<WarningEvent>), PodError> {
         let pod = downward::pod(object);
         let dns = Dns {
             servers: self.machine.cluster_dns.clone(),
@@ -135,12 +137,12 @@ impl HostResources {
         attempt: u32,
         image: &Image,
         ips: &[IpAddr],
-    ) -> Result<v1::ContainerConfig, String> {
+    ) -> Result<v1::ContainerConfig, PodError> {
         let pod = downward::pod(object);
-        let spec = downward::find(pod, name).ok_or_else(|| format!("container {name} not found"))?;
+        let spec = downward::find(pod, name).ok_or_else(|| PodError::Invalid(format!("container {name} not found")))?;
         let around = self.around(pod, ips);
         let namespace = pod.metadata().namespace();
-        let mounted = self.set_up(object, ips).await.map_err(|failed| failed.messages.join(", "))?;
+        let mounted = self.set_up(object, ips).await.map_err(|failed| failed.error())?;
         let mut found = self.references.find(namespace, environment::needs(spec)).await;
         self.volumes.read(object, spec, &mounted, &mut found).await;
         // Static pods start without waiting for an API server, even if one would add variables later.
@@ -169,9 +171,11 @@ impl HostResources {
         credentials::for_image(pod, &found, image)
     }
 
-    fn service_variables(&self, namespace: &str, links: bool, waits: bool) -> Result<environment::Variables, String> {
+    fn service_variables(&self, namespace: &str, links: bool, waits: bool) -> Result<environment::Variables, PodError> {
         if waits && !self.services.is_synced() {
-            return Err("services have not yet been read at least once, cannot construct envvars".to_owned());
+            return Err(PodError::NotReady(
+                "services have not yet been read at least once, cannot construct envvars".to_owned(),
+            ));
         }
         let all = self.services.list();
         let all = all.iter().map(|item| (item.meta.namespace(), item.meta.name(), &item.value));
@@ -179,15 +183,15 @@ impl HostResources {
     }
 
     /// Removes the volumes of a pod whose containers have ended.
-    pub(super) async fn tear_down(&self, uid: &str) -> Result<(), String> {
+    pub(super) async fn tear_down(&self, uid: &str) -> Result<(), PodError> {
         self.volumes.tear_down(uid).await
     }
 
     /// Removes volumes, cgroup, directories and logs of a pod, which the runtime does not remove. No container of the pod may run. Idempotent.
-    pub(super) async fn clear(&self, uid: &str, logs: Option<&str>) -> Result<(), String> {
+    pub(super) async fn clear(&self, uid: &str, logs: Option<&str>) -> Result<(), PodError> {
         self.references.forget_pod(uid);
         self.volumes.tear_down(uid).await?;
-        self.cgroups.remove(uid).map_err(|error| error.to_string())?;
+        self.cgroups.remove(uid).map_err(|error| PodError::NotReady(error.to_string()))?;
         match logs {
             Some(logs) => remove_dir(&self.machine.pod_logs_dir.join(logs)).await,
             None => Ok(()),
@@ -206,10 +210,11 @@ impl HostResources {
     }
 
     /// Returns the uids of pods with leftovers on the host, with their log directories where there are any.
-    pub(super) async fn leftovers(&self) -> Result<Vec<(String, Option<String>)>, String> {
+    pub(super) async fn leftovers(&self) -> Result<Vec<(String, Option<String>)>, PodError> {
         let mut found: Vec<(String, Option<String>)> = Vec::new();
         found.extend(self.volumes.on_disk().await?.into_iter().map(|uid| (uid.to_string(), None)));
-        found.extend(self.cgroups.pods().map_err(|error| error.to_string())?.into_iter().map(|uid| (uid, None)));
+        let groups = self.cgroups.pods().map_err(|error| PodError::NotReady(error.to_string()))?;
+        found.extend(groups.into_iter().map(|uid| (uid, None)));
         for dir in names(&self.machine.pod_logs_dir).await? {
             if let Some(uid) = dir.splitn(3, '_').nth(2).map(str::to_owned) {
                 found.push((uid, Some(dir)));
@@ -234,16 +239,16 @@ fn mount(own: Mount) -> v1::Mount {
     }
 }
 
-async fn remove_dir(dir: &Path) -> Result<(), String> {
+async fn remove_dir(dir: &Path) -> Result<(), PodError> {
     match tokio::fs::remove_dir_all(dir).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        other => other.map_err(|error| format!("{}: {error}", dir.display())),
+        other => other.map_err(|error| PodError::NotReady(format!("{}: {error}", dir.display()))),
     }
 }
 
 /// Returns the names in a directory; an empty list when the directory does not exist.
-async fn names(dir: &PathBuf) -> Result<Vec<String>, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
+async fn names(dir: &PathBuf) -> Result<Vec<String>, PodError> {
+    let failed = |error: std::io::Error| PodError::NotReady(format!("{}: {error}", dir.display()));
     let mut entries = match tokio::fs::read_dir(dir).await {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(failed)?,

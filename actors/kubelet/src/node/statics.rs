@@ -162,7 +162,7 @@ impl Node {
                 Some(Arc::new(Wanted { uid: uid_of(&item), item, object: pod }))
             }
             Err(why) => {
-                tracing::error!(node = %config.name, path = %path.display(), why, "could not process manifest file");
+                tracing::error!(node = %config.name, path = %path.display(), %why, "could not process manifest file");
                 None
             }
         }

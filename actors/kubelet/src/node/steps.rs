@@ -12,6 +12,7 @@ use crate::cri::{self, ContainerStatus, PodSandboxConfig, Recall, RecalledContai
 use crate::event_sender::{EventSender, WarningEvent};
 use crate::pod::model::PodEvent;
 use crate::pod::{Pod, Recalled, StartReport, State, Step, specs};
+use crate::pod_error::PodError;
 use crate::template::PodView;
 
 mod image;
@@ -120,7 +121,7 @@ impl Subject {
     }
 
     /// Adds to the configuration the part for runtimes of real machines; returns Warning events.
-    async fn complete(&mut self) -> Result<Vec<WarningEvent>, String> {
+    async fn complete(&mut self) -> Result<Vec<WarningEvent>, PodError> {
         let (Some(host_resources), Some(whole)) = (&self.tools.host_resources, &self.item.value.whole) else {
             return Ok(Vec::new());
         };
@@ -186,7 +187,7 @@ impl Subject {
         self.remove_sandboxes().await?;
         if let (Some(host_resources), Some(whole)) = (&self.tools.host_resources, &self.item.value.whole) {
             let cleared = host_resources.clear(&self.config.uid, Some(&HostResources::log_directory(whole))).await;
-            cleared.map_err(cri::Error::Failed)?;
+            cleared.map_err(|why| cri::Error::Failed(why.to_string()))?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use super::host_resources::HostResources;
 use super::steps::Tools;
 use super::{Done, Node};
 use crate::cri::{self, ContainerState, SandboxState};
+use crate::pod_error::PodError;
 
 /// Grace period of pods that the API no longer has, whose own is unknown (as upstream).
 const ORPHAN_GRACE: Duration = Duration::from_secs(2);
@@ -23,7 +24,7 @@ impl Node {
             } else if let Some(host_resources) = &tools.host_resources
                 && let Err(why) = leftovers(host_resources, &known).await
             {
-                tracing::warn!(%node, why, "what pods left is not removed");
+                tracing::warn!(%node, %why, "what pods left is not removed");
             }
             Done::Swept
         }));
@@ -31,7 +32,7 @@ impl Node {
 }
 
 /// Removes as many leftovers as possible; returns the first error.
-async fn leftovers(host_resources: &HostResources, known: &BTreeSet<String>) -> Result<(), String> {
+async fn leftovers(host_resources: &HostResources, known: &BTreeSet<String>) -> Result<(), PodError> {
     let mut result = Ok(());
     for (uid, logs) in host_resources.leftovers().await? {
         if !known.contains(&uid) {

@@ -4,16 +4,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use oarlock_schema::Str;
-use oarlock_schema::views::IntOrStr;
 use oarlock_schema::views::core_v1::{Container, Probe};
 
+use super::error::RequestError;
 use super::http::{Answer, HttpGet};
+use super::port::{Port, number, port};
 use super::{Exec, dial, grpc, http};
 use crate::cri;
 use crate::environment::static_command;
-
-/// A port number, or upstream's text why the probe has none.
-pub(crate) type Port = Result<u16, String>;
 
 /// Method of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +66,7 @@ impl Check {
         timeout: Duration,
         runtime: &E,
     ) -> Found {
-        let unknown = |why: &String| Found::Error("unknown", why.clone());
+        let unknown = |why: &RequestError| Found::Error("unknown", why.to_string());
         let pod = ip.map(|ip| ip.to_string()).unwrap_or_default();
         match self {
             Self::Exec(command) => exec(runtime.run_in(id, command, timeout).await),
@@ -79,13 +77,13 @@ impl Check {
             Self::Tcp { host, port } => match port {
                 Ok(port) => match dial::connect(if host.is_empty() { &pod } else { host }, *port, timeout).await {
                     Ok(_) => Found::Success,
-                    Err(why) => Found::Failure(why),
+                    Err(why) => failure(&why, why.to_string()),
                 },
                 Err(why) => unknown(why),
             },
             Self::Grpc { port: Ok(port), service } => match grpc::check(&pod, *port, service, timeout).await {
                 Ok(()) => Found::Success,
-                Err(why) => Found::Failure(why),
+                Err(why) => failure(&why, why.to_string()),
             },
             Self::Grpc { port: Err(why), .. } => unknown(why),
             Self::Nothing => Found::Error("unknown", "missing probe handler".to_owned()),
@@ -113,24 +111,12 @@ fn of_answer(answer: Result<Answer, http::Error>) -> Found {
         }
         // The body is left out: it may contain what only the prober may see.
         Ok(answer) => Found::Failure(format!("HTTP probe failed with statuscode: {}", answer.code)),
-        Err(error) => Found::Failure(error.to_string()),
+        Err(error) => failure(&error.why, error.to_string()),
     }
 }
 
-/// Returns a port by number, or by its name in the container.
-pub(super) fn port(port: IntOrStr<'_>, container: Container<'_>) -> Port {
-    match port {
-        IntOrStr::Int(port) => number(port),
-        IntOrStr::Str(name) => match container.ports().iter().find(|port| port.name() == name) {
-            Some(port) => number(port.container_port()),
-            None => match name.parse() {
-                Ok(port) => number(port),
-                Err(_) => Err(format!("strconv.Atoi: parsing \"{name}\": invalid syntax")),
-            },
-        },
-    }
-}
-
-fn number(port: i64) -> Port {
-    u16::try_from(port).ok().filter(|port| *port > 0).ok_or_else(|| format!("invalid port number: {port}"))
+/// A failed request. The log says whether a later one can succeed while the pod stays as it is.
+fn failure(error: &RequestError, text: String) -> Found {
+    tracing::trace!(permanent = error.is_permanent(), text, "probe failed");
+    Found::Failure(text)
 }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use oarlock_runtime::clock;
 use tokio::net::TcpStream;
 
+use super::error::RequestError;
 use crate::environment::host_port;
 
 /// Connects within `timeout`.
 ///
 /// # Errors
 /// As `dial tcp 10.0.0.1:80: connect: connection refused`.
-pub(crate) async fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, String> {
+pub(crate) async fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, RequestError> {
     let at = host_port(host, port.into());
     match clock::timeout(timeout, TcpStream::connect((host, port))).await {
         Ok(Ok(stream)) => {
@@ -21,9 +22,11 @@ pub(crate) async fn connect(host: &str, port: u16, timeout: Duration) -> Result<
             let _ = stream.set_nodelay(true);
             Ok(stream)
         }
-        Ok(Err(error)) if error.raw_os_error().is_none() => Err(format!("dial tcp: lookup {host}: {}", plain(&error))),
-        Ok(Err(error)) => Err(format!("dial tcp {at}: connect: {}", plain(&error))),
-        Err(_) => Err(format!("dial tcp {at}: i/o timeout")),
+        Ok(Err(error)) if error.raw_os_error().is_none() => {
+            Err(RequestError::Lookup { host: host.to_owned(), text: plain(&error) })
+        }
+        Ok(Err(error)) => Err(RequestError::Connect { address: at, text: plain(&error) }),
+        Err(_) => Err(RequestError::ConnectTimeout(at)),
     }
 }
 

@@ -9,7 +9,6 @@ use hyper_util::rt::TokioIo;
 use oarlock_contracts::health::health_check_response::ServingStatus;
 use oarlock_contracts::health::{Health, HealthCheckRequest, HealthCheckResponse};
 use oarlock_meta::GoDuration;
-use oarlock_meta::quote::quote;
 use oarlock_runtime::{Instant, clock};
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -17,6 +16,7 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::dial;
+use super::error::RequestError;
 use crate::environment::host_port;
 use crate::grpc::{rpc_error, with_causes};
 
@@ -33,27 +33,24 @@ const WITHOUT_GRPC_STATUS: &str = "grpc-status header missing, mapped from HTTP 
 ///
 /// # Errors
 /// When the check fails; upstream's text.
-pub(super) async fn check(host: &str, port: u16, service: &str, timeout: Duration) -> Result<(), String> {
+pub(super) async fn check(host: &str, port: u16, service: &str, timeout: Duration) -> Result<(), RequestError> {
     let deadline = clock::after(timeout);
     let shown = GoDuration::from_secs(i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX));
     let at = host_port(host, port.into());
     let Some(channel) = connect(host, port, deadline).await else {
-        return Err(format!(
-            "timeout: failed to connect service {} within {shown}: context deadline exceeded",
-            quote(&at)
-        ));
+        return Err(RequestError::GrpcConnectTimeout { address: at, within: shown });
     };
     let late = Status::deadline_exceeded("");
     let status = match clock::timeout_at(deadline, call(channel, service)).await.unwrap_or(Err(late)) {
         Ok(status) => status,
-        Err(error) => return Err(failure(&error, shown)),
+        Err(error) => return Err(RequestError::Grpc(failure(&error, shown))),
     };
     let name = match ServingStatus::try_from(status) {
         Ok(ServingStatus::Serving) => return Ok(()),
         Ok(other) => other.as_str_name().to_owned(),
         Err(_) => status.to_string(),
     };
-    Err(format!("service unhealthy (responded with {})", quote(&name)))
+    Err(RequestError::Unhealthy(name))
 }
 
 /// Connects, as upstream's client does, with retries until the deadline.

@@ -13,7 +13,8 @@ use oarlock_runtime::clock;
 use oarlock_schema::views::core_v1::{Container, HTTPGetAction};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::check::{Port, port};
+use super::error::RequestError;
+use super::port::{Port, port};
 use super::{dial, tls};
 use crate::environment::host_port;
 
@@ -59,12 +60,12 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// Reason for a missing answer, in Go's words.
+/// The error of a request without an answer, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Get \"{url}\": {why}")]
 pub(crate) struct Error {
     pub(crate) url: String,
-    pub(crate) why: String,
+    pub(crate) why: RequestError,
 }
 
 impl HttpGet {
@@ -85,13 +86,13 @@ impl HttpGet {
     ///
     /// # Errors
     /// When the port does not exist; upstream's text.
-    pub(crate) fn target(&self, pod: &str) -> Result<Target, String> {
+    pub(crate) fn target(&self, pod: &str) -> Result<Target, RequestError> {
         let host = if self.host.is_empty() { pod.to_owned() } else { self.host.clone() };
         Ok(Target { https: self.https, host, port: self.port.clone()?, path: escaped(&self.path) })
     }
 
     /// Returns the headers of the request; `purpose` is the purpose named in the default `User-Agent`.
-    fn headers(&self, purpose: &str, host: &str) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    fn headers(&self, purpose: &str, host: &str) -> Result<Vec<(HeaderName, HeaderValue)>, RequestError> {
         let own = |name: &str| self.headers.iter().rev().find(|(known, _)| known.eq_ignore_ascii_case(name));
         let mut all = vec![("Host".to_owned(), own("Host").map_or(host, |(_, value)| value).to_owned())];
         if own("User-Agent").is_none() {
@@ -106,7 +107,7 @@ impl HttpGet {
         all.extend(self.headers.iter().filter(|(name, value)| passed(name, value)).cloned());
         all.push(("Connection".to_owned(), "close".to_owned()));
         let parse = |(name, value): (String, String)| {
-            let invalid = |what: &str| format!("net/http: invalid header field {what} for \"{name}\"");
+            let invalid = |part| RequestError::Header { part, header: name.clone() };
             let key = HeaderName::try_from(&name).map_err(|_| invalid("name"))?;
             Ok((key, HeaderValue::try_from(&value).map_err(|_| invalid("value"))?))
         };
@@ -153,16 +154,16 @@ pub(crate) async fn get(
     timeout: Option<Duration>,
 ) -> Result<Answer, Error> {
     let url = target.to_string();
-    let failed = |why: String| Error { url: url.clone(), why };
+    let failed = |why| Error { url: url.clone(), why };
     let whole = follow(target, spec, purpose);
     let Some(timeout) = timeout else { return whole.await.map_err(failed) };
     match clock::timeout(timeout, whole).await {
         Ok(answer) => answer.map_err(failed),
-        Err(_) => Err(failed("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())),
+        Err(_) => Err(failed(RequestError::Timeout)),
     }
 }
 
-async fn follow(target: &Target, spec: &HttpGet, purpose: &str) -> Result<Answer, String> {
+async fn follow(target: &Target, spec: &HttpGet, purpose: &str) -> Result<Answer, RequestError> {
     let mut at = target.clone();
     for _ in 0..MAX_REDIRECTS {
         let (answer, location) = once(&at, spec, purpose).await?;
@@ -172,17 +173,17 @@ async fn follow(target: &Target, spec: &HttpGet, purpose: &str) -> Result<Answer
             None => return Ok(answer),
         }
     }
-    Err(format!("stopped after {MAX_REDIRECTS} redirects"))
+    Err(RequestError::Redirects(MAX_REDIRECTS))
 }
 
-async fn once(target: &Target, spec: &HttpGet, purpose: &str) -> Result<(Answer, Option<String>), String> {
+async fn once(target: &Target, spec: &HttpGet, purpose: &str) -> Result<(Answer, Option<String>), RequestError> {
     let mut request = Request::get(&target.path);
     if let Some(headers) = request.headers_mut() {
         for (name, value) in spec.headers(purpose, &target.authority())? {
             headers.append(name, value);
         }
     }
-    let request = request.body(Empty::new()).map_err(|error| error.to_string())?;
+    let request = request.body(Empty::new()).map_err(|error| RequestError::Malformed(error.to_string()))?;
     let stream = dial::connect(&target.host, target.port, CONNECT_TIMEOUT).await?;
     if target.https {
         exchange(tls::wrap(&target.host, stream).await?, request).await
@@ -194,11 +195,11 @@ async fn once(target: &Target, spec: &HttpGet, purpose: &str) -> Result<(Answer,
 async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     request: Request<Empty<Bytes>>,
-) -> Result<(Answer, Option<String>), String> {
+) -> Result<(Answer, Option<String>), RequestError> {
     let builder = http1::Builder::new().title_case_headers(true).handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = builder.map_err(|error| go_text(&error))?;
+    let (mut sender, connection) = builder.map_err(|error| interrupted(&error))?;
     let work = async move {
-        let response = sender.send_request(request).await.map_err(|error| go_text(&error))?;
+        let response = sender.send_request(request).await.map_err(|error| interrupted(&error))?;
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let code = response.status().as_u16();
         Ok((Answer { code, body: body(response).await? }, location))
@@ -212,10 +213,10 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-async fn body(mut response: Response<hyper::body::Incoming>) -> Result<String, String> {
+async fn body(mut response: Response<hyper::body::Incoming>) -> Result<String, RequestError> {
     let mut body = Vec::new();
     while let Some(frame) = response.frame().await {
-        if let Ok(data) = frame.map_err(|error| go_text(&error))?.into_data() {
+        if let Ok(data) = frame.map_err(|error| interrupted(&error))?.into_data() {
             body.extend_from_slice(&data);
         }
         if body.len() >= MAX_BODY_BYTES {
@@ -226,13 +227,13 @@ async fn body(mut response: Response<hyper::body::Incoming>) -> Result<String, S
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
-/// Returns Go's text of an error; Go says `EOF` when a connection ends without an answer.
-fn go_text(error: &hyper::Error) -> String {
+/// Returns the error of an interrupted exchange; Go says `EOF` when a connection ends without an answer.
+fn interrupted(error: &hyper::Error) -> RequestError {
     if error.is_incomplete_message() || error.is_canceled() {
-        return "EOF".to_owned();
+        return RequestError::Interrupted("EOF".to_owned());
     }
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
-    cause.map_or_else(|| error.to_string(), dial::plain)
+    RequestError::Interrupted(cause.map_or_else(|| error.to_string(), dial::plain))
 }
 
 /// Returns a path for a request: with a leading slash, without fragment, and escaped.

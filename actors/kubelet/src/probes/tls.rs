@@ -9,8 +9,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Go's text for a plain HTTP answer to a TLS handshake.
-pub(crate) const PLAIN: &str = "http: server gave HTTP response to HTTPS client";
+use super::error::RequestError;
 
 static CONFIG: LazyLock<Option<Arc<ClientConfig>>> = LazyLock::new(|| {
     let mut config = tls::client_config(ServerTrust::Anybody, None).ok()?;
@@ -22,16 +21,16 @@ static CONFIG: LazyLock<Option<Arc<ClientConfig>>> = LazyLock::new(|| {
 /// Performs the TLS handshake on a connection.
 ///
 /// # Errors
-/// [`PLAIN`], or the TLS library's text.
-pub(super) async fn wrap(host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
-    let config = CONFIG.clone().ok_or("no TLS versions in common")?;
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+/// [`RequestError::PlainHttp`], or the TLS library's text.
+pub(super) async fn wrap(host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, RequestError> {
+    let config = CONFIG.clone().ok_or_else(|| RequestError::Tls("no TLS versions in common".to_owned()))?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| RequestError::Malformed(error.to_string()))?;
     TlsConnector::from(config).connect(name, stream).await.map_err(|error| {
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
         match cause {
-            Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => PLAIN.to_owned(),
-            Some(cause) => format!("tls: {cause}"),
-            None => error.to_string(),
+            Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => RequestError::PlainHttp,
+            Some(cause) => RequestError::Tls(format!("tls: {cause}")),
+            None => RequestError::Tls(error.to_string()),
         }
     })
 }

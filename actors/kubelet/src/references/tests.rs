@@ -17,10 +17,10 @@ fn sweep<F: Future<Output = ()>>(test: impl Fn() -> F) {
     Universe::sweep(0..1, test);
 }
 
-fn value(found: &Found, name: &str) -> Result<String, String> {
+fn value(found: &Found, name: &str) -> Result<String, PodError> {
     let reference = Reference::config_map(name);
-    let data = found.data(&reference, false)?.ok_or("not there")?;
-    data.text("k").unwrap_or_else(|| Err("no key".to_owned()))
+    let data = found.data(&reference, false)?.ok_or_else(|| PodError::NotReady("not there".to_owned()))?;
+    data.text("k").unwrap_or_else(|| Err(PodError::NotReady("no key".to_owned())))
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn what_is_immutable_is_never_read_again_and_what_is_gone_is_gone() {
         clock::sleep(Duration::from_secs(3600)).await;
         assert_eq!(value(&read("fixed").await, "fixed"), Ok("1".to_owned()));
         assert_eq!(api.calls("get configmaps"), 2);
-        assert!(value(&read("m").await, "m").unwrap_err().contains("not found"));
+        assert!(value(&read("m").await, "m").unwrap_err().to_string().contains("not found"));
     });
 }
 
@@ -170,14 +170,14 @@ fn a_token_that_cannot_be_renewed_serves_until_it_ends_and_goes_with_its_pod() {
         let references = References::new(Client::new(Arc::new(issuer.clone())), Duration::from_secs(30));
         let token = || async { references.token(&wish("", 600)).await.map(|token| token.to_string()) };
         *issuer.down.lock() = true;
-        assert_eq!(token().await.unwrap_err(), "failed to fetch token: away");
+        assert_eq!(token().await.unwrap_err().to_string(), "failed to fetch token: away");
         *issuer.down.lock() = false;
         assert_eq!(token().await.as_deref(), Ok("token-1"));
         *issuer.down.lock() = true;
         clock::sleep(Duration::from_secs(590)).await;
         assert_eq!(token().await.as_deref(), Ok("token-1"));
         clock::sleep(Duration::from_secs(11)).await;
-        assert_eq!(token().await.unwrap_err(), "token \"robot\"/\"shop\" expired and refresh failed: away");
+        assert_eq!(token().await.unwrap_err().to_string(), "token \"robot\"/\"shop\" expired and refresh failed: away");
         *issuer.down.lock() = false;
         assert_eq!(token().await.as_deref(), Ok("token-2"));
         references.forget_pod("u1");

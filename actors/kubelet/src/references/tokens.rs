@@ -13,6 +13,8 @@ use oarlock_schema::{Str, resource, type_of_kind};
 use parking_lot::Mutex;
 use serde_json::json;
 
+use crate::pod_error::PodError;
+
 /// Age in seconds at which a token is renewed at the latest.
 const MAX_AGE_SECONDS: i64 = 24 * 3600;
 /// Largest random number of seconds by which a renewal comes earlier, so that tokens of one moment are not all renewed at once.
@@ -55,7 +57,7 @@ impl Tokens {
         Self { client: client.with_timeout(REQUEST_TIMEOUT), kept: Mutex::default() }
     }
 
-    pub(super) async fn get(&self, wish: &TokenWish) -> Result<Arc<str>, String> {
+    pub(super) async fn get(&self, wish: &TokenWish) -> Result<Arc<str>, PodError> {
         let kept = self.kept.lock().get(wish).cloned();
         let jitter = i64::try_from(rng::below(MAX_JITTER_SECONDS)).unwrap_or(0);
         if let Some(kept) = &kept
@@ -71,12 +73,12 @@ impl Tokens {
             Err(status) => status,
         };
         match kept {
-            None => Err(format!("failed to fetch token: {status}")),
-            Some(kept) if kept.ends <= clock::wall().as_second() => Err(format!(
+            None => Err(PodError::NotReady(format!("failed to fetch token: {status}"))),
+            Some(kept) if kept.ends <= clock::wall().as_second() => Err(PodError::NotReady(format!(
                 "token {:?}/{:?} expired and refresh failed: {status}",
                 wish.account.as_str(),
                 wish.namespace.as_str()
-            )),
+            ))),
             Some(kept) => {
                 tracing::warn!(namespace = %wish.namespace, account = %wish.account, %status, "token not renewed");
                 Ok(kept.token)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::downward;
 
-fn made(whole: &Value, own: &Value, image: &ImageUser) -> Result<SecurityContext, String> {
+fn made(whole: &Value, own: &Value, image: &ImageUser) -> Result<SecurityContext, PodError> {
     let object = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"},
         "spec": {"securityContext": whole, "containers": [{"name": "main", "securityContext": own}]}});
     let object: Obj = decode(type_of_kind("", "v1", "Pod").unwrap(), object.to_string().as_bytes()).unwrap();
@@ -63,7 +63,10 @@ fn each_right_is_passed_on() {
     assert!(got.no_new_privs);
     assert_eq!(got.seccomp, Seccomp::RuntimeDefault);
     let refused = made(&json!({"seccompProfile": {"type": "Localhost"}}), &json!({}), &ImageUser::default());
-    assert_eq!(refused, Err("localhostProfile must be set if seccompProfile type is Localhost.".to_owned()));
+    assert_eq!(
+        refused,
+        Err(PodError::Invalid("localhostProfile must be set if seccompProfile type is Localhost.".to_owned()))
+    );
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn who_must_not_be_root_is_not_started_as_root() {
         ),
     ];
     for (own, image, why) in cases {
-        assert_eq!(made(&must, &own, &image), Err(why));
+        assert_eq!(made(&must, &own, &image), Err(PodError::Invalid(why)));
     }
     for (own, image) in [
         (json!({"runAsUser": 5}), user(Some(0), "")),

@@ -11,16 +11,16 @@ use std::path::{Component, Path, PathBuf};
 
 use oarlock_runtime::{clock, rng};
 
-use super::because;
 use super::payload::{File, Payload};
+use crate::pod_error::{PodError, because};
 
 /// Failure of a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The volume had no files before.
-    First(String),
+    First(PodError),
     /// The previous files are still in place.
-    Update(String),
+    Update(PodError),
 }
 
 const DATA: &str = "..data";
@@ -33,7 +33,7 @@ const MAX_PATH: usize = 4096;
 pub(super) fn write(
     target: &Path,
     payload: &Payload,
-    give: impl Fn(&Path) -> Result<(), String>,
+    give: impl Fn(&Path) -> Result<(), PodError>,
 ) -> Result<(), Failure> {
     let data = target.join(DATA);
     let before = match fs::read_link(&data) {
@@ -54,8 +54,8 @@ fn replace(
     target: &Path,
     payload: &Payload,
     before: Option<PathBuf>,
-    give: impl Fn(&Path) -> Result<(), String>,
-) -> Result<(), String> {
+    give: impl Fn(&Path) -> Result<(), PodError>,
+) -> Result<(), PodError> {
     payload.keys().try_for_each(|path| check(path))?;
     let obsolete = before.as_deref().map_or(Ok(BTreeSet::new()), |old| obsolete(old, payload))?;
     let current = before.as_deref().is_some_and(|old| obsolete.is_empty() && is_current(old, payload));
@@ -79,7 +79,7 @@ fn replace(
 }
 
 /// Writes a new directory and points `..data` to it; after a failure the new directory is removed.
-fn make(target: &Path, payload: &Payload, give: impl Fn(&Path) -> Result<(), String>) -> Result<(), String> {
+fn make(target: &Path, payload: &Payload, give: impl Fn(&Path) -> Result<(), PodError>) -> Result<(), PodError> {
     let name = format!("..{}.{:010}", clock::wall().strftime("%Y_%m_%d_%H_%M_%S"), rng::below(10_000_000_000));
     let dir = target.join(&name);
     let fill = || {
@@ -99,7 +99,7 @@ fn make(target: &Path, payload: &Payload, give: impl Fn(&Path) -> Result<(), Str
     })
 }
 
-fn write_file(dir: &Path, path: &Path, file: &File) -> Result<(), String> {
+fn write_file(dir: &Path, path: &Path, file: &File) -> Result<(), PodError> {
     let full = dir.join(path);
     if let Some(parent) = full.parent() {
         fs::create_dir_all(parent).map_err(because("mkdir", parent))?;
@@ -109,12 +109,12 @@ fn write_file(dir: &Path, path: &Path, file: &File) -> Result<(), String> {
     file.owner.map_or(Ok(()), |owner| chown(&full, Some(owner), None).map_err(because("chown", &full)))
 }
 
-fn mode(path: &Path, mode: u32) -> Result<(), String> {
+fn mode(path: &Path, mode: u32) -> Result<(), PodError> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(because("chmod", path))
 }
 
 /// Returns everything below `old` that the payload no longer contains, as relative paths.
-fn obsolete(old: &Path, payload: &Payload) -> Result<BTreeSet<PathBuf>, String> {
+fn obsolete(old: &Path, payload: &Payload) -> Result<BTreeSet<PathBuf>, PodError> {
     let mut wanted = BTreeSet::new();
     for path in payload.keys() {
         wanted.extend(path.ancestors().filter(|part| !part.as_os_str().is_empty()).map(Path::to_owned));
@@ -148,28 +148,30 @@ fn top(path: &Path) -> Option<&Path> {
 }
 
 /// Validates a path (upstream's `validatePath`).
-fn check(path: &Path) -> Result<(), String> {
+fn check(path: &Path) -> Result<(), PodError> {
     let shown = path.display();
     if path.as_os_str().is_empty() {
-        return Err("invalid path: must not be empty: \"\"".to_owned());
+        return Err(PodError::Invalid("invalid path: must not be empty: \"\"".to_owned()));
     }
     if path.is_absolute() {
-        return Err(format!("invalid path: must be relative path: {shown}"));
+        return Err(PodError::Invalid(format!("invalid path: must be relative path: {shown}")));
     }
     if path.as_os_str().len() > MAX_PATH {
-        return Err(format!("invalid path: must be less than or equal to {MAX_PATH} characters"));
+        return Err(PodError::Invalid(format!("invalid path: must be less than or equal to {MAX_PATH} characters")));
     }
     for part in path.components() {
         if part == Component::ParentDir {
-            return Err(format!("invalid path: must not contain '..': {shown}"));
+            return Err(PodError::Invalid(format!("invalid path: must not contain '..': {shown}")));
         }
         if part.as_os_str().len() > MAX_NAME {
-            return Err(format!("invalid path: filenames must be less than or equal to {MAX_NAME} characters"));
+            return Err(PodError::Invalid(format!(
+                "invalid path: filenames must be less than or equal to {MAX_NAME} characters"
+            )));
         }
     }
     // Names with this prefix are reserved for the writer's own files.
     if top(path).is_some_and(|top| top.to_string_lossy().starts_with("..")) {
-        return Err(format!("invalid path: must not start with '..': {shown}"));
+        return Err(PodError::Invalid(format!("invalid path: must not start with '..': {shown}")));
     }
     Ok(())
 }

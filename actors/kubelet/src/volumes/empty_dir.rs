@@ -5,13 +5,14 @@ use std::path::Path;
 
 use rustix::mount::{MountFlags, mount};
 
+use super::directory::directory;
+use super::mounted;
 use super::ownership::{Ownership, own};
 use super::plan::Medium;
-use super::set_up::directory;
-use super::{because, mounted};
+use crate::pod_error::{PodError, because};
 
 /// Makes the directory, unless it exists. `ready` is the directory of the marker file for a complete setup.
-pub(super) fn set_up(path: &Path, ready: &Path, medium: &Medium, group: Option<u32>) -> Result<(), String> {
+pub(super) fn set_up(path: &Path, ready: &Path, medium: &Medium, group: Option<u32>) -> Result<(), PodError> {
     let there = if medium.is_mounted() { mounted::is_mount_point(path)? } else { path.is_dir() };
     if ready.join("ready").is_file() && there {
         return Ok(());
@@ -29,22 +30,22 @@ pub(super) fn set_up(path: &Path, ready: &Path, medium: &Medium, group: Option<u
 }
 
 /// Unmounts and removes the directory. Idempotent.
-pub(super) fn tear_down(path: &Path, ready: &Path) -> Result<(), String> {
+pub(super) fn tear_down(path: &Path, ready: &Path) -> Result<(), PodError> {
     remove(ready)?;
     mounted::unmount_all(path)?;
     remove(path)
 }
 
-fn remove(path: &Path) -> Result<(), String> {
+fn remove(path: &Path) -> Result<(), PodError> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(because("unlinkat", path)(error)),
         _ => Ok(()),
     }
 }
 
-fn mount_medium(path: &Path, medium: &Medium) -> Result<(), String> {
+fn mount_medium(path: &Path, medium: &Medium) -> Result<(), PodError> {
     let failed = |error: rustix::io::Errno| because("mount", path)(error.into());
-    let options = |text: String| CString::new(text).map_err(|error| error.to_string());
+    let options = |text: String| CString::new(text).map_err(|error| PodError::Invalid(error.to_string()));
     match medium {
         Medium::Disk => Ok(()),
         Medium::Memory(bytes) => {

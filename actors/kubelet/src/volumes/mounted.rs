@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use rustix::mount::{UnmountFlags, unmount};
 
-use super::because;
+use crate::pod_error::{PodError, because};
 
 /// Whether `path` is a mount point; false for a missing path.
 ///
 /// # Errors
 /// When the list cannot be read; the operating system's text.
-pub(super) fn is_mount_point(path: &Path) -> Result<bool, String> {
+pub(super) fn is_mount_point(path: &Path) -> Result<bool, PodError> {
     match statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, StatxFlags::empty()) {
         Ok(stat) => Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(false),
@@ -24,7 +24,7 @@ pub(super) fn is_mount_point(path: &Path) -> Result<bool, String> {
 ///
 /// # Errors
 /// When a mount cannot be removed; the operating system's text.
-pub(super) fn unmount_all(path: &Path) -> Result<(), String> {
+pub(super) fn unmount_all(path: &Path) -> Result<(), PodError> {
     // The list is in the order of mounting, and the newest mount must be removed first.
     for mount in below(path)?.iter().rev() {
         match unmount(mount, UnmountFlags::NOFOLLOW) {
@@ -35,12 +35,12 @@ pub(super) fn unmount_all(path: &Path) -> Result<(), String> {
     }
     match below(path)?.first() {
         None => Ok(()),
-        Some(left) => Err(format!("unmount {}: still mounted", left.display())),
+        Some(left) => Err(PodError::NotReady(format!("unmount {}: still mounted", left.display()))),
     }
 }
 
 /// Returns the mount points at and below `path`, in the order of mounting.
-fn below(path: &Path) -> Result<Vec<PathBuf>, String> {
+fn below(path: &Path) -> Result<Vec<PathBuf>, PodError> {
     let file = Path::new("/proc/self/mountinfo");
     let text = std::fs::read(file).map_err(because("open", file))?;
     let points = text.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));

@@ -8,9 +8,10 @@ use oarlock_meta::quote::quote;
 use oarlock_schema::views::core_v1::{Container, Pod, VolumeMount};
 
 use super::layout::PodDir;
-use super::{Mounted, because, subpath};
+use super::{Mounted, subpath};
 use crate::environment::{self, Variables};
 use crate::hosts;
+use crate::pod_error::{PodError, because};
 
 /// Propagation of later mounts between node and container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,11 +60,15 @@ pub(super) fn make(
     mounted: &Mounted,
     variables: &Variables,
     hosts: &HostsFile,
-) -> Result<ContainerMounts, String> {
+) -> Result<ContainerMounts, PodError> {
     let mut out = ContainerMounts::default();
     if let Some(device) = container.volume_devices().get(0) {
         let name = container.name();
-        return Err(format!("cannot find volume {} to pass into container {}", quote(device.name()), quote(name)));
+        return Err(PodError::Invalid(format!(
+            "cannot find volume {} to pass into container {}",
+            quote(device.name()),
+            quote(name)
+        )));
     }
     for (index, mount) in container.volume_mounts().iter().enumerate() {
         let place = Place { dir, container: container.name(), index };
@@ -94,9 +99,11 @@ fn volume(
     mounted: &Mounted,
     variables: &Variables,
     recursive: bool,
-) -> Result<Mount, String> {
-    let missing =
-        || format!("cannot find volume {} to mount into container {}", quote(mount.name()), quote(place.container));
+) -> Result<Mount, PodError> {
+    let missing = || {
+        let (volume, container) = (quote(mount.name()), quote(place.container));
+        PodError::NotReady(format!("cannot find volume {volume} to mount into container {container}"))
+    };
     let volume = mounted.get(mount.name()).ok_or_else(missing)?;
     let part = match mount.sub_path_expr() {
         "" => mount.sub_path().to_owned(),
@@ -106,10 +113,10 @@ fn volume(
         None | Some("None") => Propagation::Private,
         Some("HostToContainer") => Propagation::HostToContainer,
         Some("Bidirectional") => Propagation::Bidirectional,
-        Some(other) => return Err(format!("invalid MountPropagation mode: {}", quote(other))),
+        Some(other) => return Err(PodError::Invalid(format!("invalid MountPropagation mode: {}", quote(other)))),
     };
     let recursive_read_only = recursive_read_only(mount, recursive)
-        .map_err(|why| format!("failed to resolve recursive read-only mode: {why}"))?;
+        .map_err(|why| why.within(|why| format!("failed to resolve recursive read-only mode: {why}")))?;
     let host_path = if part.is_empty() {
         volume.path.clone()
     } else {
@@ -127,18 +134,18 @@ fn volume(
 }
 
 /// Binds a sub-path of a volume. Errors go to the log only, since users must not learn about the node's files.
-fn sub_path(name: &str, container: &str, volume: &Path, part: &str, target: &Path) -> Result<(), String> {
+fn sub_path(name: &str, container: &str, volume: &Path, part: &str, target: &Path) -> Result<(), PodError> {
     if part.starts_with('/') {
-        return Err(format!("error SubPath `{part}` must not be an absolute path"));
+        return Err(PodError::Invalid(format!("error SubPath `{part}` must not be an absolute path")));
     }
     if part.split('/').any(|part| part == "..") {
-        return Err(format!("unable to provision SubPath `{part}`: must not contain '..'"));
+        return Err(PodError::Invalid(format!("unable to provision SubPath `{part}`: must not contain '..'")));
     }
     let part = Path::new(part);
     let of = format!("for volumeMount {} of container {}", quote(name), quote(container));
-    let hidden = |what: &str, why: String| {
-        tracing::warn!(container, volume = name, error = why, "sub-path not made");
-        format!("failed to {what} {of}")
+    let hidden = |what: &str, why: PodError| {
+        tracing::warn!(container, volume = name, error = %why, "sub-path not made");
+        PodError::NotReady(format!("failed to {what} {of}"))
     };
     // This check needs no protection against symlinks: the calls below repeat it safely.
     if !volume.join(part).exists() {
@@ -147,27 +154,27 @@ fn sub_path(name: &str, container: &str, volume: &Path, part: &str, target: &Pat
     subpath::bind(volume, part, target).map_err(|why| hidden("prepare subPath", why))
 }
 
-fn recursive_read_only(mount: VolumeMount<'_>, supported: bool) -> Result<bool, String> {
+fn recursive_read_only(mount: VolumeMount<'_>, supported: bool) -> Result<bool, PodError> {
     let mode = mount.recursive_read_only().unwrap_or("Disabled");
     if mode == "Disabled" {
         return Ok(false);
     }
     let wants = format!("volume {} requested recursive read-only mode, but it is not", quote(mount.name()));
     if !mount.read_only() {
-        return Err(format!("{wants} read-only"));
+        return Err(PodError::Invalid(format!("{wants} read-only")));
     }
     if let Some(propagation) = mount.mount_propagation().filter(|propagation| *propagation != "None") {
-        return Err(format!("{wants} compatible with propagation {}", quote(propagation)));
+        return Err(PodError::Invalid(format!("{wants} compatible with propagation {}", quote(propagation))));
     }
     match mode {
         "IfPossible" => Ok(supported),
         "Enabled" if supported => Ok(true),
-        "Enabled" => Err(format!("{wants} supported by the runtime")),
-        other => Err(format!("unknown recursive read-only mode {}", quote(other))),
+        "Enabled" => Err(PodError::Invalid(format!("{wants} supported by the runtime"))),
+        other => Err(PodError::Invalid(format!("unknown recursive read-only mode {}", quote(other)))),
     }
 }
 
-fn hosts_file(pod: Pod<'_>, dir: &PodDir, hosts: &HostsFile) -> Result<PathBuf, String> {
+fn hosts_file(pod: Pod<'_>, dir: &PodDir, hosts: &HostsFile) -> Result<PathBuf, PodError> {
     let node = if pod.spec().host_network() {
         let file = Path::new(HOSTS);
         let text = std::fs::read(file).map_err(because("open", file))?;
@@ -184,7 +191,7 @@ fn hosts_file(pod: Pod<'_>, dir: &PodDir, hosts: &HostsFile) -> Result<PathBuf, 
 }
 
 /// Makes an empty file for this start of the container, writable for all its users.
-fn termination_log(dir: &Path, attempt: u32) -> Result<PathBuf, String> {
+fn termination_log(dir: &Path, attempt: u32) -> Result<PathBuf, PodError> {
     std::fs::create_dir_all(dir).map_err(because("mkdir", dir))?;
     let path = dir.join(attempt.to_string());
     std::fs::write(&path, b"").map_err(because("open", &path))?;

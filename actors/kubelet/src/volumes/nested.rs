@@ -4,31 +4,30 @@ use std::path::{Component, Path, PathBuf};
 
 use oarlock_schema::views::core_v1::{Container, Pod};
 
-use super::because;
+use crate::pod_error::{PodError, because};
 
 /// Makes the directories in a volume on which containers mount other volumes.
-pub(super) fn make(pod: Pod<'_>, volume: &str, path: &Path) -> Result<(), String> {
+pub(super) fn make(pod: Pod<'_>, volume: &str, path: &Path) -> Result<(), PodError> {
     let spec = pod.spec();
     for container in spec.init_containers().iter().chain(spec.containers().iter()) {
         for point in points(container, volume)? {
             let dir = path.join(point);
-            let failed =
-                |error| format!("unable to create nested volume mountpoints: {}", because("mkdir", &dir)(error));
-            std::fs::create_dir_all(&dir).map_err(failed)?;
+            let failed = |why: &PodError| format!("unable to create nested volume mountpoints: {why}");
+            std::fs::create_dir_all(&dir).map_err(|error| because("mkdir", &dir)(error).within(failed))?;
         }
     }
     Ok(())
 }
 
 /// Returns the outermost paths in a volume at which a container mounts other volumes.
-fn points(container: Container<'_>, volume: &str) -> Result<Vec<PathBuf>, String> {
+fn points(container: Container<'_>, volume: &str) -> Result<Vec<PathBuf>, PodError> {
     let mounts = || container.volume_mounts().iter();
     let mut all: Vec<PathBuf> = mounts().map(|mount| clean(mount.mount_path())).collect();
     all.sort();
     let mut points: Vec<PathBuf> = Vec::new();
     for own in mounts().filter(|mount| mount.name() == volume).map(|mount| clean(mount.mount_path())) {
         if own.starts_with("..") {
-            return Err(format!("invalid container mount point {}", own.display()));
+            return Err(PodError::Invalid(format!("invalid container mount point {}", own.display())));
         }
         let mut here: Vec<PathBuf> = Vec::new();
         for nested in all.iter().filter_map(|path| path.strip_prefix(&own).ok()) {

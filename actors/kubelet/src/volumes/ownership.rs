@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Gid, chownat};
 
-use super::because;
+use crate::pod_error::{PodError, because};
 
 /// Group of a volume, and its permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +33,11 @@ impl Ownership {
     /// Gives one file to the group. Failures are only logged, as upstream does, since some file systems have no owners.
     fn give(self, path: &Path, found: &Metadata) {
         if let Err(error) = self.try_give(path, found) {
-            tracing::warn!(error, "volume not given to its group");
+            tracing::warn!(%error, "volume not given to its group");
         }
     }
 
-    fn try_give(self, path: &Path, found: &Metadata) -> Result<(), String> {
+    fn try_give(self, path: &Path, found: &Metadata) -> Result<(), PodError> {
         let group = Some(Gid::from_raw(self.group));
         let given = chownat(CWD, path, None, group, AtFlags::SYMLINK_NOFOLLOW);
         given.map_err(|error| because("lchown", path)(error.into()))?;
@@ -54,7 +54,7 @@ impl Ownership {
 ///
 /// # Errors
 /// When the operating system refuses; its text.
-pub(super) fn own(root: &Path, ownership: Ownership) -> Result<(), String> {
+pub(super) fn own(root: &Path, ownership: Ownership) -> Result<(), PodError> {
     let look = |path: &Path| fs::symlink_metadata(path).map_err(because("lstat", path));
     let mut dirs = vec![(root.to_owned(), look(root)?)];
     let mut at = 0;

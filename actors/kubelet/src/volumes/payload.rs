@@ -7,6 +7,7 @@ use oarlock_schema::views::List;
 use oarlock_schema::views::core_v1::{DownwardAPIVolumeFile, KeyToPath, Pod, VolumeProjection};
 
 use crate::downward::{self, Surroundings};
+use crate::pod_error::PodError;
 use crate::references::{Found, Kind, Reference, TokenWish};
 
 /// A file to write.
@@ -32,7 +33,7 @@ pub(super) fn of_object(
     mode: u32,
     optional: bool,
     found: &Found,
-) -> Result<Payload, String> {
+) -> Result<Payload, PodError> {
     let Some(data) = found.data(reference, optional)? else { return Ok(Payload::new()) };
     let file = |data, mode| File { data, mode, owner: None };
     let mut files: BTreeMap<&str, Vec<u8>> = data.files().into_iter().collect();
@@ -48,9 +49,14 @@ pub(super) fn of_object(
             }
             None if optional => {}
             None if reference.kind == Kind::Secret => {
-                return Err(format!("references non-existent secret key: {}", item.key()));
+                return Err(PodError::NotReady(format!("references non-existent secret key: {}", item.key())));
             }
-            None => return Err(format!("configmap references non-existent config key: {}", item.key())),
+            None => {
+                return Err(PodError::NotReady(format!(
+                    "configmap references non-existent config key: {}",
+                    item.key()
+                )));
+            }
         }
     }
     Ok(payload)
@@ -65,7 +71,7 @@ pub(super) fn of_pod(
     items: List<'_, DownwardAPIVolumeFile<'_>>,
     mode: u32,
     around: &Surroundings,
-) -> Result<Payload, String> {
+) -> Result<Payload, PodError> {
     let mut payload = Payload::new();
     for item in items.iter() {
         let text = if let Some(field) = item.field_ref() {
@@ -91,7 +97,7 @@ pub(super) fn of_source(
     mode: u32,
     around: &Surroundings,
     (found, tokens): (&Found, &Tokens),
-) -> Result<Payload, String> {
+) -> Result<Payload, PodError> {
     if let Some(map) = source.config_map() {
         let reference = Reference::config_map(map.name());
         return of_object(&reference, map.items(), mode, map.optional() == Some(true), found);
@@ -104,8 +110,9 @@ pub(super) fn of_source(
         return of_pod(pod, downward.items(), mode, around);
     }
     if let Some(token) = source.service_account_token() {
-        let wish = wish(pod, source).ok_or("no token is wished for")?;
-        let data = tokens.get(&wish).ok_or("a token was needed that nobody asked for")?.clone()?;
+        let missing = |why: &str| PodError::NotReady(why.to_owned());
+        let wish = wish(pod, source).ok_or_else(|| missing("no token is wished for"))?;
+        let data = tokens.get(&wish).ok_or_else(|| missing("a token was needed that nobody asked for"))?.clone()?;
         let owner = common_user(pod);
         let group = pod.spec().security_context().and_then(|context| context.fs_group());
         // The group gets its permissions later, with the whole volume.
@@ -114,16 +121,16 @@ pub(super) fn of_source(
         return Ok(Payload::from([(clean(token.path()), file)]));
     }
     if source.cluster_trust_bundle().is_some() {
-        return Err("clusterTrustBundle projections are not supported by this kubelet".to_owned());
+        return Err(PodError::Invalid("clusterTrustBundle projections are not supported by this kubelet".to_owned()));
     }
     if source.pod_certificate().is_some() {
-        return Err("podCertificate projections are not supported by this kubelet".to_owned());
+        return Err(PodError::Invalid("podCertificate projections are not supported by this kubelet".to_owned()));
     }
     Ok(Payload::new())
 }
 
 /// Requested tokens, or the errors of their requests.
-pub(super) type Tokens = std::collections::HashMap<TokenWish, Result<std::sync::Arc<str>, String>>;
+pub(super) type Tokens = std::collections::HashMap<TokenWish, Result<std::sync::Arc<str>, PodError>>;
 
 /// Returns the token that a source asks for, if it is a token source.
 pub(super) fn wish(pod: Pod<'_>, source: VolumeProjection<'_>) -> Option<TokenWish> {

@@ -9,13 +9,14 @@ use super::atomic::{Failure, holds_files, write};
 use super::layout::{Plugin, PodDir};
 use super::ownership::{Ownership, own};
 use super::plan::Plan;
-use super::{Volume, because, empty_dir, host_path, mounted, nested};
+use super::{Volume, empty_dir, host_path, mounted, nested};
+use crate::pod_error::{PodError, because};
 
 /// Makes one volume.
 ///
 /// # Errors
 /// When the volume cannot be made; upstream's text.
-pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, String> {
+pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, PodError> {
     let context = pod.spec().security_context();
     let group = context.and_then(|context| context.fs_group()).and_then(|group| u32::try_from(group).ok());
     match plan {
@@ -35,11 +36,13 @@ pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, S
                 Err(Failure::First(why)) => {
                     // The volume was never complete, so no container uses it: a later attempt starts anew.
                     if let Err(also) = empty_dir::tear_down(&path, &ready) {
-                        tracing::warn!(path = %path.display(), error = also, "volume that failed not removed");
+                        tracing::warn!(path = %path.display(), error = %also, "volume that failed not removed");
                     }
                     Err(why)
                 }
-                Err(Failure::Update(why)) => Ok(Volume { path, read_only: true, stale: Some(why), inner_name: name }),
+                Err(Failure::Update(why)) => {
+                    Ok(Volume { path, read_only: true, stale: Some(why.to_string()), inner_name: name })
+                }
             }
         }
         Plan::Stale { name, plugin, why } => {
@@ -47,7 +50,7 @@ pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, S
             if !holds_files(&path) {
                 return Err(why);
             }
-            Ok(Volume { path, read_only: true, stale: Some(why), inner_name: name })
+            Ok(Volume { path, read_only: true, stale: Some(why.to_string()), inner_name: name })
         }
         Plan::HostPath { name, path, kind } => {
             host_path::check(&path, &kind)?;
@@ -70,7 +73,7 @@ pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, S
     }
 }
 
-fn local(source: &Path, path: &Path, read_only: bool) -> Result<(), String> {
+fn local(source: &Path, path: &Path, read_only: bool) -> Result<(), PodError> {
     std::fs::create_dir_all(path).map_err(because("mkdir", path))?;
     let failed = |error: rustix::io::Errno| {
         // An empty directory without its mount would look like a complete volume.
@@ -81,18 +84,6 @@ fn local(source: &Path, path: &Path, read_only: bool) -> Result<(), String> {
     if read_only {
         // The kernel needs two calls: one for the bind mount, one to make it read-only.
         mount_remount(path, MountFlags::BIND | MountFlags::RDONLY, c"").map_err(failed)?;
-    }
-    Ok(())
-}
-
-/// Makes a directory and sets its permissions, independently of the umask.
-pub(super) fn directory(path: &Path, mode: u32) -> Result<(), String> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::create_dir_all(path).map_err(because("mkdir", path))?;
-    let found = std::fs::symlink_metadata(path).map_err(because("lstat", path))?;
-    if found.permissions().mode() & 0o777 != mode {
-        let permissions = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(path, permissions).map_err(because("chmod", path))?;
     }
     Ok(())
 }

@@ -13,7 +13,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, fchmod, fstat, 
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
 
-use super::{because, mounted};
+use super::mounted;
+use crate::pod_error::{PodError, because};
 
 /// Largest size in bytes of a file of variables.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -22,7 +23,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// When a directory cannot be made; for the log only, since the text names files of the node.
-pub(super) fn make(volume: &Path, subpath: &Path) -> Result<(), String> {
+pub(super) fn make(volume: &Path, subpath: &Path) -> Result<(), PodError> {
     let failed = |error: Errno| because("mkdir", &volume.join(subpath))(error.into());
     let root = open_root(volume)?;
     let mode = Mode::from_raw_mode(fstat(&root).map_err(failed)?.st_mode & 0o7777);
@@ -51,7 +52,7 @@ pub(super) fn make(volume: &Path, subpath: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// When the part cannot be bound; for the log only, since the text names files of the node.
-pub(super) fn bind(volume: &Path, subpath: &Path, target: &Path) -> Result<(), String> {
+pub(super) fn bind(volume: &Path, subpath: &Path, target: &Path) -> Result<(), PodError> {
     let opened = open_beneath(&open_root(volume)?, subpath);
     let opened = opened.map_err(|error| because("open", &volume.join(subpath))(error.into()))?;
     let failed = |error: Errno| because("mount", target)(error.into());
@@ -72,7 +73,7 @@ pub(super) fn bind(volume: &Path, subpath: &Path, target: &Path) -> Result<(), S
 ///
 /// # Errors
 /// When the file cannot be read; for the log only, since the text names files of the node.
-pub(super) fn read(volume: &Path, file: &Path) -> Result<String, String> {
+pub(super) fn read(volume: &Path, file: &Path) -> Result<String, PodError> {
     let path = volume.join(file);
     let failed = |error: Errno| because("open", &path)(error.into());
     // Opening a named pipe that a container made would block.
@@ -80,19 +81,19 @@ pub(super) fn read(volume: &Path, file: &Path) -> Result<String, String> {
     let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let opened = openat2(open_root(volume)?, file, flags, Mode::empty(), within).map_err(failed)?;
     if fstat(&opened).map_err(failed)?.st_mode & 0o170_000 != 0o100_000 {
-        return Err(format!("open {}: not a regular file", path.display()));
+        return Err(PodError::NotReady(format!("open {}: not a regular file", path.display())));
     }
     let mut text = Vec::new();
     let mut limited = std::fs::File::from(opened).take(MAX_FILE_BYTES + 1);
     limited.read_to_end(&mut text).map_err(because("read", &path))?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("read {}: longer than {MAX_FILE_BYTES} bytes", path.display()));
+        return Err(PodError::NotReady(format!("read {}: longer than {MAX_FILE_BYTES} bytes", path.display())));
     }
-    String::from_utf8(text).map_err(|_| format!("read {}: not UTF-8", path.display()))
+    String::from_utf8(text).map_err(|_| PodError::NotReady(format!("read {}: not UTF-8", path.display())))
 }
 
 /// Makes a file or directory to mount on.
-fn prepare(target: &Path, directory: bool) -> Result<(), String> {
+fn prepare(target: &Path, directory: bool) -> Result<(), PodError> {
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(because("mkdir", parent))?;
     }
@@ -111,7 +112,7 @@ fn prepare(target: &Path, directory: bool) -> Result<(), String> {
 }
 
 /// Opens the volume's root, whose own path may contain symlinks of the node.
-fn open_root(volume: &Path) -> Result<OwnedFd, String> {
+fn open_root(volume: &Path) -> Result<OwnedFd, PodError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     rustix::fs::open(volume, flags, Mode::empty()).map_err(|error| because("open", volume)(error.into()))
 }

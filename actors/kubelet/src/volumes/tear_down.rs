@@ -6,14 +6,15 @@ use std::path::Path;
 use oarlock_schema::Str;
 
 use super::layout::{self, PodDir};
-use super::{because, mounted};
+use super::mounted;
+use crate::pod_error::{PodError, because};
 
 /// Unmounts everything at and below a pod's directory, then removes it. Nothing is removed while a mount remains, since the mounted files may belong to another
 /// pod or the node.
 ///
 /// # Errors
 /// When the operating system refuses; the caller must try again.
-pub(super) fn tear_down(dir: &PodDir) -> Result<(), String> {
+pub(super) fn tear_down(dir: &PodDir) -> Result<(), PodError> {
     let path = dir.path();
     // The kernel's list of mounts has resolved paths.
     let real = match path.canonicalize() {
@@ -32,7 +33,7 @@ pub(super) fn tear_down(dir: &PodDir) -> Result<(), String> {
 ///
 /// # Errors
 /// When the directory cannot be read; the operating system's text.
-pub(super) fn pods(root: &Path) -> Result<Vec<Str>, String> {
+pub(super) fn pods(root: &Path) -> Result<Vec<Str>, PodError> {
     let dir = layout::pods(root);
     let entries = match std::fs::read_dir(&dir) {
         Ok(entries) => entries,

@@ -59,7 +59,7 @@ impl Bench {
         self.volumes.set_up(pod, &around, &self.references).await
     }
 
-    async fn container(&self, pod: &Arc<Obj>, mounted: &Mounted) -> Result<ContainerMounts, String> {
+    async fn container(&self, pod: &Arc<Obj>, mounted: &Mounted) -> Result<ContainerMounts, PodError> {
         let hosts =
             HostsFile { name: "web".to_owned(), ips: vec!["10.0.0.7".parse().unwrap()], ..HostsFile::default() };
         let variables = [("NAME".to_owned(), "one".to_owned())].into_iter().collect();
@@ -283,7 +283,7 @@ async fn paths_of_the_node_are_checked_or_made_and_never_removed() {
         ("file", "BlockDevice", "a block device"),
     ] {
         let why = format!("hostPath type check failed: {} is not {what}", at(name).display());
-        assert_eq!(check(name, kind), Err(why), "{name} {kind}");
+        assert_eq!(check(name, kind), Err(PodError::NotReady(why)), "{name} {kind}");
     }
     assert_eq!(host_path::check(Path::new("/dev/null"), "CharDevice"), Ok(()));
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
@@ -330,7 +330,11 @@ async fn a_claim_is_a_path_of_the_node_where_its_volume_is_one() {
     assert_eq!(fs::read(near.join("data")).unwrap(), b"precious");
     assert_eq!(fs::write(near.join("more"), b"").unwrap_err().raw_os_error(), Some(libc::EROFS));
     let bad = pod(&[of("far", false), of("stolen", false), of("unbound", false)], &json!({}));
-    let mut messages = bench.set_up(&bad).await.unwrap_err().messages;
+    let failed = bench.set_up(&bad).await.unwrap_err();
+    assert!(failed.permanent, "no plugin will ever support one of them");
+    let waits = pod(&[of("unbound", false)], &json!({}));
+    assert!(!bench.set_up(&waits).await.unwrap_err().permanent, "a claim may still be bound");
+    let mut messages = failed.messages;
     messages.sort();
     assert_eq!(
         messages,
@@ -403,18 +407,19 @@ async fn sub_paths_are_made_and_bound_and_lead_nowhere_else() {
     for (sub, why) in
         [("out", prepare), ("out/passwd", prepare), ("out/new", create), ("up/new", create), ("up", prepare)]
     {
-        assert_eq!(try_one(sub).await, Err(why.to_owned()), "{sub}");
+        assert_eq!(try_one(sub).await, Err(PodError::NotReady(why.to_owned())), "{sub}");
     }
     assert!(!outside.path().join("new").exists() && !bench.root.path().join("new").exists());
     assert_eq!(try_one("in/er").await, Ok(()), "links inside are fine");
-    assert_eq!(try_one("/abs").await, Err("error SubPath `/abs` must not be an absolute path".to_owned()));
+    let absolute = "error SubPath `/abs` must not be an absolute path";
+    assert_eq!(try_one("/abs").await, Err(PodError::Invalid(absolute.to_owned())));
     assert_eq!(
         try_one("a/../../b").await,
-        Err("unable to provision SubPath `a/../../b`: must not contain '..'".to_owned())
+        Err(PodError::Invalid("unable to provision SubPath `a/../../b`: must not contain '..'".to_owned()))
     );
     let missing = with_mounts(&volumes, &json!([{"name": "none", "mountPath": "/a"}]));
     let why = "cannot find volume \"none\" to mount into container \"main\"";
-    assert_eq!(bench.container(&missing, &mounted).await, Err(why.to_owned()));
+    assert_eq!(bench.container(&missing, &mounted).await, Err(PodError::NotReady(why.to_owned())));
     bench.gone().await;
 }
 
@@ -488,7 +493,7 @@ async fn a_variable_comes_from_a_file_that_a_container_wrote() {
     let want = [("A".to_owned(), "one\ntwo".to_owned())].into_iter().collect();
     assert_eq!(read(&good, &mounted).await, Ok(want), "an optional key that is not there makes no variable");
     let missing = "cannot find the volume \"data\" referenced by FileKeyRef";
-    assert_eq!(read(&good, &Mounted::new()).await, Err(missing.to_owned()));
+    assert_eq!(read(&good, &Mounted::new()).await, Err(PodError::NotReady(missing.to_owned())));
     let no_key = format!("environment variable key \"Z\" not found in file \"{}\"", data.join("conf/env").display());
     for (path, why) in [
         ("conf/env", no_key.as_str()),
@@ -498,7 +503,8 @@ async fn a_variable_comes_from_a_file_that_a_container_wrote() {
         ("conf", "couldn't parse env file"),
         ("../../../../../../../etc/passwd", "couldn't parse env file"),
     ] {
-        assert_eq!(read(&with(&json!([var("A", path, "Z", false)])), &mounted).await, Err(why.to_owned()), "{path}");
+        let pod = with(&json!([var("A", path, "Z", false)]));
+        assert_eq!(read(&pod, &mounted).await, Err(PodError::NotReady(why.to_owned())), "{path}");
     }
     bench.gone().await;
 }

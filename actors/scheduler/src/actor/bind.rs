@@ -18,7 +18,9 @@ use crate::queue::Popped;
 
 use super::doubt::BindingGuard;
 use super::inbox::Slot;
-use super::{Set, doubt, evict, namespace};
+use super::names::namespace;
+use super::set::Set;
+use super::{doubt, evict};
 
 const BIND: &str = "running Bind plugin \"DefaultBinder\"";
 const PREEMPT: &str = "preemption";
@@ -79,7 +81,7 @@ pub(super) fn start(
 ) -> BoxFuture<'static, Outcome> {
     let (claimed, own) = (claim.fence.clone(), ctx.clone());
     let binds = calls.iter().any(|call| matches!(call, Call::Bind));
-    let open = binds.then(|| BindingGuard::new(set, &pod, &node, claimed.as_ref()));
+    let open = binds.then(|| BindingGuard::new(&set.open_bindings, &pod, &node, claimed.as_ref()));
     let task = {
         let (set, own, pod, node) = (Arc::clone(set), ctx.clone(), Arc::clone(&pod), Arc::clone(&node));
         let writes = async move { perform(&own, (&set.client, &set.recorder), &pod, &node, &calls).await };

@@ -13,7 +13,7 @@ use oarlock_schema::resource;
 
 use crate::project::PodView;
 
-use super::Set;
+use super::set::{SYNC_WARNING, Set};
 
 /// Pause after a failed list.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub(super) async fn catch_up(ctx: &LoopCtx, set: &Set, pods: &Cache<PodView>) ->
         }
     };
     loop {
-        match ctx.or_stop(pods.at_least(newest, clock::after(super::SYNC_WARNING))).await {
+        match ctx.or_stop(pods.at_least(newest, clock::after(SYNC_WARNING))).await {
             None => return false,
             Some(Ok(())) => return true,
             Some(Err(lagging)) => tracing::warn!(actor = ctx.name(), %lagging, "scheduler waits for what was bound"),

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::model::PodInfo;
 use crate::project::PodView;
 
-use super::namespace;
+use super::names::namespace;
 
 /// Bound of attempts of a write that fails with a conflict.
 const MAX_TRIES: usize = 5;

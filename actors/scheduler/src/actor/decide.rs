@@ -14,8 +14,8 @@ use crate::queue::Stamp;
 use super::bind::{self, Done, Origin, Outcome};
 use super::duties::Parts;
 use super::inbox::PendingProposal;
+use super::proposal_messages::ProposalVerdict;
 use super::proposals::{Preempts, Sent};
-use super::verdict::ProposalVerdict;
 use super::{DECISIONS_PER_TURN, Shell};
 
 /// Result of looking up a proposal's pod in the cache.
@@ -34,7 +34,7 @@ impl Shell {
         let epoch = claim.as_ref().map(Claim::epoch);
         self.inbox.set_epoch(epoch, at);
         self.proposal_bus.receive_for(&self.ctx, epoch);
-        self.feed.publish_under(&self.ctx, epoch.filter(|_| self.inbox.has_active_peer(at)));
+        self.relay.publish_under(&self.ctx, epoch.filter(|_| self.inbox.has_active_peer(at)));
         self.status.decides = claim.is_some();
         let parts = match (claim.is_some(), self.proposal_bus.is_configured()) {
             (true, true) => self.duties.shards().with(self.inbox.silent(self.duties.every_shard(), at)),
@@ -76,15 +76,15 @@ impl Shell {
     fn place(&mut self, claim: &Claim) -> usize {
         let mut decided = 0;
         while decided < DECISIONS_PER_TURN && self.binds.len() < self.set.config.max_binds {
-            let Some(decision) = self.look(Authority::Local) else { break };
+            let Some(decision) = self.look(Authority::Local(claim)) else { break };
             decided += 1;
-            self.act(decision, Some(claim));
+            self.act(decision);
         }
         decided
     }
 
     /// Returns the decision about the next waiting pod, if there is one.
-    pub(super) fn look(&mut self, authority: Authority) -> Option<Decision> {
+    pub(super) fn look<'a>(&mut self, authority: Authority<&'a Claim>) -> Option<Decision<&'a Claim>> {
         let (now, began) = (self.now(), clock::now());
         let decision = self.engine.next(authority, now, &mut |below| rng::below(u64::from(below)) as u32)?;
         self.status.decided.since(began);
@@ -157,16 +157,14 @@ impl Shell {
         }
     }
 
-    /// Carries a decision out. Bindings and preemptions need the arbiter's claim.
-    pub(super) fn act(&mut self, decision: Decision, claim: Option<&Claim>) {
+    /// Carries a decision out.
+    pub(super) fn act(&mut self, decision: Decision<&Claim>) {
         match decision {
-            Decision::Bind { popped, node, calls } => {
-                let Some(claim) = claim else { return };
+            Decision::Bind { claim, popped, node, calls } => {
                 let (pod, origin) = (Arc::clone(&popped.pod), Origin::Own(popped));
                 self.start(claim, (origin, pod, node), calls);
             }
-            Decision::Preempt { popped, node, unfit, calls } => {
-                let Some(claim) = claim else { return };
+            Decision::Preempt { claim, popped, node, unfit, calls } => {
                 self.start(claim, (Origin::OwnPreemption(unfit), popped.pod, node), calls);
             }
             Decision::Propose { popped, node } => self.proposals.push(Sent { popped, node, preempts: None }),

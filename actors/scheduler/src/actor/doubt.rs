@@ -21,7 +21,7 @@ use crate::model::PodInfo;
 use crate::project::PodView;
 
 use super::condition::pods;
-use super::{Set, namespace, text};
+use super::names::{namespace, text};
 
 /// Bound of repeated attempts.
 const MAX_TRIES: u32 = 10;
@@ -112,14 +112,14 @@ impl OpenBindings {
 
 /// Guard of a binding in progress. Dropping the guard before [`BindingGuard::close`] adds the binding to [`OpenBindings`].
 pub(super) struct BindingGuard {
-    set: Arc<Set>,
+    open: Arc<OpenBindings>,
     binding: Option<Binding>,
 }
 
 impl BindingGuard {
-    pub(super) fn new(set: &Arc<Set>, pod: &Arc<PodInfo>, node: &Arc<str>, fence: Option<&Fence>) -> Self {
+    pub(super) fn new(open: &Arc<OpenBindings>, pod: &Arc<PodInfo>, node: &Arc<str>, fence: Option<&Fence>) -> Self {
         let binding = Binding { pod: Arc::clone(pod), node: Arc::clone(node), fence: fence.cloned() };
-        Self { set: Arc::clone(set), binding: Some(binding) }
+        Self { open: Arc::clone(open), binding: Some(binding) }
     }
 
     /// Ends the guard after the binding's outcome is certain.
@@ -130,6 +130,6 @@ impl BindingGuard {
 
 impl Drop for BindingGuard {
     fn drop(&mut self) {
-        self.set.open_bindings.0.lock().extend(self.binding.take());
+        self.open.0.lock().extend(self.binding.take());
     }
 }

@@ -16,7 +16,7 @@ use oarlock_seeded_bug::seeded_bug;
 
 use crate::model::PodInfo;
 
-use super::namespace;
+use super::names::namespace;
 
 /// A set of shards, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

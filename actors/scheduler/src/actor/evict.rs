@@ -16,8 +16,8 @@ use crate::model::PodInfo;
 use crate::project::{DISRUPTION_TARGET, PREEMPTED, PodView};
 
 use super::condition::{pods, write};
+use super::names::{namespace, text};
 use super::report::about;
-use super::{namespace, text};
 
 /// Bound of victims of one preemption that are evicted concurrently.
 const MAX_CONCURRENT: usize = 16;

@@ -12,7 +12,7 @@ use oarlock_seeded_bug::seeded_bug;
 use tokio::sync::oneshot;
 
 use super::duties::Parts;
-use super::verdict::{Batch, ProposalVerdict, Proposed};
+use super::proposal_messages::{Batch, ProposalVerdict, Proposed};
 
 /// How long a shard's holder may send nothing before the arbiter's process takes over the shard's pods.
 pub(super) const SILENCE_LIMIT: Duration = Duration::from_secs(3);

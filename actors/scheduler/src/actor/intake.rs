@@ -20,7 +20,7 @@ use crate::project::{
 use crate::queue::Stamp;
 
 use super::duties::Parts;
-use super::namespace;
+use super::names::namespace;
 
 /// Bound of pending changed keys per resource; a subscriber that falls further behind gets a `Resync` instead.
 const CHANGES_CAPACITY: usize = 1 << 16;

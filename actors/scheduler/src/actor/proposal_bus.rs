@@ -15,10 +15,10 @@ use oarlock_meta::Revision;
 use oarlock_runtime::LoopCtx;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Config;
 use super::inbox::ReceivedBatch;
+use super::proposal_messages::{Batch, ProposalVerdict, Proposed};
 use super::proposals::NoVerdict;
-use super::verdict::{Batch, ProposalVerdict, Proposed};
+use super::set::Config;
 
 /// Timeout of a request: the time for the bindings and for the queue before them.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -18,8 +18,8 @@ use crate::map::Map;
 use crate::model::Uid;
 use crate::queue::Popped;
 
-use super::namespace;
-use super::verdict::{Batch, ProposalVerdict, Proposed};
+use super::names::namespace;
+use super::proposal_messages::{Batch, ProposalVerdict, Proposed};
 
 /// Bound of proposals in one batch.
 pub(super) const MAX_BATCH: usize = 64;
@@ -213,7 +213,7 @@ mod tests {
     use crate::testing::World;
 
     fn proposed(name: &str) -> Sent {
-        let pod = World::default().pod(name, "");
+        let pod = World::new(&[]).pod(name, "");
         Sent { popped: Popped { pod, attempt: 1, first_attempt: Stamp(0) }, node: "n1".into(), preempts: None }
     }
 

@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use oarlock_client::Client;
+use oarlock_client::{Client, ListOptions};
 use oarlock_informer::Cache;
 use oarlock_meta::Revision;
 use oarlock_runtime::{Failure, Instant, clock};
+use oarlock_schema::resource;
 
 use crate::engine::Authority;
 use crate::model::PodInfo;
 use crate::project::PodView;
 use crate::queue::Stamp;
 
+use super::proposal_messages::ProposalVerdict;
 use super::proposals::{self, Answered, NoVerdict, Preempts, Sent};
-use super::verdict::ProposalVerdict;
-use super::{DECISIONS_PER_TURN, Shell, latest};
+use super::set::SYNC_WARNING;
+use super::{DECISIONS_PER_TURN, Shell};
 
 /// Longest pause after a proposal reached a process that is no longer the arbiter; ends earlier when the new arbiter is known.
 const STALE_PAUSE: Duration = Duration::from_millis(50);
@@ -37,7 +39,7 @@ impl Shell {
         while decided < DECISIONS_PER_TURN && self.proposals.has_room(at) {
             let Some(decision) = self.look(Authority::Remote) else { break };
             decided += 1;
-            self.act(decision, None);
+            self.act(decision);
         }
         while let Some(batch) = self.proposals.next_batch(at) {
             self.status.proposals.sent += batch.len() as u64;
@@ -174,4 +176,12 @@ async fn look(client: Client, pods: Arc<Cache<PodView>>) {
     };
     // After the timeout the arbiter's refusal of bound pods suffices.
     let _ = clock::timeout(CATCH_UP_LIMIT, looked).await;
+}
+
+/// Waits until `cache` shows every binding that was written before this call.
+async fn latest(client: &Client, cache: &Cache<PodView>) -> Result<(), String> {
+    let pods = resource("", "v1", "pods").ok_or("the schema has no pods")?;
+    let options = ListOptions { limit: 1, ..ListOptions::default() };
+    let latest = client.list(pods, "", options).await.map_err(|status| status.to_string())?.revision;
+    cache.at_least(latest, clock::after(SYNC_WARNING)).await.map_err(|lagging| lagging.to_string())
 }

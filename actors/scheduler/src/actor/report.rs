@@ -17,13 +17,13 @@ use oarlock_mesh::Claim;
 use oarlock_runtime::{Failure, LoopCtx};
 use oarlock_seeded_bug::seeded_bug;
 
-use crate::message;
 use crate::model::{PodInfo, Uid};
 use crate::project::PodView;
+use crate::texts;
 
 use super::condition::Condition;
 use super::duties::Duties;
-use super::namespace;
+use super::names::namespace;
 
 /// Bound of concurrent condition writes.
 const MAX_WRITES: usize = 32;
@@ -104,7 +104,7 @@ impl Reporter {
         (reason, message): (&'static str, String),
         denominated: bool,
     ) {
-        self.recorder.under(claim.fence.clone()).warning(&about(pod), "FailedScheduling", message::note(&message));
+        self.recorder.under(claim.fence.clone()).warning(&about(pod), "FailedScheduling", texts::note(&message));
         let condition = Condition { pod: Arc::clone(pod), claim: claim.clone(), reason, message, denominated };
         match self.waiting.get_mut(&pod.uid) {
             // A pending request to clear the nomination must not be lost with the replaced condition.

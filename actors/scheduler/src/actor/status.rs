@@ -114,7 +114,7 @@ impl SchedulerStatus {
         (self.binding, self.proposing, self.shards) = (binding, proposing, shards);
         (self.preemption_attempts, self.preemption_victims) = (engine.attempts, engine.victims);
         self.preemptions = engine.preemptions();
-        let (accepted, refused) = engine.verdicts();
+        let (accepted, refused) = engine.proposal_counts();
         let refusals: u64 = refused.values().sum();
         (self.accepted, self.refused) = (accepted, refused.clone());
         self.conflict_rate = refusals as f64 / (accepted + refusals).max(1) as f64;

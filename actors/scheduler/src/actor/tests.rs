@@ -12,7 +12,8 @@ use oarlock_meta::Revision;
 use oarlock_runtime::{Options, System, Universe, clock, shutdown};
 use serde_json::{Value, json};
 
-use super::{Config, KINDS, Scheduler};
+use super::{Config, KINDS};
+use crate::Scheduler;
 
 mod claims;
 mod doubt;

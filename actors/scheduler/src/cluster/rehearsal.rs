@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::column::NodeIx;
-use crate::filters::Filters;
 use crate::model::{PodInfo, Uid};
 
 use super::Cluster;
@@ -29,6 +28,11 @@ impl Rehearsal<'_> {
     /// Returns the cluster with the tentative changes. Classes must not cache results from this state.
     pub(crate) fn cluster(&mut self) -> &mut Cluster {
         self.cluster
+    }
+
+    /// Returns the node.
+    pub(crate) fn node(&self) -> NodeIx {
+        self.node
     }
 
     /// Removes a pod from the node.
@@ -61,19 +65,6 @@ impl Rehearsal<'_> {
         for uid in std::mem::take(&mut self.added) {
             self.cluster.forget(&uid);
         }
-    }
-
-    /// Whether a pod with these filters fits both with and without the nominated pods in `expected` (upstream: `RunFilterPluginsWithNominatedPods`).
-    pub(crate) fn fits(&mut self, filters: &Filters, expected: &[Arc<PodInfo>]) -> bool {
-        if !expected.is_empty() {
-            expected.iter().for_each(|pod| self.add(pod));
-            let fits = filters.pass(self.cluster, self.node);
-            self.remove_added();
-            if !fits {
-                return false;
-            }
-        }
-        filters.pass(self.cluster, self.node)
     }
 }
 

@@ -7,10 +7,10 @@ use oarlock_seeded_bug::seeded_bug;
 use crate::arbiter::{Constraint, Refusal};
 use crate::column::NodeIx;
 use crate::event::Event;
-use crate::framework::{Call, Diagnosis, Nominating};
+use crate::framework::{Call, Diagnosis};
 use crate::intern::Sym;
 use crate::model::{PodInfo, Uid};
-use crate::preempt::Preemption;
+use crate::post_filter::{Nominating, Preemption};
 use crate::queue::{Popped, Stamp};
 
 use super::{Authority, Decision, Engine, ProposalError};
@@ -26,14 +26,14 @@ pub(crate) struct Unfit {
 
 impl Engine {
     /// Decides about a pod that fits on no node.
-    pub(super) fn decide_unfit(
+    pub(super) fn decide_unfit<C>(
         &mut self,
-        authority: Authority,
+        authority: Authority<C>,
         popped: Popped,
         diagnosis: &Diagnosis,
         (message, nominating): (String, Nominating),
         now: Stamp,
-    ) -> Decision {
+    ) -> Decision<C> {
         let unfit = Unfit { message, rejectors: diagnosis.rejectors };
         match nominating {
             Nominating::Preempt(preemption) => self.preempt(authority, popped, unfit, preemption, now),
@@ -48,29 +48,29 @@ impl Engine {
         }
     }
 
-    fn wait(&mut self, popped: Popped, unfit: Unfit, denominated: bool, now: Stamp) -> Decision {
+    fn wait<C>(&mut self, popped: Popped, unfit: Unfit, denominated: bool, now: Stamp) -> Decision<C> {
         self.queue.rejected(&popped.pod.uid, unfit.rejectors, now);
         Decision::Unschedulable { popped, message: unfit.message, denominated }
     }
 
     /// Decides about a preemption. The pod stays in flight until [`Engine::preempted`], or until [`Engine::withdraw`] and the queueing that follows.
-    fn preempt(
+    fn preempt<C>(
         &mut self,
-        authority: Authority,
+        authority: Authority<C>,
         popped: Popped,
         unfit: Unfit,
         Preemption { node: slot, victims }: Preemption,
         now: Stamp,
-    ) -> Decision {
+    ) -> Decision<C> {
         let name = self.cluster.nodes.name(slot);
         let node = self.cluster.names.text(name);
         let victims: Vec<Uid> = victims.iter().map(|victim| Arc::clone(&victim.uid)).collect();
-        if authority == Authority::Remote {
+        let Authority::Local(claim) = authority else {
             self.cluster.nominations.decide(&popped.pod, name, victims.clone());
             return Decision::ProposePreemption { popped, node, unfit, victims };
-        }
+        };
         match self.allow(&popped.pod, slot, &victims) {
-            Ok(calls) => Decision::Preempt { popped, node, unfit, calls },
+            Ok(calls) => Decision::Preempt { claim, popped, node, unfit, calls },
             Err(refusal) => {
                 let message = refusal.to_string();
                 self.last_refusal = Some(refusal);

@@ -1,8 +1,9 @@
 //! DefaultPreemption: a pod that fits on no node may preempt pods of lower priority (the search is in [`crate::preempt`]).
 
-use crate::framework::{Nominating, Plugin, PostFilterContext, PostFiltered};
-use crate::message;
+use crate::plugin::Plugin;
+use crate::post_filter::{Nominating, PostFilterContext, PostFiltered};
 use crate::preempt;
+use crate::texts;
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin { name: "DefaultPreemption", post_filter: Some(post_filter), ..Plugin::NONE };
@@ -21,7 +22,7 @@ fn post_filter(context: &mut PostFilterContext<'_>) -> PostFiltered {
     match preempt::find(context) {
         Ok(preemption) => PostFiltered { nominating: Nominating::Preempt(preemption), ..PostFiltered::default() },
         Err(tally) => {
-            let text = message::unavailable(context.diagnosis.nodes, &tally.text(&context.cluster.names));
+            let text = texts::unavailable(context.diagnosis.nodes, &tally.text(&context.cluster.names));
             PostFiltered { nominating: Nominating::Nowhere, ..says(&format!("preemption: {text}")) }
         }
     }

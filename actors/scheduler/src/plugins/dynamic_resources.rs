@@ -5,14 +5,14 @@
 //! deallocate; if an earlier PreFilter rejected the pod, the PostFilter finds no state of its own, reports that and ends the chain.
 
 use crate::cluster::{Claims, claimed, device};
-use crate::framework::{Plugin, PostFilterContext, PostFiltered};
-use crate::table::members;
+use crate::plugin::Plugin;
+use crate::post_filter::{PostFilterContext, PostFiltered};
 
 use super::claimed::{self, ClaimCheck, EVENTS};
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin {
-    name: NAME,
+    name: "DynamicResources",
     weight: 2,
     filter: Some(|cluster, spec| claimed::compile(&cluster.spec(spec)?.spec, CHECK)),
     post_filter: Some(post_filter),
@@ -21,16 +21,14 @@ pub(crate) const ROW: Plugin = Plugin {
     ..Plugin::NONE
 };
 
-const NAME: &str = "DynamicResources";
 const CHECK: ClaimCheck =
     ClaimCheck { is: device, refuse: Claims::devices_refuse, elsewhere: Claims::devices_elsewhere };
 
 fn post_filter(context: &mut PostFilterContext<'_>) -> PostFiltered {
     let says = |message: &str, stop| PostFiltered { message: message.to_owned(), stop, ..PostFiltered::default() };
     let diagnosis = context.diagnosis;
-    let itself = || members(diagnosis.rejectors).any(|plugin| plugin.name == NAME);
     match &diagnosis.rejected {
-        Some(_) if !itself() => says("not found", true),
+        Some(_) if !context.is_rejector => says("not found", true),
         None if claimed(&context.pod.spec, device).next().is_some() => says("still not schedulable", false),
         // A pod without claims, or one that the plugin's own PreFilter rejected before it recorded the claims in its state.
         _ => says("no new claims to deallocate", false),

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crate::bits::BitSet;
 use crate::cluster::{Cluster, SpecId};
 use crate::column::NodeIx;
-use crate::framework::{MAX_SCORE, Plugin, Scope, Score};
+use crate::framework::{MAX_SCORE, Scope, Score};
 use crate::map::Map;
 use crate::model::PodSpec;
+use crate::plugin::Plugin;
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin { name: "ImageLocality", weight: 1, score: Some(compile), ..Plugin::NONE };

@@ -7,9 +7,10 @@ use crate::bits::BitSet;
 use crate::cluster::{Cluster, Compiled, Counter, HolderKind, SetId, SpecId};
 use crate::column::NodeIx;
 use crate::event::{Event, kind};
-use crate::framework::{Filter, MAX_SCORE, Plugin, Reason, Scope, Score, Tally};
+use crate::framework::{Filter, MAX_SCORE, Reason, Scope, Score, Tally};
 use crate::labels::{Labels, Selector};
 use crate::model::{Matcher, PodInfo, PodTerm};
+use crate::plugin::Plugin;
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin {

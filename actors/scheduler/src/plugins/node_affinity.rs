@@ -6,9 +6,10 @@ use crate::bits::BitSet;
 use crate::cluster::{Cluster, SpecId, spec_matches};
 use crate::column::NodeIx;
 use crate::event::{Event, kind};
-use crate::framework::{Filter, Limit, MAX_SCORE, Plugin, Reason, Scope, Score, Tally};
+use crate::framework::{Filter, Limit, MAX_SCORE, Reason, Scope, Score, Tally};
 use crate::intern::Sym;
 use crate::model::{NodeTerm, PodInfo, PodSpec};
+use crate::plugin::Plugin;
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin {

@@ -4,9 +4,10 @@ use crate::bits::BitSet;
 use crate::cluster::{Cluster, SpecId};
 use crate::column::NodeIx;
 use crate::event::{Event, kind};
-use crate::framework::{Filter, Plugin, Reason, Scope, Tally};
+use crate::framework::{Filter, Reason, Scope, Tally};
 use crate::intern::Sym;
 use crate::model::PodInfo;
+use crate::plugin::Plugin;
 
 /// The plugin.
 pub(crate) const ROW: Plugin =

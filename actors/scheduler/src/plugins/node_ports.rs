@@ -6,8 +6,9 @@ use crate::bits::BitSet;
 use crate::cluster::{Cluster, SpecId};
 use crate::column::NodeIx;
 use crate::event::{Event, kind};
-use crate::framework::{Filter, Plugin, Reason, Scope, Tally};
+use crate::framework::{Filter, Reason, Scope, Tally};
 use crate::model::{PodInfo, PodSpec};
+use crate::plugin::Plugin;
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin {

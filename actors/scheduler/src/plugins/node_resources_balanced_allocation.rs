@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crate::bits::BitSet;
 use crate::cluster::{Cluster, SpecId};
 use crate::column::NodeIx;
-use crate::framework::{MAX_SCORE, Plugin, Scope, Score};
+use crate::framework::{MAX_SCORE, Scope, Score};
 use crate::intern::Res;
 use crate::model::PodSpec;
+use crate::plugin::Plugin;
 
 use super::arithmetic::{floor, fraction, whole};
 

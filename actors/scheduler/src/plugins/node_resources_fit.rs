@@ -7,8 +7,9 @@ use crate::bits::BitSet;
 use crate::cluster::{Cluster, SpecId};
 use crate::column::NodeIx;
 use crate::event::{Event, kind};
-use crate::framework::{Filter, Plugin, Reason, Scope, Score, Tally};
+use crate::framework::{Filter, Reason, Scope, Score, Tally};
 use crate::model::{NodeInfo, PodInfo, PodSpec};
+use crate::plugin::Plugin;
 
 use super::arithmetic::{floor, unused, whole};
 

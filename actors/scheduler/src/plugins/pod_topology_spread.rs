@@ -5,8 +5,9 @@ use crate::bits::BitSet;
 use crate::cluster::{Cluster, NOWHERE, SpecId, SpreadRule, TopoId};
 use crate::column::NodeIx;
 use crate::event::Event;
-use crate::framework::{Filter, MAX_SCORE, Plugin, Reason, Scope, Score, Tally};
+use crate::framework::{Filter, MAX_SCORE, Reason, Scope, Score, Tally};
 use crate::model::{NodeInfo, PodInfo, Spread};
+use crate::plugin::Plugin;
 
 use super::arithmetic::{floor, whole};
 

@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 
-use crate::framework::{Plugin, SortKey};
+use crate::framework::SortKey;
 use crate::model::PodInfo;
+use crate::plugin::Plugin;
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin { name: "PrioritySort", queue_sort: Some(key), ..Plugin::NONE };

@@ -2,8 +2,8 @@
 
 use crate::cluster::Cluster;
 use crate::event::{Event, kind};
-use crate::framework::Plugin;
 use crate::model::PodInfo;
+use crate::plugin::Plugin;
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin {

@@ -7,8 +7,9 @@ use crate::bits::BitSet;
 use crate::cluster::{Cluster, SpecId};
 use crate::column::NodeIx;
 use crate::event::{Event, kind};
-use crate::framework::{Filter, MAX_SCORE, Plugin, Reason, Scope, Score, Tally};
+use crate::framework::{Filter, MAX_SCORE, Reason, Scope, Score, Tally};
 use crate::model::{Effect, NodeInfo, PodInfo, PodSpec, Taint, tolerated};
+use crate::plugin::Plugin;
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin {

@@ -2,7 +2,7 @@
 //! goes to a node from which the volumes can be reached.
 
 use crate::cluster::{Claims, volume};
-use crate::framework::Plugin;
+use crate::plugin::Plugin;
 
 use super::claimed::{self, ClaimCheck, EVENTS};
 

@@ -2,7 +2,8 @@
 
 use crate::bits::BitSet;
 use crate::column::NodeIx;
-use crate::framework::{PostFilterContext, Reason, Tally};
+use crate::framework::{Reason, Tally};
+use crate::post_filter::PostFilterContext;
 
 use super::choice::Candidate;
 use super::victims::{self, Tried};

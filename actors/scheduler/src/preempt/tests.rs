@@ -59,7 +59,7 @@ fn preempts(world: &mut World, text: &str, wanted: &str) {
     let name = format!("incoming-{}", world.seed);
     world.pod(&name, text);
     let found = match world.step().unwrap() {
-        Decision::Preempt { popped, node, calls, unfit } => {
+        Decision::Preempt { popped, node, calls, unfit, .. } => {
             let evicted = calls.iter().filter_map(|call| if let Call::Evict(pods) = call { Some(pods) } else { None });
             let names: Vec<&str> = evicted.flatten().map(|pod| &*pod.name).collect();
             assert!(!unfit.message.contains("preemption"), "{}", unfit.message);
@@ -244,7 +244,7 @@ fn nothing_is_left_of_a_search() {
     let before = (two.engine.cluster.dump(), two.engine.cluster.sequence());
     for text in ["cpu=4 priority=9", "cpu=9 priority=9", "port:80 cpu=4 label:app=y priority=9"] {
         let pod = two.pod("incoming", text);
-        let decision = two.engine.next(Authority::Local, two.now, &mut |_| 0);
+        let decision = two.engine.next(Authority::Local(()), two.now, &mut |_| 0);
         assert!(!matches!(decision, None | Some(Decision::Bind { .. })), "{decision:?}");
         two.engine.withdraw(&pod.uid, two.now);
         two.engine.on_pod_gone(&pod.uid, two.now);

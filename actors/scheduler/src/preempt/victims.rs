@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::column::NodeIx;
-use crate::framework::{PostFilterContext, Tally};
+use crate::framework::Tally;
 use crate::model::PodInfo;
+use crate::post_filter::PostFilterContext;
 
 use super::choice::Candidate;
 
@@ -35,14 +36,14 @@ pub(super) fn on(
     let (protected, others) = cluster.budgets.part(lower.clone(), &cluster.names);
     let mut rehearsal = cluster.rehearse(node);
     lower.iter().for_each(|victim| rehearsal.remove(&victim.uid));
-    if filters.explain_beside(&mut rehearsal, node, expected, tally).is_some() {
+    if filters.explain_beside(&mut rehearsal, expected, tally).is_some() {
         return Tried::Unfit;
     }
     // Pods that a budget protects are spared first, and within each group the most important ones.
     let mut spare = |pods: Vec<Arc<PodInfo>>| {
         let leaves = |victim: &Arc<PodInfo>| {
             rehearsal.put_back(&victim.uid);
-            let stays = rehearsal.fits(filters, expected);
+            let stays = filters.pass_beside(&mut rehearsal, expected);
             if !stays {
                 rehearsal.remove(&victim.uid);
             }

@@ -8,7 +8,8 @@ use oarlock_meta::Revision;
 use crate::intern::Sym;
 use crate::model::PodInfo;
 
-use super::PodView;
+use super::pod::PodView;
+use super::same::same_but_names;
 
 /// The fields in which otherwise equal pods differ.
 #[derive(Debug)]
@@ -27,40 +28,6 @@ pub(crate) fn alike(a: &Item<PodView>, b: &Item<PodView>) -> bool {
         && same_but_names(one, other)
         && (a.value.ended, &a.value.scheduled_condition) == (b.value.ended, &b.value.scheduled_condition)
         && a.meta.alike(&b.meta)
-}
-
-/// Whether two states of a pod differ in nothing but their revision and generation.
-pub(super) fn same(old: &PodInfo, new: &PodInfo) -> bool {
-    old.node == new.node && old.uid == new.uid && old.name == new.name && same_but_names(old, new)
-}
-
-/// Whether nothing differs but uid, name, node, revision and generation.
-fn same_but_names(a: &PodInfo, b: &PodInfo) -> bool {
-    let PodInfo {
-        uid: _,
-        name: _,
-        spec,
-        priority,
-        gates,
-        node: _,
-        nominated,
-        terminating,
-        preempted,
-        started,
-        never_preempts,
-        scheduler,
-        version: _,
-        generation: _,
-    } = a;
-    *spec == b.spec
-        && *priority == b.priority
-        && *gates == b.gates
-        && *nominated == b.nominated
-        && *terminating == b.terminating
-        && *preempted == b.preempted
-        && *started == b.started
-        && *never_preempts == b.never_preempts
-        && *scheduler == b.scheduler
 }
 
 /// Returns the pod that equals `sample` except for `identity`.

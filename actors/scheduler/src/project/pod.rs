@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::intern::{Interner, Sym};
 use crate::model::{HostPort, Owner, OwnerKind, PodInfo, PodSpec, Protocol, Toleration};
 
-use super::{alike, claims, requests, terms};
+use super::{claims, requests, same, terms};
 
 /// Type of the condition of a pod that is being evicted.
 pub(crate) const DISRUPTION_TARGET: &str = "DisruptionTarget";
@@ -93,7 +93,7 @@ impl Project for PodView {
     }
 
     fn same(&self, next: &Self) -> bool {
-        alike::same(&self.info, &next.info)
+        same::same(&self.info, &next.info)
             && self.ended == next.ended
             && self.scheduled_condition == next.scheduled_condition
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::Uid;
-use crate::table::PLUGINS;
+use crate::plugin::Plugins;
 
 /// Unschedulable and gated pods by their number, so that events are applied to pods in a fixed order.
 #[derive(Default)]
@@ -58,8 +58,8 @@ impl Pool {
     }
 
     /// Returns the plugins that have registered a kind of event and have rejected a pod in the pool.
-    pub(super) fn interested(&self, kind: u8) -> u32 {
-        let plugins = PLUGINS.iter().zip(&self.turned_down).enumerate();
+    pub(super) fn interested(&self, plugins: Plugins, kind: u8) -> u32 {
+        let plugins = plugins.iter().zip(&self.turned_down).enumerate();
         plugins
             .filter(|(_, (plugin, count))| **count > 0 && plugin.events & kind != 0)
             .fold(0, |set, (at, _)| set | 1 << at)

@@ -7,6 +7,7 @@ use super::{Queue, Stamp, Waiting};
 use crate::cluster::Cluster;
 use crate::event::Event;
 use crate::model::PodInfo;
+use crate::table::PLUGINS;
 use crate::testing;
 
 struct Bench {
@@ -20,7 +21,7 @@ const FIT: u32 = 1 << 7;
 
 impl Bench {
     fn new() -> Self {
-        Self { cluster: Cluster::default(), queue: Queue::default(), now: Stamp(1_000_000_000_000) }
+        Self { cluster: Cluster::default(), queue: Queue::new(PLUGINS), now: Stamp(1_000_000_000_000) }
     }
 
     fn info(&mut self, name: &str, text: &str) -> Arc<PodInfo> {

@@ -102,7 +102,7 @@ fn no_nodes_at_all_has_its_own_text() {
 
 #[test]
 fn long_texts_are_cut_to_what_an_event_holds() {
-    assert_eq!(crate::message::note("short"), "short");
-    let cut = crate::message::note(&"é".repeat(1000));
+    assert_eq!(crate::texts::note("short"), "short");
+    let cut = crate::texts::note(&"é".repeat(1000));
     assert!(cut.len() <= 1024 && cut.ends_with(" ..."));
 }

@@ -115,7 +115,7 @@ fn throughput() {
             Arc::new(crate::testing::pod(&mut world.cluster().names, &format!("first-{number}"), &text))
         })
         .collect();
-    let mut shard = crate::shard::Shard::default();
+    let mut shard = crate::shard::Shard::new(crate::table::PLUGINS);
     let time = timed(|| {
         for pod in &pods {
             shard.propose(world.cluster(), pod, &mut |_| 0);

@@ -14,6 +14,7 @@ use crate::model::PodInfo;
 use crate::project::{BudgetView, NamespaceView, NodeView, PodView, ServiceView};
 use crate::queue::Stamp;
 use crate::shard::Shard;
+use crate::table::PLUGINS;
 
 const RECORDED: &str = include_str!("../../tests/upstream/v1.35.jsonl");
 /// Nodes full of pods of lower priority (`record.py --preemption`).
@@ -43,7 +44,7 @@ impl Replay {
         let info = PodView::project(&object("pods", pod)).info;
         let name = format!("{} {}", self.scenario, info.name);
         let cluster = &mut self.engine.cluster;
-        let totals = Shard::default().totals(cluster, &info);
+        let totals = Shard::new(PLUGINS).totals(cluster, &info);
         let named = |node| cluster.names.text(cluster.nodes.name(node)).to_string();
         if let Some(node) = line["node"].as_str() {
             let best = totals.iter().map(|(_, total)| *total).max();
@@ -57,7 +58,7 @@ impl Replay {
             return;
         }
         self.engine.on_pod(Arc::clone(&info), true, Stamp(0));
-        let decision = self.engine.next(Authority::Local, Stamp(0), &mut |_| 0);
+        let decision = self.engine.next(Authority::Local(()), Stamp(0), &mut |_| 0);
         if let Some(nominated) = line["nominated"].as_str() {
             let Some(Decision::Preempt { node, unfit, .. }) = decision else {
                 panic!("{name}: {decision:?}, upstream: {line}")
@@ -88,12 +89,12 @@ impl Replay {
 }
 
 fn replay(recorded: &str) -> Replay {
-    let (engine, scenario) = (Engine::for_process(), String::new());
+    let (engine, scenario) = (Engine::for_process(PLUGINS), String::new());
     let mut replay = Replay { engine, scenario, chosen: 0, refused: 0, alone: 0, preempted: 0, victims: 0 };
     for line in recorded.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         if !line["scenario"].is_null() {
-            replay.engine = Engine::for_process();
+            replay.engine = Engine::for_process(PLUGINS);
             replay.scenario = format!("scenario {}", line["scenario"]);
         }
         if let namespace @ Value::Object(_) = &line["namespace"] {

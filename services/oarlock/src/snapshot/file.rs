@@ -1,26 +1,20 @@
-//! Snapshot files: a file exists under its final name only when it is complete.
+//! Writes snapshot files: a file exists under its final name only when it is complete.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufReader, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bytes::BytesMut;
 use futures::StreamExt;
-use oarlock_storage::snapshot::{Encoder, Reader};
+use oarlock_storage::snapshot::Encoder;
 use oarlock_store::Export;
 
 use super::report::Report;
 
-/// Bytes per read or write.
-const BUFFER_BYTES: usize = 1 << 20;
-
-/// Opens a snapshot and reads its header.
-pub(super) fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {
-    let file = File::open(path).with_context(|| path.display().to_string())?;
-    Reader::open(BufReader::with_capacity(BUFFER_BYTES, file)).with_context(|| path.display().to_string())
-}
+/// Bytes per write.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// A snapshot file in progress. It gets its final name once complete and verified; dropped earlier, it is deleted.
 #[derive(Debug)]
@@ -72,7 +66,7 @@ pub(super) async fn write(mut partial: Partial, export: Export) -> anyhow::Resul
     let mut objects = std::pin::pin!(export.objects());
     while let Some(object) = objects.next().await {
         encoder.object(&object?, &mut out)?;
-        if out.len() >= BUFFER_BYTES {
+        if out.len() >= WRITE_BYTES {
             partial.write(&out.split())?;
         }
     }

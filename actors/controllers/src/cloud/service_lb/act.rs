@@ -43,7 +43,7 @@ impl ServiceController {
         nodes: Nodes,
         epoch: Revision,
     ) -> Result<Requeue, Failure> {
-        let about = write::about(self.service, &service.meta);
+        let about = write::about(self.services.resource, &service.meta);
         self.env.recorder.normal(&about, "EnsuringLoadBalancer", "Ensuring load balancer");
         if nodes.is_empty() {
             self.env.recorder.warning(&about, "UnAvailableLoadBalancer", NO_NODES);
@@ -81,7 +81,7 @@ impl ServiceController {
             spec: Some((*done.wants).clone()),
             nodes: nodes.to_vec(),
         };
-        let about = write::about(self.service, &service.meta);
+        let about = write::about(self.services.resource, &service.meta);
         match self.cloud.update(request).await {
             Ok(wire::UpdateLoadBalancerAnswer {}) => {}
             // The load balancer was deleted at the provider; it is created again.
@@ -110,7 +110,7 @@ impl ServiceController {
 
     /// Deletes a Service's load balancer, if there is one, and then removes the finalizer.
     pub(super) async fn delete(&self, service: &Service) -> Result<Requeue, Failure> {
-        let about = write::about(self.service, &service.meta);
+        let about = write::about(self.services.resource, &service.meta);
         self.done.lock().remove(service.key());
         let there = match self.cloud.get(self.key(service)).await {
             Ok(answer) => answer.exists,
@@ -171,8 +171,8 @@ impl ServiceController {
 
     /// Changes a Service's metadata and status. Upstream writes both through the status subresource, because its role allows nothing else.
     async fn write(&self, service: &Service, change: impl FnOnce(&mut Obj)) -> Result<(), Status> {
-        let written = write::update(&self.env.client, self.service, "status", &service.meta, change).await?;
-        self.own.wrote(service.key(), &self.services, written.revision);
+        let written = write::update(&self.env.client, self.services.resource, "status", &service.meta, change).await?;
+        self.services.wrote(service, written.revision);
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl ServiceController {
     }
 
     fn failed(&self, service: &Service, error: &str) {
-        let about = write::about(self.service, &service.meta);
+        let about = write::about(self.services.resource, &service.meta);
         self.env.recorder.warning(&about, "SyncLoadBalancerFailed", format!("Error syncing load balancer: {error}"));
     }
 }

@@ -58,22 +58,23 @@ impl Namespaces {
 
     /// Writes the namespace's conditions.
     pub(super) async fn report(&self, namespace: &Item<NamespaceView>, conditions: &[Condition]) -> Result<(), Status> {
-        let written = write::update(&self.env.client, self.namespace, "status", &namespace.meta, |object| {
+        let written = write::update(&self.env.client, self.namespaces.resource, "status", &namespace.meta, |object| {
             let nodes = conditions.iter().map(|one| one.write(core_v1::NamespaceCondition::TYPE));
             object.set_at(&["status", "conditions"], Value::from_iter(nodes));
         })
         .await?;
-        self.own.wrote(namespace.key(), &self.namespaces, written.revision);
+        self.namespaces.wrote(namespace, written.revision);
         Ok(())
     }
 
     /// Removes this controller's finalizer; the removal of the last finalizer deletes the namespace.
     pub(super) async fn finalize(&self, namespace: &Item<NamespaceView>) -> Result<(), Status> {
-        let written = write::update(&self.env.client, self.namespace, "finalize", &namespace.meta, |object| {
-            let rest = namespace.value.finalizers.iter().filter(|name| *name != FINALIZER).cloned();
-            object.set_at(&["spec", "finalizers"], Value::from_iter(rest));
-        })
-        .await;
+        let written =
+            write::update(&self.env.client, self.namespaces.resource, "finalize", &namespace.meta, |object| {
+                let rest = namespace.value.finalizers.iter().filter(|name| *name != FINALIZER).cloned();
+                object.set_at(&["spec", "finalizers"], Value::from_iter(rest));
+            })
+            .await;
         match written {
             Ok(_) => Ok(()),
             Err(status) if status.is_not_found() => Ok(()),

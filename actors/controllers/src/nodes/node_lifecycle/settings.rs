@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct NodeLifecycleSettings {
     /// How long a node may stay without a sign of life before it counts as not ready.
-    #[arg(long, default_value = "40s", value_name = "DURATION", value_parser = oarlock_config::duration)]
+    #[arg(long, default_value = "50s", value_name = "DURATION", value_parser = oarlock_config::duration)]
     pub node_monitor_grace_period: Duration,
     /// The same for a node that has never given a sign of life.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = oarlock_config::duration)]
@@ -28,7 +28,7 @@ pub struct NodeLifecycleSettings {
 impl Default for NodeLifecycleSettings {
     fn default() -> Self {
         Self {
-            node_monitor_grace_period: Duration::from_secs(40),
+            node_monitor_grace_period: Duration::from_secs(50),
             node_startup_grace_period: Duration::from_secs(60),
             node_eviction_rate: 0.1,
             secondary_node_eviction_rate: 0.01,

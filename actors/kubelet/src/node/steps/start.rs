@@ -11,6 +11,7 @@ use crate::cri::{self, ContainerConfig, ContainerStatus, Image};
 use crate::downward;
 use crate::hooks::{self, Hooks};
 use crate::pod::{Pod, StartError, StartReport, State};
+use crate::pod_error::PodError;
 use crate::template::ContainerSpec;
 
 /// Grace period of a container whose postStart hook failed.
@@ -51,7 +52,7 @@ impl Start {
         let mut report = StartReport { index: self.index, image_id: None, end };
         let Some(spec) = self.spec.clone() else { return report };
         if let Err(why) = self.subject.complete().await {
-            report.end = Err(self.not_configured(why));
+            report.end = Err(self.not_configured(&why));
             return report;
         }
         report.end = match self.image(&spec).await {
@@ -64,9 +65,11 @@ impl Start {
         report
     }
 
-    fn not_configured(&self, why: String) -> StartError {
+    fn not_configured(&self, why: &PodError) -> StartError {
+        let (pod, permanent) = (self.subject.item.meta.name(), why.is_permanent());
+        tracing::debug!(pod, permanent, %why, "container not configured");
         self.send_event(true, "Failed", format!("Error: {why}"));
-        StartError::Config(why)
+        StartError::Config(why.to_string())
     }
 
     async fn start(&self, spec: Arc<ContainerSpec>, image: &Image) -> Result<ContainerStatus, StartError> {
@@ -85,7 +88,7 @@ impl Start {
         let full = match (&self.subject.tools.host_resources, &self.subject.item.value.whole) {
             (Some(host_resources), Some(whole)) => {
                 let made = host_resources.container(whole, &spec.name, self.attempt, image, &self.ips).await;
-                Some(Box::new(made.map_err(|why| self.not_configured(why))?))
+                Some(Box::new(made.map_err(|why| self.not_configured(&why))?))
             }
             _ => None,
         };

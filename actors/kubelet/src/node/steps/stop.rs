@@ -54,7 +54,8 @@ impl Stop {
             statuses.extend(runtime.list_containers(&sandbox.id).await?);
         }
         if let Some(host_resources) = &self.subject.tools.host_resources {
-            host_resources.tear_down(&self.subject.config.uid).await.map_err(cri::Error::Failed)?;
+            let removed = host_resources.tear_down(&self.subject.config.uid).await;
+            removed.map_err(|why| cri::Error::Failed(why.to_string()))?;
         }
         Ok(statuses)
     }

@@ -67,13 +67,13 @@ fn nothing_is_written_when_nothing_changed_but_lost_links_come_back() {
 fn an_update_that_fails_leaves_what_was() {
     let dir = TempDir::new().unwrap();
     put(&dir, &[("a", "1")]).unwrap();
-    let failed = write(dir.path(), &payload(&[("a", "2")]), |_| Err("no".to_owned()));
-    assert_eq!(failed, Err(Failure::Update("no".to_owned())));
+    let failed = write(dir.path(), &payload(&[("a", "2")]), |_| Err(PodError::NotReady("no".to_owned())));
+    assert_eq!(failed, Err(Failure::Update(PodError::NotReady("no".to_owned()))));
     assert_eq!(read(&dir, "a").as_deref(), Some("1"));
     assert_eq!((names(&dir).len(), data_dirs(&dir)), (2, 2), "the data and the link to them");
     let fresh = TempDir::new().unwrap();
-    let failed = write(fresh.path(), &payload(&[("a", "2")]), |_| Err("no".to_owned()));
-    assert_eq!(failed, Err(Failure::First("no".to_owned())));
+    let failed = write(fresh.path(), &payload(&[("a", "2")]), |_| Err(PodError::NotReady("no".to_owned())));
+    assert_eq!(failed, Err(Failure::First(PodError::NotReady("no".to_owned()))));
     assert_eq!(names(&fresh), Vec::<String>::new());
 }
 
@@ -96,7 +96,11 @@ fn paths_that_lead_out_are_refused_before_anything_is_written() {
         (long.as_str(), "invalid path: filenames must be less than or equal to 255 characters"),
     ] {
         let dir = TempDir::new().unwrap();
-        assert_eq!(put(&dir, &[("ok", "1"), (path, "2")]), Err(Failure::First(why.to_owned())), "{path}");
+        assert_eq!(
+            put(&dir, &[("ok", "1"), (path, "2")]),
+            Err(Failure::First(PodError::Invalid(why.to_owned()))),
+            "{path}"
+        );
         assert_eq!(names(&dir), Vec::<String>::new());
     }
 }

@@ -188,7 +188,8 @@ fn a_pod_waits_for_its_devices() {
 
 #[test]
 fn who_decides_knows_of_claims_whatever_is_proposed() {
-    let (mut engine, names) = (crate::engine::Engine::for_process(), crate::intern::Interner::process());
+    let (mut engine, names) =
+        (crate::engine::Engine::for_process(crate::table::PLUGINS), crate::intern::Interner::process());
     let read = |value: &Value, plural: &str| {
         let row = oarlock_schema::resource("", "v1", plural).unwrap();
         oarlock_client::decode(row.ty, value.to_string().as_bytes()).unwrap()

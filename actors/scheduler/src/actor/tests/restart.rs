@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use super::fake::{Fake, Fault, node, pod};
 use super::{condition, on};
 use crate::actor::{Config, SCHEDULER, Set, run};
+use crate::table::PLUGINS;
 
 /// Runs a scheduler with a node of two cores. Notifying the argument makes the scheduler fail.
 fn play<F: Future<Output = ()>>(seed: u64, story: impl Fn(Fake, Arc<Notify>) -> F) {
@@ -19,7 +20,7 @@ fn play<F: Future<Output = ()>>(seed: u64, story: impl Fn(Fake, Arc<Notify>) -> 
         fake.put("nodes", node("n1"));
         let system = System::start(Options::default()).await.unwrap();
         let client = Client::new(Arc::new(fake.clone()));
-        let (name, set) = Set::new(&system, client, Config::default()).await.unwrap();
+        let (name, set) = Set::new(&system, client, Config::default(), PLUGINS).await.unwrap();
         let told = Arc::clone(&fail);
         let incarnation = move |ctx| {
             let (set, told) = (Arc::clone(&set), Arc::clone(&told));

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::project::PodView;
 
-use super::Config;
+use super::set::Config;
 
 mod stretch;
 
