@@ -25,14 +25,12 @@ use oarlock_storage::{Fatal, FatalHook, Log};
 use tokio::net::TcpListener;
 
 use self::kubeconfigs::Servers;
-use crate::args::{EtcdOptions, KubeletOptions, ServingOptions, ShutdownOptions, StoreOptions};
+use crate::args::{EtcdOptions, KubeletOptions, REQUEST_TIMEOUT, ServingOptions, ShutdownOptions, StoreOptions};
 
 /// Port that is tried first when the caller names none.
 const PORT: u16 = 6443;
 /// Number of ports above [`PORT`] to try when the caller names none and a port is taken.
 const MORE_PORTS: u16 = 64;
-/// Longest time a request may take (upstream's default).
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Range of Service cluster IPs.
 const SERVICE_CIDR: &str = "10.96.0.0/16";
 
