@@ -58,11 +58,17 @@ pub(crate) fn on_create(
 ///
 /// # Errors
 /// As [`on_create`].
-pub(crate) fn on_update(server: &Server, target: &Target<'_>, new: &mut Obj, old: &Obj) -> Result<Vec<Append>, Status> {
+pub(crate) fn on_update(
+    server: &Server,
+    target: &Target<'_>,
+    new: &mut Obj,
+    old: &Obj,
+    dry_run: bool,
+) -> Result<Vec<Append>, Status> {
     if !is_service(target) || target.subresource == "status" {
         return Ok(Vec::new());
     }
-    let mut together = cluster_ip::assign(server, target, new, Some(old), false)?;
+    let mut together = cluster_ip::assign(server, target, new, Some(old), dry_run)?;
     together.extend(node_port::assign(server, target, new, Some(old))?);
     Ok(together)
 }

@@ -4,6 +4,7 @@
 //! apiserver writes them itself, as `system:apiserver`.
 
 mod cloud;
+mod desired;
 mod kubernetes;
 mod mesh;
 mod objects;

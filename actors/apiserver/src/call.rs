@@ -13,12 +13,25 @@ use crate::subresources;
 use crate::target::Target;
 use crate::verbs::{self, delete::Deleted};
 
-impl Server {
+/// A caller's calls on a server: each is authorized, then executed by its verb or subresource.
+#[derive(Clone, Copy, Debug)]
+pub struct Dispatch<'a> {
+    server: &'a Server,
+    caller: &'a Caller,
+}
+
+impl<'a> Dispatch<'a> {
+    /// Creates the dispatch of one caller's calls on a server.
+    #[must_use]
+    pub fn new(server: &'a Server, caller: &'a Caller) -> Self {
+        Self { server, caller }
+    }
+
     /// Authorizes and executes a call.
     ///
     /// # Errors
-    /// 403 when the caller is not authorized, and the errors of [`Server::execute`].
-    pub async fn call(&self, caller: &Caller, request: Request) -> Result<Reply, Status> {
+    /// 403 when the caller is not authorized, and the errors of [`Dispatch::execute`].
+    pub async fn call(self, request: Request) -> Result<Reply, Status> {
         // A call on a collection acts on every object that its options select, so a name in the request must not narrow its authorization.
         let collection = matches!(request.call, Call::List(_) | Call::DeleteCollection(..));
         let name = if collection { "" } else { request.name.as_str() };
@@ -28,37 +41,39 @@ impl Server {
             Call::List(options) | Call::DeleteCollection(options, _) => Some(&options.field_selector),
             _ => None,
         };
-        self.authorize_selected(caller, request.call.verb(), &judged, fields)?;
-        self.execute(caller, &target, request.call).await
+        self.server.authorize_selected(self.caller, request.call.verb(), &judged, fields)?;
+        self.execute(&target, request.call).await
     }
 
     /// Executes a call that is already authorized.
     ///
     /// # Errors
     /// The Status with which the call is answered.
-    pub async fn execute(&self, caller: &Caller, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
-        self.authorize_claim(caller)?;
+    pub async fn execute(self, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
+        let Self { server, caller } = self;
+        server.authorize_claim(caller)?;
         // Lists and gets prove the freshness of their state themselves.
-        if call.is_read() || !self.store().is_shared() {
-            return self.perform(caller, target, call).await;
+        if call.is_read() || !server.store().is_shared() {
+            return self.perform(target, call).await;
         }
         if reads_first(&call) {
-            self.fresh_enough(None, caller.deadline).await?;
+            server.fresh_enough(None, caller.deadline).await?;
         }
         // A write may be refused because of a View that lags behind a write that another server has acknowledged. The refusal counts only if it
         // repeats once freshness is proven.
-        let (before, again) = (self.view().applied(), call.clone());
-        let refusal = match self.perform(caller, target, call).await {
+        let (before, again) = (server.view().applied(), call.clone());
+        let refusal = match self.perform(target, call).await {
             Err(status) if may_be_stale(&status) => status,
             answer => return answer,
         };
         if !seeded_bug!("stale_negative") {
-            self.fresh_enough(None, caller.deadline).await?;
+            server.fresh_enough(None, caller.deadline).await?;
         }
-        if self.view().applied() == before { Err(refusal) } else { self.perform(caller, target, again).await }
+        if server.view().applied() == before { Err(refusal) } else { self.perform(target, again).await }
     }
 
-    async fn perform(&self, caller: &Caller, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
+    async fn perform(self, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
+        let Self { server, caller } = self;
         if !serves(target, &call) {
             return Err(Status::method_not_supported(&target.resource().group_resource(), call.verb()));
         }
@@ -67,30 +82,30 @@ impl Server {
             crate::identity::check_namespace(target, obj)?;
         }
         if target.subresource.is_empty() && target.resource().storage.is_none() {
-            return crate::reviews::answer(self, caller, target, call).await;
+            return crate::reviews::answer(server, caller, target, call).await;
         }
         if !matches!(target.subresource, "" | "status" | "finalize" | "approval" | "resize" | "ephemeralcontainers") {
-            return subresources::call(self, caller, target, call).await;
+            return subresources::call(server, caller, target, call).await;
         }
         match call {
             Call::Get(options) => {
-                let object = verbs::get::get(self, caller, target, &options).await?;
+                let object = verbs::get::get(server, caller, target, &options).await?;
                 Ok(Reply::Object { object, created: false })
             }
-            Call::List(options) => Ok(Reply::List(verbs::list::list(self, caller, target, &options).await?)),
+            Call::List(options) => Ok(Reply::List(verbs::list::list(server, caller, target, &options).await?)),
             Call::Create(obj, options) => {
-                let entry = verbs::create::create(self, caller, target, obj, &options).await?;
+                let entry = verbs::create::create(server, caller, target, obj, &options).await?;
                 reply(target, &entry, true)
             }
             Call::Update(obj, options) => {
-                let (entry, created) = verbs::update::update(self, caller, target, obj, &options).await?;
+                let (entry, created) = verbs::update::update(server, caller, target, obj, &options).await?;
                 reply(target, &entry, created)
             }
             Call::Patch(patch_type, body, options) => {
-                let (entry, created) = verbs::patch::patch(self, caller, target, patch_type, &body, &options).await?;
+                let (entry, created) = verbs::patch::patch(server, caller, target, patch_type, &body, &options).await?;
                 reply(target, &entry, created)
             }
-            Call::Delete(options) => match verbs::delete::delete(self, caller, target, &options).await? {
+            Call::Delete(options) => match verbs::delete::delete(server, caller, target, &options).await? {
                 Deleted::Pending(entry) => reply(target, &entry, false),
                 Deleted::Removed(entry) if target.resource().returns_object => reply(target, &entry, false),
                 Deleted::Removed(entry) => {
@@ -99,7 +114,7 @@ impl Server {
                 }
             },
             Call::DeleteCollection(list, options) => Ok(Reply::List(
-                verbs::delete_collection::delete_collection(self, caller, target, &list, &options).await?,
+                verbs::delete_collection::delete_collection(server, caller, target, &list, &options).await?,
             )),
         }
     }

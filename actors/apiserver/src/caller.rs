@@ -19,7 +19,7 @@ pub struct Caller {
     pub agent: Str,
     /// Time by which the call must be answered.
     pub deadline: Instant,
-    /// ID of the request in the audit log; `None` for a request that is not audited.
+    /// ID of the request in the audit log; `None` for a call inside the process.
     pub audit_id: Option<Str>,
     /// The claim to a unit of work under which the caller writes. The commit compares it with the unit's Assignment.
     pub fence: Option<Fence>,

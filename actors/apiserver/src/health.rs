@@ -1,7 +1,8 @@
 //! The health checks of `/livez`, `/readyz` and `/healthz`.
 
 use http::{Response, StatusCode};
-use oarlock_serving::health::{self, Finding, Question};
+use oarlock_serving::check::Finding;
+use oarlock_serving::health::{self, Question};
 
 use crate::http::options::Query;
 use crate::http::{Body, text};

@@ -5,11 +5,13 @@
 //! for. [`plain`] answers paths that are not resources, and `snapshot` exports all objects.
 
 pub mod accept;
+mod audit_id;
 mod backlog;
 pub mod body;
 mod coalesce;
 mod deprecated;
 mod initial;
+mod list_head;
 pub mod listener;
 pub mod options;
 pub mod plain;
@@ -19,6 +21,7 @@ mod routes;
 pub mod service;
 mod snapshot;
 pub mod stream;
+mod table_answers;
 pub mod text;
 mod unauthenticated;
 mod unread;

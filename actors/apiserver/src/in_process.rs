@@ -11,7 +11,7 @@ use oarlock_runtime::clock;
 use oarlock_schema::{Resource, Str};
 use oarlock_store::{Entry, EventKind};
 
-use crate::call::selected_name;
+use crate::call::{Dispatch, selected_name};
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
@@ -47,7 +47,7 @@ impl Transport for InProcess {
         let mut caller = self.caller(budget);
         caller.fence.clone_from(&request.fence);
         let late = |_| Status::timeout("the call took too long", 0);
-        clock::timeout(budget, self.server.call(&caller, request)).await.map_err(late)?
+        clock::timeout(budget, Dispatch::new(&self.server, &caller).call(request)).await.map_err(late)?
     }
 
     async fn watch(

@@ -5,7 +5,7 @@ use oarlock_client::{FieldValidation, WriteOptions};
 use oarlock_meta::{Status, Time};
 use oarlock_patch::Validation;
 use oarlock_patch::apply::{self, Versions, Writer, manager_name};
-use oarlock_registry::prepare;
+use oarlock_registry::fields;
 use oarlock_runtime::clock;
 use oarlock_schema::{Obj, Resource, Str, Struct, Value};
 
@@ -35,7 +35,7 @@ impl Owned {
             manager: &self.manager,
             api_version: &self.api_version,
             subresource: target.subresource,
-            reset: prepare::reset_paths(target.resource(), target.subresource),
+            reset: fields::reset_paths(target.resource(), target.subresource),
             now: Time::from_unix(clock::wall().as_second()),
             versions: Versions::ONE,
         }
@@ -110,7 +110,7 @@ fn take_managers(obj: &mut Obj, from: &Obj) {
     let path = ["metadata", "managedFields"];
     match from.at(&path) {
         Some(managers) => drop(obj.set_at(&path, managers.clone())),
-        None => prepare::remove_at(obj, &path),
+        None => fields::remove_at(obj, &path),
     }
 }
 

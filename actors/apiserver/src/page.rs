@@ -1,10 +1,29 @@
 //! Continue tokens of lists: the key and revision at which a page ended, in upstream's form, so that clients can continue at another server.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
+use base64::engine::{DecodePaddingMode, Engine as _};
+use base64::{DecodeError, alphabet};
 use oarlock_codec::{Mode, json};
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::{Str, Value};
+
+/// Decoder of the text of tokens. As Go's, it ignores the bits of the last character that belong to no byte.
+const LENIENT_URL_SAFE: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone),
+);
+
+/// Returns the error that Go states for a text that is no base64.
+fn illegal(text: &str, error: &DecodeError) -> String {
+    let at = match error {
+        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { index: at, .. } => *at,
+        DecodeError::InvalidLength(length) => length.saturating_sub(1),
+        DecodeError::InvalidPadding => text.find('=').unwrap_or(0),
+    };
+    format!("illegal base64 data at input byte {at}")
+}
 
 /// A decoded continue token.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,7 +49,7 @@ impl Token {
     /// 400 when the text is not a token.
     pub(crate) fn decode(text: &str) -> Result<Self, Status> {
         let bad = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| bad(&e.to_string()))?;
+        let bytes = LENIENT_URL_SAFE.decode(text).map_err(|e| bad(&illegal(text, &e)))?;
         let body = json::decode_value(&bytes, Mode::Lenient).map_err(|e| bad(&e.to_string()))?.value;
         let version = body.get("v").and_then(Value::as_str).unwrap_or("");
         if version != "meta.k8s.io/v1" {
@@ -41,10 +60,14 @@ impl Token {
             return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
         }
         let start = body.get("start").and_then(Value::as_str).unwrap_or("");
-        if start.is_empty() || start.split('/').any(|part| matches!(part, "." | "..")) {
-            return Err(bad("encoded start key contains no valid path"));
+        if start.is_empty() {
+            return Err(bad("encoded start key empty (version meta.k8s.io/v1)"));
         }
-        Ok(Self { revision: Revision(u64::try_from(rv).unwrap_or(0)), start: start.trim_start_matches('/').into() })
+        let inside = start.strip_prefix('/').unwrap_or(start);
+        if !inside.is_empty() && inside.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(bad(start));
+        }
+        Ok(Self { revision: Revision(u64::try_from(rv).unwrap_or(0)), start: inside.into() })
     }
 }
 
@@ -99,7 +122,23 @@ mod tests {
         for bad in ["", "!", "e30", &zero, &outside] {
             assert_eq!(Token::decode(bad).unwrap_err().code, 400, "{bad}");
         }
-        let text = "invalid continue token: continue key is not valid: invalid character '\\u009e' looking for beginning of value";
-        assert_eq!(Token::decode("nonsense").unwrap_err().message, text);
+        let inside = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        // Each reason is a live v1.35.0 server's.
+        for (token, reason) in [
+            ("nonsense", "invalid character '\\u009e' looking for beginning of value"),
+            ("garbage", "invalid character '\\u0081' looking for beginning of value"),
+            ("!!", "illegal base64 data at input byte 0"),
+            ("e30=", "illegal base64 data at input byte 3"),
+            ("e30aa", "illegal base64 data at input byte 4"),
+            (&inside("{}"), "server does not recognize this encoded version "),
+            (&inside(r#"{"v":"v"}"#), "server does not recognize this encoded version v"),
+            (&zero, "incorrect encoded start resourceVersion (version meta.k8s.io/v1)"),
+            (&inside(r#"{"v":"meta.k8s.io/v1","rv":5}"#), "encoded start key empty (version meta.k8s.io/v1)"),
+            (&inside(r#"{"v":"meta.k8s.io/v1","rv":5,"start":"../a"}"#), "../a"),
+            (&inside(r#"{"v":"meta.k8s.io/v1","rv":5,"start":"a//b"}"#), "a//b"),
+        ] {
+            let text = format!("invalid continue token: continue key is not valid: {reason}");
+            assert_eq!(Token::decode(token).unwrap_err().message, text);
+        }
     }
 }

@@ -191,7 +191,7 @@ impl Attempt<'_> {
         self.context.held.extend(allocate::turn(server, target, self.object.as_ref(), old).await);
         let companions = match (&mut self.object, old) {
             (_, Some(old)) if removes => allocate::on_delete(server, target, old),
-            (Some(object), Some(old)) => allocate::on_update(server, target, object, old)?,
+            (Some(object), Some(old)) => allocate::on_update(server, target, object, old, self.context.dry_run)?,
             (Some(object), None) => allocate::on_create(server, target, object, self.context.dry_run)?,
             (None, _) => Vec::new(),
         };

@@ -15,7 +15,7 @@ use oarlock_auth::{Authenticators, Authorizers};
 use oarlock_meta::{MicroTime, Time};
 use oarlock_pki::tls::{ServingCertificate, server_config};
 use oarlock_pki::{ClientTrust, Pki, SigningKey, VerifyingKeys};
-use oarlock_registry::{Reader, index::StoredIndexer};
+use oarlock_registry::{Reader, indexer::StoredIndexer};
 use oarlock_runtime::{Phase, System};
 use oarlock_schema::Value;
 use oarlock_storage::Log;

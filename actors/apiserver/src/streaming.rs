@@ -35,12 +35,6 @@ pub(crate) use upgraded::escaped;
 #[derive(Clone, Copy, Debug)]
 pub struct Remote(pub std::net::SocketAddr);
 
-/// Whether a subresource streams.
-#[must_use]
-pub fn is_streaming(subresource: &str) -> bool {
-    matches!(subresource, "log" | "exec" | "attach" | "portforward" | "proxy")
-}
-
 /// Serves a streaming subresource.
 ///
 /// # Errors

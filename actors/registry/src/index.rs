@@ -3,14 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
-use crate::older;
 use bytes::Bytes;
 use compact_str::CompactString;
 use oarlock_codec::Wanted;
-use oarlock_meta::Revision;
 use oarlock_schema::{Obj, RESOURCES, Resource, Shape, TypeRef, Value};
 use oarlock_storage::Key;
-use oarlock_store::{Entry, EntryParts, Fields, Indexer};
+use oarlock_store::{EntryParts, Fields};
 
 /// Field labels whose path differs from their name, as (resource, label, path).
 const RENAMED: &[(&str, &str, &[&str])] = &[
@@ -128,6 +126,9 @@ pub fn stored_type(resource: &Resource) -> TypeRef {
     crate::key::prefix(resource).and_then(stored_resource).map_or(resource.ty, |r| r.ty)
 }
 
+/// The prefix with which upstream marks a value stored as protobuf.
+pub(crate) const PROTOBUF: &[u8] = b"k8s\0";
+
 /// Decodes stored bytes, written by this server or by upstream's.
 ///
 /// # Errors
@@ -175,52 +176,15 @@ fn text(value: Option<&Value>, absent: &'static str) -> CompactString {
     }
 }
 
-/// The prefix with which upstream marks a value stored as protobuf.
-const PROTOBUF: &[u8] = b"k8s\0";
-
-/// Builds index entries from stored values, for the View's initial load and for new log records. Values that upstream wrote are converted to this
-/// server's form.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StoredIndexer;
-
-impl Indexer for StoredIndexer {
-    fn entry(&self, key: &Key, value: &Bytes, revision: Revision) -> Entry {
-        let foreign = |decoded: Result<Obj, oarlock_codec::DecodeError>, resource: &'static Resource| match decoded {
-            Ok(mut obj) => {
-                // As upstream does on reads: the stored version may be an older one (v1beta1), without fields that have defaults since.
-                obj.set_gvk(resource.gvk());
-                oarlock_apis::default(&mut obj);
-                let crate::stored::Encoded { value, parts } = crate::stored::encode(key, &mut obj);
-                Some(Entry::new(key.clone(), &value, revision, parts))
-            }
-            Err(error) => {
-                tracing::error!(%key, %error, "a stored object does not decode; it can be deleted but not read");
-                None
-            }
-        };
-        if let Some(resource) = stored_resource(key.resource()) {
-            let entry = if value.starts_with(PROTOBUF) {
-                foreign(decode(value, resource.ty), resource)
-            } else if let Some(value) = older::renewed(resource, value) {
-                foreign(decode(&value, resource.ty), resource)
-            } else {
-                None
-            };
-            if let Some(entry) = entry {
-                return entry;
-            }
-        }
-        Entry::new(key.clone(), value, revision, self.parts(key, value))
-    }
-
-    fn parts(&self, key: &Key, value: &Bytes) -> EntryParts {
-        let Some(row) = ROWS.get(key.resource()) else { return EntryParts::default() };
-        match oarlock_codec::json::decode_wanted(value, row.resource.ty, &row.wanted) {
-            Ok(obj) => parts(key, &obj, oarlock_codec::json::splice_offset(value)),
-            Err(error) => {
-                tracing::error!(%key, %error, "a stored object does not decode; it can be deleted but not read");
-                EntryParts::default()
-            }
+/// Returns the index entry of stored bytes; an empty one, with an error in the log, for bytes that do not decode.
+#[must_use]
+pub fn parts_of_stored(key: &Key, value: &Bytes) -> EntryParts {
+    let Some(row) = ROWS.get(key.resource()) else { return EntryParts::default() };
+    match oarlock_codec::json::decode_wanted(value, row.resource.ty, &row.wanted) {
+        Ok(obj) => parts(key, &obj, oarlock_codec::json::splice_offset(value)),
+        Err(error) => {
+            tracing::error!(%key, %error, "a stored object does not decode; it can be deleted but not read");
+            EntryParts::default()
         }
     }
 }
@@ -306,7 +270,7 @@ mod tests {
             let obj = decode(json.as_bytes(), row.resource.ty).unwrap();
             let encoded = oarlock_codec::json::encode(&obj);
             let key = Key::namespaced("/registry/events/", "a", "n");
-            let loaded = StoredIndexer.parts(&key, &encoded.bytes.into());
+            let loaded = parts_of_stored(&key, &encoded.bytes.into());
             assert_eq!(parts(&key, &obj, None).fields, loaded.fields);
             loaded.fields.get("source").map(str::to_owned)
         };
@@ -325,7 +289,7 @@ mod tests {
             assert_eq!((written.uid.as_str(), written.labels.len(), written.owners.len()), ("u", 1, 1), "{prefix}");
             let is_set = |(name, value): (&str, &str)| !value.is_empty() || name == "status.podIPs";
             assert!(written.deletion && written.fields.iter().all(is_set), "{written:?}");
-            let loaded = StoredIndexer.parts(&key, &encoded.bytes.into());
+            let loaded = parts_of_stored(&key, &encoded.bytes.into());
             assert_eq!(format!("{loaded:?}"), format!("{written:?}"));
         }
     }

@@ -6,7 +6,7 @@ use oarlock_client::Propagation;
 use oarlock_meta::{ErrorList, Status};
 use oarlock_schema::{Obj, Resource, TypeRef};
 
-use crate::prepare;
+use crate::fields;
 
 /// The part of a write request that a strategy may use.
 #[derive(Clone, Copy, Debug)]
@@ -62,12 +62,12 @@ pub enum Grace {
 pub trait Strategy: Sync + Send {
     /// Prepares a new object for validation: drops the fields that clients may not set.
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
-        prepare::reset_for_create(request.resource, obj);
+        fields::reset_for_create(request.resource, obj);
     }
 
     /// Prepares an update through an endpoint for validation: restores the fields that this endpoint may not change.
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
-        prepare::reset_for_update(request, new, old);
+        fields::reset_for_update(request.resource, request.endpoint, new, old);
     }
 
     /// Adds errors beyond the rules of the types: rules that depend on the request, the endpoint or this kind. `old` is absent when the object is
@@ -76,7 +76,7 @@ pub trait Strategy: Sync + Send {
 
     /// Whether an update increments `metadata.generation`; called only for resources that have a generation.
     fn bumps_generation(&self, new: &Obj, old: &Obj) -> bool {
-        prepare::desired_state_differs(new, old)
+        fields::desired_state_differs(new, old)
     }
 
     /// Returns the propagation of a deletion when neither the request nor the object gives one; `None` for kinds whose dependents are never
@@ -137,10 +137,10 @@ pub struct StatusOnly;
 
 impl Strategy for StatusOnly {
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
-        prepare::reset_for_update(request, new, old);
+        fields::reset_for_update(request.resource, request.endpoint, new, old);
         if request.endpoint == "status" {
-            prepare::restore(new, old, &["spec"]);
-            prepare::restore_metadata(new, old);
+            fields::restore(new, old, &["spec"]);
+            fields::restore_metadata(new, old);
         }
     }
 }

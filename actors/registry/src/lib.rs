@@ -1,11 +1,13 @@
 //! The kind table and the generic registry; the strategies correspond to upstream's.
 //!
-//! [`table::kind`] gives a resource its strategy; [`prepare`] and [`delete`] hold the rules that all kinds share, [`kinds`] the rules of single
+//! [`table::kind`] gives a resource its strategy; [`prepare`], [`fields`] and [`delete`] hold the rules that all kinds share, [`kinds`] the rules of single
 //! kinds; [`index`] extracts what reads filter by; [`key`] gives an object's storage key and [`stored`] its stored form.
 
 pub mod cold;
 pub mod delete;
+pub mod fields;
 pub mod index;
+pub mod indexer;
 pub mod key;
 pub mod kind;
 pub mod kinds;

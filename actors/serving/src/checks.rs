@@ -5,7 +5,7 @@ use oarlock_mesh::Placement;
 use oarlock_runtime::{ActorKind, System};
 
 use crate::actors;
-use crate::health::Check;
+use crate::check::Check;
 
 /// A check that fails while `wrong` returns a reason.
 fn unless(name: &'static str, wrong: impl Fn() -> Option<String> + Send + Sync + 'static) -> Check {

@@ -11,6 +11,7 @@ pub mod access;
 pub mod actors;
 pub mod answer;
 mod busy;
+pub mod check;
 pub mod checks;
 pub mod health;
 pub mod listener;
@@ -32,7 +33,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use access::Access;
-use health::Check;
+use check::Check;
 use server::Server;
 
 /// The actor kind of listeners. Listeners stop after the controllers and schedulers, so that clients see readiness fail first.

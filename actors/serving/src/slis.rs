@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::answer::{self, Answer};
-use crate::health::Finding;
+use crate::check::Finding;
 use crate::metrics::MEDIA_TYPE;
 
 type Label = (&'static str, &'static str);

@@ -11,7 +11,7 @@ use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, clock};
 use oarlock_storage::{Error, Health, Log, Sharing};
 
 use crate::offload::offload;
-use crate::store::Options;
+use crate::options::Options;
 use crate::view::View;
 
 /// Trims the log and the watch windows.

@@ -15,6 +15,7 @@ pub mod expirer;
 pub mod export;
 mod feeder;
 mod offload;
+pub mod options;
 mod resolve;
 pub mod store;
 pub mod view;
@@ -27,7 +28,8 @@ pub use entry::{Body, Entry, EntryParts, Fields, Indexer};
 pub use error::{Gone, MissingChange, ReadError, WriteError};
 pub use event::{Event, EventKind};
 pub use export::Export;
-pub use store::{Options, StartError, Store};
+pub use options::Options;
+pub use store::{StartError, Store};
 pub use view::{Batch, Change, DEFAULT_WINDOW_BYTES, Filter, Interest, Snapshot, View, WatchCursor};
 
 /// The kinds of this crate's actors.

@@ -1,7 +1,6 @@
 //! The store as the API uses it: the entry point for writes, and for reads through its [`View`].
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use oarlock_meta::Revision;
@@ -11,45 +10,14 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::barrier::Barrier;
 use crate::batch::{Answer, Request, Write};
-use crate::bodies::{Bodies, ColdOptions};
+use crate::bodies::Bodies;
 use crate::committer::{COMMITTER, Committer, QUEUE_CAPACITY};
 use crate::compactor::{COMPACTOR, Compactor};
 use crate::entry::{Entry, Indexer};
 use crate::error::{ReadError, WriteError};
 use crate::feeder::{self, FEEDER, Feeder};
-use crate::view::{DEFAULT_WINDOW_BYTES, View};
-
-/// The configuration of a store.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The bound of all watch windows together, in bytes (`--watch-window-bytes`).
-    pub window_bytes: usize,
-    /// How long history is kept, for watches and exact reads (`--etcd-compaction-interval`). With 0 nothing is trimmed for its age, and a shared log is left
-    /// to other processes.
-    pub window: Duration,
-    /// How many bytes of superseded versions the log may keep, whatever their age.
-    pub history_bytes: u64,
-    /// The period of the compactor.
-    pub compact_every: Duration,
-    /// The cache for cold bodies; `None` keeps all bodies in memory.
-    pub cold: Option<ColdOptions>,
-    /// Part of the actors' names, unique in the process.
-    pub name: String,
-}
-
-impl Default for Options {
-    /// 64 MiB and 5 minutes of windows, 256 MiB of history, a compaction every 5 s.
-    fn default() -> Self {
-        Self {
-            window_bytes: DEFAULT_WINDOW_BYTES,
-            window: Duration::from_secs(300),
-            history_bytes: 256 << 20,
-            compact_every: Duration::from_secs(5),
-            cold: None,
-            name: "main".to_owned(),
-        }
-    }
-}
+use crate::options::Options;
+use crate::view::View;
 
 /// The entry point for reads and writes. Clones share one store.
 #[derive(Clone)]

@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+use crate::der::{OID, SEQUENCE, split};
+
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &str = "-----";
@@ -28,7 +30,7 @@ pub fn certificates_only(text: &str) -> Result<(), String> {
             return Err("found CERTIFICATE PEM block containing 0 certificates".to_owned());
         }
         while !rest.is_empty() {
-            let (after, _) = X509Certificate::from_der(rest).map_err(|_| "x509: malformed certificate".to_owned())?;
+            let (after, _) = X509Certificate::from_der(rest).map_err(|_| refusal(rest).to_owned())?;
             rest = after;
         }
     }
@@ -36,6 +38,49 @@ pub fn certificates_only(text: &str) -> Result<(), String> {
         return Err("must contain at least one CERTIFICATE PEM block".to_owned());
     }
     Ok(())
+}
+
+/// Returns the reason with which Go's parser refuses a certificate: the first of its leading fields that is malformed. A certificate that is malformed further on
+/// is refused as a whole.
+fn refusal(certificate: &[u8]) -> &'static str {
+    const INTEGER: u8 = 0x02;
+    const VERSION: u8 = 0xa0;
+    const NEGATIVE: u8 = 0x80;
+    fn tagged(input: &[u8], tag: u8) -> bool {
+        input.first() == Some(&tag) && split(input).is_some()
+    }
+    fn inside(input: &[u8]) -> (&[u8], &[u8]) {
+        split(input).map_or((&[], &[]), |(content, _, rest)| (content, rest))
+    }
+    if !tagged(certificate, SEQUENCE) {
+        return "x509: malformed certificate";
+    }
+    let (fields, _) = inside(certificate);
+    if !tagged(fields, SEQUENCE) {
+        return "x509: malformed tbs certificate";
+    }
+    let (mut fields, _) = inside(fields);
+    if tagged(fields, VERSION) {
+        let (version, rest) = inside(fields);
+        match inside(version).0 {
+            _ if !tagged(version, INTEGER) => return "x509: malformed version",
+            [0..=2] => fields = rest,
+            [] => return "x509: malformed version",
+            [first, ..] if *first >= NEGATIVE => return "x509: malformed version",
+            _ => return "x509: invalid version",
+        }
+    }
+    let (serial, fields) = (fields, inside(fields).1);
+    match inside(serial).0 {
+        [] => return "x509: malformed serial number",
+        _ if !tagged(serial, INTEGER) => return "x509: malformed serial number",
+        [first, ..] if *first >= NEGATIVE => return "x509: negative serial number",
+        _ => {}
+    }
+    if !tagged(fields, SEQUENCE) {
+        return "x509: malformed signature algorithm identifier";
+    }
+    if tagged(inside(fields).0, OID) { "x509: malformed certificate" } else { "x509: malformed algorithm identifier" }
 }
 
 /// One decoded PEM block.
@@ -80,6 +125,27 @@ mod tests {
     fn pem(content: &[u8]) -> String {
         let text = base64::engine::general_purpose::STANDARD.encode(content);
         format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+    }
+
+    /// Each answer is a live v1.35.0 server's.
+    #[test]
+    fn bytes_that_are_no_certificate_are_refused_for_their_first_malformed_field() {
+        for (bytes, field) in [
+            (&b"\0"[..], "malformed certificate"),
+            (b"hello", "malformed certificate"),
+            (b"\x30\x80\0\0", "malformed certificate"),
+            (b"\x30\x00", "malformed tbs certificate"),
+            (b"\x30\x03\x02\x01\x01", "malformed tbs certificate"),
+            (b"\x30\x05\x30\x03\xa0\x01\x00", "malformed version"),
+            (b"\x30\x0a\x30\x08\xa0\x03\x02\x01\x05\x02\x01\x01", "invalid version"),
+            (b"\x30\x02\x30\x00", "malformed serial number"),
+            (b"\x30\x07\x30\x05\xa0\x03\x02\x01\x01", "malformed serial number"),
+            (b"\x30\x05\x30\x03\x02\x01\x80", "negative serial number"),
+            (b"\x30\x05\x30\x03\x02\x01\x01", "malformed signature algorithm identifier"),
+            (b"\x30\x0c\x30\x0a\xa0\x03\x02\x01\x02\x02\x01\x01\x30\x00", "malformed algorithm identifier"),
+        ] {
+            assert_eq!(certificates_only(&pem(bytes)), Err(format!("x509: {field}")), "{bytes:x?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A write is one etcd transaction. Writes of other processes arrive through one watch over all keys. All writes of an atomic group get the same revision, so a group never
 //! holds two objects of one resource. Key layout and compaction record are upstream's. Revisions equal etcd's until a snapshot was restored (see `history`).
 
+mod base;
 mod client;
 mod heads;
 mod history;
@@ -77,7 +78,7 @@ impl EtcdLog {
         let layout = Layout::new(&options.prefix, &options.resources);
         let log = Self { shared: Arc::new(Shared::new(members, layout)) };
         log.shared.stored_bytes.store(u64::try_from(stored).unwrap_or(0), Ordering::Relaxed);
-        history::identify(&log.shared).await?;
+        base::identify(&log.shared).await?;
         log.shared.raise_floor(tail::compacted(&log.shared).await?);
         log.barrier().await?;
         Ok(log)
@@ -275,7 +276,7 @@ impl Log for EtcdLog {
     }
 
     async fn raise(&self, to: Revision) -> Result<(), Error> {
-        let now = history::raise(&self.shared, to).await?;
+        let now = base::raise(&self.shared, to).await?;
         self.trim(now).await
     }
 

@@ -15,7 +15,7 @@ use oarlock_codec::Mode;
 use oarlock_meta::Time;
 use oarlock_patch::apply::{Versions, Writer, track_create};
 use oarlock_registry::kind::{Request, Requester};
-use oarlock_registry::{prepare, stored, table};
+use oarlock_registry::{fields, prepare, stored, table};
 use oarlock_runtime::{System, clock};
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_service_apiserver::assemble::{self, Store};
@@ -86,7 +86,7 @@ async fn alone(server: &Server, pods: &'static Resource, rounds: usize) -> anyho
         manager: "oarlock-loadtests",
         api_version: "v1",
         subresource: "",
-        reset: prepare::reset_paths(pods, ""),
+        reset: fields::reset_paths(pods, ""),
         now: Time::from_unix(0),
         versions: Versions::ONE,
     };

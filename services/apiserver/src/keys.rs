@@ -1,6 +1,7 @@
 //! `oarlock keys`: makes the keys that several API servers share, before the first of them starts, and a folder for each part of the control plane with only
 //! the keys that the part needs.
 
+mod copies;
 mod etcd;
 mod nats;
 mod nodes;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use oarlock_registry::index::StoredIndexer;
+use oarlock_registry::indexer::StoredIndexer;
 use oarlock_service_apiserver::EtcdOptions;
 use oarlock_storage::Log;
 use oarlock_storage::snapshot::RESTORE_REVISION_GAP;

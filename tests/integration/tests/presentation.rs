@@ -21,6 +21,30 @@ fn create_map(http: &Http, name: &str, size: usize) {
 }
 
 #[test]
+fn every_answer_has_the_audit_id_of_its_request() {
+    let cluster = Cluster::api_only();
+    let long = "x".repeat(5000);
+    for (who, path, code) in [
+        (Who::Admin, MAPS, 200),
+        (Who::Admin, "/api/v1/namespaces/default/configmaps/none", 404),
+        (Who::Admin, "/no/such/path", 404),
+        (Who::Admin, "/api/v1/%zz", 400),
+        (Who::Anonymous, MAPS, 403),
+        (Who::Anonymous, "/readyz", 200),
+        (Who::Token("not-a-token".into()), MAPS, 401),
+    ] {
+        let http = cluster.http(who);
+        for stated in ["trace-1", &long] {
+            let answer = http.send("GET", path, &[("Audit-ID", stated)], b"");
+            assert_eq!((answer.code, answer.header("audit-id")), (code, Some(stated)), "{path}");
+        }
+        let [one, other] = [http.get(path), http.send("GET", path, &[("Audit-ID", "")], b"")];
+        let ids = [&one, &other].map(|answer| answer.header("audit-id").unwrap_or_default().to_owned());
+        assert!(ids[0] != ids[1] && ids.iter().all(|id| id.len() == 36), "{path}: {ids:?}");
+    }
+}
+
+#[test]
 fn tables_hold_cells_and_what_was_asked_for_beside_them() {
     let cluster = Cluster::api_only();
     let http = cluster.http(Who::Admin);

@@ -134,7 +134,8 @@ fn checked(
         };
         return Err(refuse(format!("failed to allocate IP {asked}: {why}")));
     }
-    if server.reader().entry(addresses, "", asked).is_some() {
+    // As upstream, a dry run asks whether the address is in the range, and not whether it is taken.
+    if !dry_run && server.reader().entry(addresses, "", asked).is_some() {
         return Err(refuse(format!("failed to allocate IP {asked}: provided IP is already allocated")));
     }
     Ok(asked.to_owned())

@@ -58,6 +58,7 @@ pub(super) fn assign(
     if may_have(obj) {
         let (name, wants) = (obj.name().to_owned(), wants(obj));
         let mut shared = Shared::new(obj, old.is_none());
+        let mut distinct = BTreeSet::new();
         for (i, node) in ports_mut(obj).enumerate() {
             let number = node.get("port").and_then(Value::as_int).unwrap_or(0);
             let asked = asked_of(node);
@@ -75,6 +76,13 @@ pub(super) fn assign(
                 }
                 asked
             };
+            if old.is_some() {
+                let protocol = node.get("protocol").and_then(Value::as_str).unwrap_or("TCP").to_owned();
+                let text = format!("duplicate nodePort: {{{protocol} {given}}}");
+                if !distinct.insert((protocol, given)) {
+                    return Err(Status::unexpected(text));
+                }
+            }
             after.insert(given);
             shared.note(number, given);
             node.set_name("nodePort", i64::from(given));

@@ -5,8 +5,7 @@
 use oarlock_meta::Status;
 use serde_json::json;
 
-use super::mesh::{GROUP, rbac};
-use super::reconcile::{Desired, Repair};
+use super::desired::{Desired, GROUP, Repair, rbac};
 
 const NAME: &str = "oarlock:cloud-controller-manager";
 const USER: &str = "system:cloud-controller-manager";

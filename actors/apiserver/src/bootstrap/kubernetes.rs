@@ -14,8 +14,7 @@ use oarlock_schema::views::coordination_v1::Lease;
 use oarlock_schema::{Obj, Resource, resource};
 use serde_json::{Value, json};
 
-use super::objects::{from_json, made};
-use super::reconcile::{Desired, Repair};
+use super::desired::{Desired, Repair, from_json, made};
 use crate::server::Server;
 
 /// How long a server remains an endpoint after its last renewal: one missed renewal is tolerated (upstream: 15 s).

@@ -4,13 +4,10 @@
 use std::collections::BTreeSet;
 
 use oarlock_meta::Status;
-use oarlock_schema::resource;
 use serde_json::{Value, json};
 
-use super::objects::from_json;
-use super::reconcile::{Desired, Repair};
+use super::desired::{Desired, GROUP, Repair, rbac};
 
-pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 const NAME: &str = "oarlock:mesh";
 /// ClusterRole for writing under a claim. A claim of a user without this role is refused (`Server::authorize_claim`).
 const CLAIMS: &str = "oarlock:claims";
@@ -49,10 +46,4 @@ pub(super) fn all(controllers: &BTreeSet<String>) -> Result<[Desired; 6], Status
         rbac("clusterroles", json!({"metadata": {"name": CLAIMS}, "rules": claims}), rules)?,
         rbac("clusterrolebindings", claimed, bound)?,
     ])
-}
-
-/// Builds a role or binding.
-pub(super) fn rbac(plural: &str, json: Value, repair: Repair) -> Result<Desired, Status> {
-    let row = resource(GROUP, "v1", plural);
-    from_json(row.ok_or_else(|| Status::internal_error(format!("no resource {plural}")))?, json, repair)
 }

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use oarlock_meta::Status;
 use oarlock_runtime::clock;
 use oarlock_schema::views::rbac_v1::{ClusterRoleBinding, RoleBinding};
-use oarlock_schema::{Obj, Resource, Value, resource, resource_of_kind};
+use oarlock_schema::{Resource, Value, resource, resource_of_kind};
 
-use super::reconcile::{Desired, Repair};
+use super::desired::{Desired, Repair, from_json, made};
 use crate::server::Server;
 
 static RECORDED: LazyLock<Result<Vec<Desired>, String>> = LazyLock::new(|| recorded().map_err(|status| status.message));
@@ -61,32 +61,6 @@ fn desired(row: &'static Resource, json: &str) -> Result<Desired, Status> {
         "clusterrolebindings" | "rolebindings" => Repair::AddItems("subjects"),
         _ => Repair::CreateOnly,
     };
-    Ok(Desired { resource: row, obj, repair })
-}
-
-pub(super) fn made(
-    group: &str,
-    version: &str,
-    plural: &str,
-    namespace: &str,
-    name: &str,
-) -> Result<(&'static Resource, Obj), Status> {
-    let row =
-        resource(group, version, plural).ok_or_else(|| Status::internal_error(format!("no resource {plural}")))?;
-    let mut obj = Obj::new(row.ty);
-    if let Some(mut meta) = obj.meta_mut() {
-        meta.set_name(name);
-        if !namespace.is_empty() {
-            meta.set_namespace(namespace);
-        }
-    }
-    Ok((row, obj))
-}
-
-pub(super) fn from_json(row: &'static Resource, json: serde_json::Value, repair: Repair) -> Result<Desired, Status> {
-    let mut obj = oarlock_registry::index::decode(json.to_string().as_bytes(), row.ty)
-        .map_err(|e| Status::internal_error(e.to_string()))?;
-    obj.set_gvk(row.gvk());
     Ok(Desired { resource: row, obj, repair })
 }
 

@@ -3,32 +3,12 @@
 use futures::stream::{self, StreamExt, TryStreamExt};
 use oarlock_client::Client;
 use oarlock_meta::Status;
-use oarlock_schema::{Obj, Resource, Value};
+use oarlock_schema::{Obj, Value};
+
+use super::desired::{Desired, Repair};
 
 /// Maximum number of concurrent writes, which share commits. The bound is low because the process keeps the memory of the peak.
 const MAX_CONCURRENT_WRITES: usize = 16;
-
-/// How an existing object is treated.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Repair {
-    /// The object is left as it is.
-    CreateOnly,
-    /// Missing items of a list are added, unless `rbac.authorization.kubernetes.io/autoupdate` is `false`.
-    AddItems(&'static str),
-    /// The named fields are reset.
-    Replace(&'static [&'static str]),
-}
-
-/// An object that must exist.
-#[derive(Clone, Debug)]
-pub(super) struct Desired {
-    /// Resource of the object.
-    pub resource: &'static Resource,
-    /// The object.
-    pub obj: Obj,
-    /// Treatment of the object if it exists already.
-    pub repair: Repair,
-}
 
 /// Creates or repairs every object.
 ///

@@ -10,6 +10,8 @@ pub enum Slashes {
     /// No empty segment.
     #[default]
     Single,
+    /// Two slashes in the place of a namespace (`/api/v1/namespaces//pods`), and nowhere else.
+    EmptyNamespace,
     /// Two or more slashes in a row between two segments.
     Doubled,
     /// Two or more slashes in a row before the first segment.
@@ -46,6 +48,12 @@ pub struct RequestInfo {
     pub slashes: Slashes,
     /// The decoded path of a request that is not about a resource.
     pub path: Str,
+}
+
+/// Whether a subresource streams from a node, a pod or a service.
+#[must_use]
+pub fn is_streaming(subresource: &str) -> bool {
+    matches!(subresource, "log" | "exec" | "attach" | "portforward" | "proxy")
 }
 
 /// The reason why a path cannot be parsed.
@@ -89,6 +97,10 @@ pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestIn
         info.namespace = parts.get(1).cloned().unwrap_or_default();
         if info.scoped {
             parts.drain(..2);
+        }
+        let empty = info.scoped && info.namespace.is_empty() && info.slashes == Slashes::Doubled;
+        if empty && path.trim_end_matches('/').matches("//").count() == 1 && !path.contains("///") {
+            info.slashes = Slashes::EmptyNamespace;
         }
     }
     info.resource_request = true;
@@ -285,7 +297,10 @@ mod tests {
             ("/api/v1/pods/", Slashes::Single),
             ("/api/v1/namespaces/x/secrets/one//", Slashes::Single),
             ("/api/v1/namespaces/x/pods//log", Slashes::Doubled),
-            ("/api/v1/namespaces//pods", Slashes::Doubled),
+            ("/api/v1/namespaces//pods", Slashes::EmptyNamespace),
+            ("/api/v1/namespaces//pods/x", Slashes::EmptyNamespace),
+            ("/api/v1/namespaces//pods//x", Slashes::Doubled),
+            ("/api/v1/namespaces///pods", Slashes::Doubled),
             ("/api/v1/pods%2F%2Fx", Slashes::Doubled),
             ("//api/v1/pods", Slashes::Leading),
             ("/%2Fapi/v1/pods", Slashes::Leading),

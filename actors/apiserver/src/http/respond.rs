@@ -10,9 +10,10 @@ use oarlock_codec::{Mode, json, partial, protobuf, yaml};
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, Resource, Struct, Value, type_named};
 
-use super::Body;
 use super::accept::{Format, Representation, Transform, Wanted};
+use super::list_head::head;
 use super::unread::AnswerBytes;
+use super::{Body, table_answers};
 use crate::target::Target;
 use payload::Payload;
 
@@ -85,7 +86,7 @@ pub fn reply(reply: Reply, target: &Target<'_>, wanted: &Wanted) -> Result<Respo
             return Err(mismatch("PartialObjectMetadataList, but the requested object is not a list", target, ""));
         }
         (reply, Transform::Table) => {
-            let table = crate::table::render(reply, target, version, wanted.include)?;
+            let table = table_answers::render(reply, target, version, wanted.include)?;
             if format == Format::Yaml { yaml_of(&table)? } else { table }
         }
     };
@@ -222,24 +223,6 @@ fn untyped(obj: Obj) -> Struct {
     root.remove_name("kind");
     root.remove_name("apiVersion");
     root
-}
-
-/// Returns the beginning of a list in JSON: kind, version, metadata.
-pub fn head(kind: &str, version: &str, list: &List) -> String {
-    use std::fmt::Write as _;
-    let mut head = format!(
-        "{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{{\"resourceVersion\":\"{}\"",
-        list.revision
-    );
-    // Writing to a String cannot fail.
-    if !list.continue_token.is_empty() {
-        let _ = write!(head, ",\"continue\":\"{}\"", list.continue_token);
-    }
-    if let Some(remaining) = list.remaining {
-        let _ = write!(head, ",\"remainingItemCount\":{remaining}");
-    }
-    head.push('}');
-    head
 }
 
 /// Builds a JSON list as a body of the items' stored bytes; nothing is decoded, and the whole list is never in memory.

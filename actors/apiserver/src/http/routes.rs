@@ -8,8 +8,7 @@ use oarlock_meta::Status;
 use oarlock_schema::Resource;
 use oarlock_seeded_bug::seeded_bug;
 
-use super::request_info::{RequestInfo, Slashes};
-use crate::streaming::is_streaming;
+use super::request_info::{RequestInfo, Slashes, is_streaming};
 
 /// Media types of patches.
 const PATCHES: [&str; 4] = [
@@ -130,8 +129,16 @@ fn routes(row: &'static Resource, info: &RequestInfo) -> Result<Option<(Routes, 
     let everywhere = row.namespaced && info.namespace.is_empty();
     // Empty segments are allowed only in the part of a path that is forwarded to a proxied server.
     let proxied = info.subresource == "proxy" && !info.name.is_empty() && !(info.scoped && info.namespace.is_empty());
-    if info.slashes != Slashes::Single && !(proxied && info.slashes == Slashes::Doubled) {
-        return missing;
+    match info.slashes {
+        Slashes::Single => {}
+        Slashes::Doubled if proxied => {}
+        // As upstream: lists and watches are of all namespaces.
+        Slashes::EmptyNamespace if row.namespaced => match info.verb {
+            "list" | "watch" => {}
+            "create" => return missing,
+            _ => return Err(Status::bad_request("Namespace parameter required.")),
+        },
+        _ => return missing,
     }
     // A cluster-scoped kind has no path below a namespace: such a request would be authorized in the namespace but would act on the whole cluster.
     let may_be_scoped = row.namespaced || (row.plural == "namespaces" && seeded_bug!("namespace_in_a_namespace"));
@@ -192,7 +199,9 @@ mod tests {
             // Authorized as `pods/log` and `pods/status`.
             (Method::GET, "/api/v1/namespaces/x/pods//log"),
             (Method::DELETE, "/api/v1/namespaces/x/pods//status"),
-            (Method::GET, "/api/v1/namespaces//pods"),
+            (Method::POST, "/api/v1/namespaces//pods"),
+            (Method::GET, "/api/v1/namespaces//nodes"),
+            (Method::GET, "/api/v1/namespaces//pods//x"),
             (Method::GET, "//api/v1/namespaces/x/pods"),
             (Method::PUT, "/api/v1/namespaces/x/bindings/y"),
             (Method::GET, "/api/v1/namespaces/x/pods/y/nothing"),
@@ -209,7 +218,8 @@ mod tests {
             ("/api/v1/namespaces/x/pods/y/proxy//a//b", 200),
             ("/api/v1/nodes/y/proxy/http://a", 200),
             ("/api/v1/namespaces/x/pods//proxy/a", 404),
-            ("/api/v1/namespaces//pods/y/proxy/a", 404),
+            ("/api/v1/namespaces//pods/y/proxy/a", 400),
+            ("/api/v1/namespaces//pods/y/proxy/a//b", 404),
             ("//api/v1/namespaces/x/pods/y/proxy/a", 404),
             ("/api/v1/namespaces/x/pods/y//proxy", 404),
         ] {
@@ -234,6 +244,26 @@ mod tests {
             for sub in row.subresources {
                 assert_eq!(answer(Method::GET, &format!("{scoped}/b/{}", sub.name), &[]), 404, "{scoped} {}", sub.name);
             }
+        }
+    }
+
+    #[test]
+    fn an_empty_namespace_is_all_of_them_to_a_list_and_none_to_anything_else() {
+        let patch = [(header::CONTENT_TYPE, "application/merge-patch+json")];
+        for (method, target, code) in [
+            (Method::GET, "/api/v1/namespaces//pods", 200),
+            (Method::GET, "/api/v1/namespaces//pods/", 200),
+            (Method::GET, "/api/v1/namespaces//pods?watch=1", 200),
+            (Method::GET, "/api/v1/namespaces//pods?fieldSelector=metadata.name%3Dx", 200),
+            (Method::GET, "/api/v1/watch/namespaces//pods", 200),
+            (Method::GET, "/api/v1/namespaces//pods/x", 400),
+            (Method::GET, "/api/v1/namespaces//pods/x/status", 400),
+            (Method::PUT, "/api/v1/namespaces//pods/x", 400),
+            (Method::PATCH, "/api/v1/namespaces//pods/x", 400),
+            (Method::DELETE, "/api/v1/namespaces//pods/x", 400),
+            (Method::DELETE, "/api/v1/namespaces//pods", 400),
+        ] {
+            assert_eq!(answer(method.clone(), target, &patch), code, "{method} {target}");
         }
     }
 

@@ -15,19 +15,35 @@ use oarlock_runtime::clock;
 use oarlock_schema::{Str, resource};
 
 use super::accept::Wanted;
+use super::audit_id::AuditId;
 use super::initial::Initial;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo, Slashes};
 use super::unauthenticated::UnauthenticatedConnection;
 use super::unread::{self, Stalled};
 use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream, text};
+use crate::call::Dispatch;
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
 use crate::{inflight, large};
 
-/// Serves one request; failures become Status answers.
-pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request: Request<Incoming>) -> Response<Body> {
+/// Serves one request; failures become Status answers. Every answer carries the request's audit ID.
+pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, request: Request<Incoming>) -> Response<Body> {
+    let id = AuditId::of(request.headers());
+    let mut response = answer(server, peer, id.as_ref(), request).await;
+    if let Some(id) = id {
+        id.echo(&mut response);
+    }
+    response
+}
+
+async fn answer(
+    server: &Server,
+    peer: Option<&PeerCertificates>,
+    id: Option<&AuditId>,
+    mut request: Request<Incoming>,
+) -> Response<Body> {
     let accept = request.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).map(str::to_owned);
     if server.state().is_refusing() && !is_exempt(&request) {
         body::discard(request.into_body()).await;
@@ -42,7 +58,7 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
     // The shutdown waits only for requests that end by themselves, so only these are counted.
-    let ends = info.verb != "watch" && !crate::streaming::is_streaming(&info.subresource) && !is_exempt(&request);
+    let ends = info.verb != "watch" && !request_info::is_streaming(&info.subresource) && !is_exempt(&request);
     let _counted = (ends && server.config().termination.send_retry_after).then(|| server.state().request());
     let (user, warning) = match authenticate(server, peer, request.headers()) {
         Ok(known) => known,
@@ -63,6 +79,7 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
     let agent = request.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
     let mut caller = Caller::new(user, Str::new(agent), clock::after(limit));
     caller.fence = fence;
+    caller.audit_id = id.map(AuditId::text);
     let caller = Arc::new(caller);
     warning.into_iter().for_each(|text| caller.warn(text));
     let started = clock::now();
@@ -163,7 +180,7 @@ fn claim(headers: &HeaderMap) -> Result<Option<Fence>, Status> {
 /// and streams, which outlast the limit.
 fn time_limit(server: &Server, info: &RequestInfo, query: &str) -> Result<Duration, Status> {
     let most = server.config().request_timeout;
-    if !query.contains("timeout=") || info.verb == "watch" || crate::streaming::is_streaming(&info.subresource) {
+    if !query.contains("timeout=") || info.verb == "watch" || request_info::is_streaming(&info.subresource) {
         return Ok(most);
     }
     let query = Query::new(query);
@@ -203,7 +220,7 @@ async fn on_resource(
     request: Request<Incoming>,
     query: &str,
 ) -> Result<Response<Body>, Refused> {
-    let streams = crate::streaming::is_streaming(&info.subresource);
+    let streams = request_info::is_streaming(&info.subresource);
     // Long-running requests take no seat, and a request with a body takes its seat when the body has arrived.
     let reads = matches!(info.verb, "get" | "list") && !streams;
     let early = reads.then(|| server.inflight().enter(&caller.user, info)).transpose()?;
@@ -255,7 +272,7 @@ async fn on_resource(
     let [subresource, namespace, name] = [target.subresource, target.namespace, target.name].map(Str::new);
     if !is_large(server, &target, &asked, &body) {
         let call = asked.call(&target, &body, &query, caller)?;
-        let reply = server.execute(caller, &target, call).await?;
+        let reply = Dispatch::new(server, caller).execute(&target, call).await?;
         if !respond::is_large(&reply, &wanted) {
             return Ok(respond::reply(reply, &target, &wanted)?);
         }
@@ -266,7 +283,7 @@ async fn on_resource(
     let work = async move {
         let target = Target::new(row, &subresource, &namespace, &name);
         let call = asked.call(&target, &body, &query, &caller)?;
-        let reply = server.execute(&caller, &target, call).await?;
+        let reply = Dispatch::new(&server, &caller).execute(&target, call).await?;
         respond::reply(reply, &target, &wanted)
     };
     // Boxed: the future is several times the size of all others here, and every request's future would have room for it.

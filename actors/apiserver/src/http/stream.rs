@@ -13,13 +13,10 @@ use oarlock_store::{Entry, EventKind};
 
 use super::accept::{Format, Transform, Wanted};
 use super::initial::Initial;
+use super::table_answers::{self, INITIAL_END, Style};
 use super::{Body, respond};
-use crate::table::{self, Style};
 use crate::target::Target;
 use crate::verbs::watch::{Delivery, Watch};
-
-/// Annotation of the bookmark that ends the initial events (KEP-3157).
-pub const INITIAL_END: &str = "k8s.io/initial-events-end";
 
 /// Number of encoded bytes after which a watch lets other tasks run: about a millisecond where objects must be converted.
 const BYTES_PER_TURN: usize = 64 << 10;
@@ -116,7 +113,7 @@ impl FrameEncoder {
 
     fn table(&mut self, object: &Object) -> Result<Bytes, Status> {
         let headers = !std::mem::replace(&mut self.headers_sent, true);
-        table::row(
+        table_answers::row(
             object,
             self.resource,
             Style { version: self.wanted.form.version, include: self.wanted.include, headers },

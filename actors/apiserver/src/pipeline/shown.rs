@@ -1,9 +1,9 @@
 //! The form in which the admission stages see a request.
 
 use oarlock_meta::Status;
-use oarlock_schema::{Obj, Value};
+use oarlock_schema::Obj;
 
-use crate::subresources::scale::scale_of;
+use crate::subresources::scale::conversion::{scale_of, set_replicas};
 use crate::target::Target;
 
 /// The form in which the admission stages see a request.
@@ -34,9 +34,4 @@ impl Shown {
     pub(crate) fn of(target: &Target<'_>) -> Self {
         if target.subresource == "scale" { Self::As(&SCALE) } else { Self::AsItIs }
     }
-}
-
-fn set_replicas(scale: &Obj, workload: &mut Obj) {
-    let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
-    workload.set_at(&["spec", "replicas"], replicas);
 }

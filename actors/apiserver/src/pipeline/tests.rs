@@ -3,4 +3,5 @@
 mod endpoints;
 mod order;
 mod recorded;
+mod services;
 mod world;

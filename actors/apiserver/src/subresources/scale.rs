@@ -3,13 +3,15 @@
 //! A write builds the workload's Scale with its managers, changes the Scale as any object is changed, and copies replicas and managers back into the
 //! workload.
 
+pub(crate) mod conversion;
 mod owners;
 
 use oarlock_apis::{kind, rules};
 use oarlock_client::{Call, GetOptions, PatchType, Reply, WriteOptions};
 use oarlock_meta::{ErrorList, GroupKind, GroupResource, Path, Revision, Status};
-use oarlock_schema::{Obj, Struct, Value};
+use oarlock_schema::Obj;
 
+use self::conversion::{replicas, scale_of, set_replicas};
 use crate::caller::Caller;
 use crate::change::{self, Change};
 use crate::server::Server;
@@ -74,16 +76,12 @@ async fn write(
         check_uid(target, scale.meta().uid(), old.meta().uid())?;
         let expect = change::expected(target, &scale)?.filter(|asked| *asked != revision);
         let mut obj = old.clone();
-        obj.set_at(&["spec", "replicas"], replicas(&scale));
+        set_replicas(&scale, &mut obj);
         owners::to_parent(target, &scale, &mut obj);
         Ok(Change { obj, expect, managed: true, trusted: false })
     };
     let entry = modify(server, caller, target, options, &mut change).await?.entry();
     Ok(crate::answers::answer(&scale_of(&target.decode(&entry)?)?, false))
-}
-
-fn replicas(scale: &Obj) -> i64 {
-    scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0)
 }
 
 /// Validates a Scale (upstream `ValidateScale`).
@@ -107,71 +105,4 @@ fn check_uid(target: &Target<'_>, asked: &str, have: &str) -> Result<(), Status>
     let resource = GroupResource::new(row.group, format!("{}/scale", row.plural));
     let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {have}");
     Err(Status::conflict(&resource, target.name, why))
-}
-
-/// Builds the Scale of a workload (its selector as text, as upstream).
-///
-/// # Errors
-/// 500 when the schema facts have no Scale.
-pub(crate) fn scale_of(obj: &Obj) -> Result<Obj, Status> {
-    let ty =
-        oarlock_schema::type_named("autoscaling/v1.Scale").ok_or_else(|| Status::internal_error("no Scale type"))?;
-    let mut scale = Obj::new(ty);
-    let meta = obj.meta();
-    for (field, text) in [
-        ("name", meta.name()),
-        ("namespace", meta.namespace()),
-        ("uid", meta.uid()),
-        ("resourceVersion", meta.resource_version()),
-        ("creationTimestamp", meta.creation_timestamp()),
-    ] {
-        scale.set_at(&["metadata", field], text);
-    }
-    scale.set_at(&["spec", "replicas"], obj.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0));
-    scale.set_at(&["status", "replicas"], obj.at(&["status", "replicas"]).and_then(Value::as_int).unwrap_or(0));
-    if let Some(selector) = obj.at(&["spec", "selector"]) {
-        scale.set_at(&["status", "selector"], selector_text(selector));
-    }
-    oarlock_schema::canonical::canonicalize(&mut scale);
-    Ok(scale)
-}
-
-/// Returns a LabelSelector, or a plain map of labels, in the string form of label selectors.
-fn selector_text(selector: &Value) -> String {
-    let mut terms: Vec<String> = Vec::new();
-    let pairs = |map: &Value| -> Vec<String> {
-        map.as_map()
-            .map_or_else(Vec::new, |m| m.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or(""))).collect())
-    };
-    match selector {
-        Value::Map(_) => terms.extend(pairs(selector)),
-        Value::Struct(node) => {
-            terms.extend(node.get("matchLabels").map(pairs).unwrap_or_default());
-            terms.extend(
-                node.get("matchExpressions")
-                    .map_or(&[][..], Value::items)
-                    .iter()
-                    .filter_map(Value::as_struct)
-                    .map(expression),
-            );
-        }
-        _ => {}
-    }
-    terms.join(",")
-}
-
-fn expression(node: &Struct) -> String {
-    let text = |name: &str| node.get(name).and_then(Value::as_str).unwrap_or("");
-    let values = || {
-        let mut values: Vec<&str> =
-            node.get("values").map_or(&[][..], Value::items).iter().filter_map(Value::as_str).collect();
-        values.sort_unstable();
-        values.join(",")
-    };
-    match text("operator") {
-        "In" => format!("{} in ({})", text("key"), values()),
-        "NotIn" => format!("{} notin ({})", text("key"), values()),
-        "DoesNotExist" => format!("!{}", text("key")),
-        _ => text("key").to_owned(),
-    }
 }

@@ -50,7 +50,7 @@ impl Source for PostedTokenRequest<'_> {
                 .set_namespace(target.namespace)
                 .set_creation_timestamp(of.now);
         }
-        oarlock_registry::prepare::remove_at(body, &["status"]);
+        oarlock_registry::fields::remove_at(body, &["status"]);
         asked(body, &accepted.audiences, accepted.expiration_seconds);
         Ok(())
     }

@@ -1,5 +1,8 @@
 //! Rules common to all workloads: a selector that matches a template of pods that always restart.
 
+use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+use std::num::ParseIntError;
+
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
@@ -79,11 +82,15 @@ fn share(text: &str) -> Option<i64> {
     text.strip_suffix('%')?.parse().ok()
 }
 
-/// Whether a number of pods or a percentage of them is zero.
+/// Whether a number of pods or a percentage of them is zero. As upstream, an invalid percentage counts as the number that its text is, or as zero.
 pub(super) fn is_nothing(value: Option<IntOrStr<'_>>) -> bool {
     match value {
         Some(IntOrStr::Int(n)) => n == 0,
-        Some(IntOrStr::Str(text)) => share(text).unwrap_or(0) == 0,
+        Some(IntOrStr::Str(text)) => {
+            let number = text.strip_suffix('%').filter(|_| formats::percent(text).is_empty()).unwrap_or(text);
+            let too_large = |error: &ParseIntError| matches!(error.kind(), PosOverflow | NegOverflow);
+            number.parse::<i64>().map_or_else(|error| !too_large(&error), |number| number == 0)
+        }
         None => true,
     }
 }
@@ -91,4 +98,30 @@ pub(super) fn is_nothing(value: Option<IntOrStr<'_>>) -> bool {
 /// Returns a number or percentage in the form of error messages.
 pub(super) fn shown(node: Option<&Value>) -> show::FormattedValue {
     show::value(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each answer is a live v1.35.0 server's.
+    #[test]
+    fn a_text_that_is_no_percentage_counts_as_the_number_that_it_is() {
+        for (text, nothing) in [
+            ("0%", true),
+            ("25%", false),
+            ("0", true),
+            ("1", false),
+            ("+1", false),
+            ("-1", false),
+            ("99999999999999999999", false),
+            (" 1", true),
+            ("1_0", true),
+            ("x%", true),
+            ("5%%", true),
+            ("", true),
+        ] {
+            assert_eq!(is_nothing(Some(IntOrStr::Str(text))), nothing, "{text:?}");
+        }
+    }
 }

@@ -115,7 +115,7 @@ fn ports(spec: ServiceSpec<'_>, headless: bool, path: &Path<'_>, errors: &mut Er
     let several = spec.ports().len() > 1;
     let mut names: Seen<&str> = Seen::new();
     let mut seen: Seen<(&str, i64)> = Seen::new();
-    let mut node_ports: Seen<(&str, i64)> = Seen::new();
+    let mut unused = Vec::new();
     for (i, one) in spec.ports().iter().enumerate() {
         let here = at.index(i);
         one_port(one, several, headless, &here, errors);
@@ -140,8 +140,14 @@ fn ports(spec: ServiceSpec<'_>, headless: bool, path: &Path<'_>, errors: &mut Er
         if matches!(spec.type_(), "ClusterIP" | "ExternalName") {
             let text = format!("may not be used when `type` is '{}'", spec.type_());
             errors.push(FieldError::forbidden(&here.child("nodePort"), text));
-        } else if node_ports.contains(&(one.protocol(), one.node_port())) {
-            errors.push(FieldError::duplicate(&here.child("nodePort"), one.node_port()));
+            unused.push((i, one));
+        }
+    }
+    // Where node ports are used, their allocation refuses duplicates.
+    let mut node_ports: Seen<(&str, i64)> = Seen::new();
+    for (i, one) in unused {
+        if node_ports.contains(&(one.protocol(), one.node_port())) {
+            errors.push(FieldError::duplicate(&at.index(i).child("nodePort"), one.node_port()));
         }
         node_ports.push((one.protocol(), one.node_port()));
     }

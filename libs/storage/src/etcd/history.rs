@@ -4,21 +4,10 @@
 //! restored from an older state while a server ran; so revisions only rise. Without that key the base is 0 and revisions equal etcd's, as with upstream's API servers. Writes
 //! from before the base was stored belong to another history and count as compacted.
 
-use bytes::Bytes;
-use oarlock_contracts::etcd::compare::{CompareResult, CompareTarget, TargetUnion};
-use oarlock_contracts::etcd::request_op::Request;
-use oarlock_contracts::etcd::{Compare, Kv, PutRequest, RangeRequest, RangeResponse, RequestOp, TxnRequest};
+use oarlock_contracts::etcd::RangeResponse;
 use oarlock_meta::Revision;
-use oarlock_seeded_bug::seeded_bug;
 
-use super::client::Failure;
-use super::shared::Shared;
 use crate::Error;
-
-/// Gap between the last revision seen and the first one after etcd went back to an older state: other servers may have handed out more revisions.
-const REVISION_GAP: u64 = 1_000_000_000;
-/// Attempts to raise the base while other servers raise it too.
-const MAX_RAISE_ATTEMPTS: usize = 5;
 
 /// One history of an etcd cluster. Revisions of histories with different bases or clusters cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,12 +15,15 @@ pub(crate) struct History {
     pub(crate) cluster: u64,
     base: u64,
     /// etcd's revision at which the base was written; 0 without a base.
-    since: i64,
+    pub(crate) since: i64,
 }
 
 impl History {
-    /// Reads the history and etcd's revision from an answer.
-    fn of(answer: &RangeResponse) -> Result<(Self, i64), Error> {
+    /// Reads the history and etcd's revision from an answer to a read of the base.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the stored base is not a number.
+    pub(crate) fn of(answer: &RangeResponse) -> Result<(Self, i64), Error> {
         let header = answer.header.unwrap_or_default();
         let mut history = Self { cluster: header.cluster_id, ..Self::default() };
         if let Some(kv) = answer.kvs.first() {
@@ -61,71 +53,6 @@ impl History {
     pub(crate) fn floor(&self) -> Revision {
         if self.since == 0 { Revision::ZERO } else { self.revision(self.since) }
     }
-}
-
-/// Reads the current history and revision from etcd.
-///
-/// # Errors
-/// [`Error::Unavailable`]; [`Error::Corrupt`] when the stored base is not a number.
-pub(crate) async fn read_current(shared: &Shared) -> Result<(History, Revision), Error> {
-    let (history, number) = ask(shared).await?;
-    Ok((history, history.revision(number)))
-}
-
-async fn ask(shared: &Shared) -> Result<(History, i64), Error> {
-    let range = RangeRequest { key: shared.layout.base(), ..RangeRequest::default() };
-    History::of(&shared.members.read(Kv::RANGE, range).await?)
-}
-
-/// Detects the current history and adopts it; returns a current revision above all revisions seen before.
-///
-/// # Errors
-/// As [`raise`].
-pub(crate) async fn identify(shared: &Shared) -> Result<Revision, Error> {
-    let before = shared.seen();
-    let (history, now) = read_current(shared).await?;
-    if now >= before || seeded_bug!("older_state_goes_on") {
-        shared.adopt_history(history);
-        shared.note_revision(now);
-        return Ok(now);
-    }
-    tracing::error!(%now, %before, "etcd holds an older state than it did: revisions continue far above");
-    raise(shared, Revision(before.get().saturating_add(REVISION_GAP))).await
-}
-
-/// Makes every later revision greater than `to`, adopts the new history and returns its current revision.
-///
-/// # Errors
-/// [`Error::Unavailable`], also when other servers raise the base repeatedly.
-pub(crate) async fn raise(shared: &Shared, to: Revision) -> Result<Revision, Error> {
-    for _ in 0..MAX_RAISE_ATTEMPTS {
-        let (history, number) = ask(shared).await?;
-        let now = history.revision(number);
-        if now >= to {
-            shared.adopt_history(history);
-            shared.note_revision(now);
-            return Ok(now);
-        }
-        let base = to.get().saturating_sub(u64::try_from(number).unwrap_or(0));
-        match shared.members.write(Kv::TXN, rebase(shared.layout.base(), &history, base)).await {
-            Ok(_) => {}
-            Err(Failure::Refused(status)) => return Err(shared.refused(&status, to)),
-            Err(failure) => return Err(failure.into()),
-        }
-    }
-    Err(Error::Unavailable("the base of etcd's revisions changes again and again".into()))
-}
-
-/// Builds the transaction that writes the base if the known base is unchanged.
-fn rebase(key: Bytes, known: &History, base: u64) -> TxnRequest {
-    let compare = Compare {
-        result: CompareResult::Equal as i32,
-        target: CompareTarget::Mod as i32,
-        key: key.clone(),
-        target_union: Some(TargetUnion::ModRevision(known.since)),
-    };
-    let put = Request::RequestPut(PutRequest { key, value: Bytes::from(base.to_string()) });
-    TxnRequest { compare: vec![compare], success: vec![RequestOp { request: Some(put) }], failure: Vec::new() }
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use oarlock_contracts::etcd::{KeyValue, RangeRequest};
 use oarlock_meta::Revision;
 use oarlock_seeded_bug::seeded_bug;
 
+use super::base::identify;
 use super::heads::{Head, Heads};
-use super::history::identify;
 use super::shared::{RangeAnswer, Shared};
 use super::tail::{EtcdTail, compacted};
 use crate::{Error, LoadPart, Loaded, Record, Tail};

@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 
 use super::client::{Failure, Members};
 use super::heads::{Head, Heads};
-use super::history::{self, History};
+use super::history::History;
 use super::layout::Layout;
 use crate::{Error, Health, Key};
 
@@ -135,22 +135,6 @@ impl Shared {
         };
         self.mark_lost(history);
         Err(Error::Corrupt(text))
-    }
-
-    /// Checks that etcd still holds the known history. After a restore of an older state a watch would wait for revisions that may never come or that carry other writes.
-    ///
-    /// # Errors
-    /// As [`Shared::range`].
-    pub(crate) async fn confirm(&self) -> Result<History, Error> {
-        self.check_known()?;
-        let (history, before) = (self.history(), self.seen());
-        let (found, now) = history::read_current(self).await?;
-        if found == history && now >= before {
-            self.note_revision(now);
-            return Ok(history);
-        }
-        self.mark_lost(&history);
-        Err(Error::Corrupt(format!("etcd holds another history: it is at {now}, it was at {before}")))
     }
 
     /// Fails when etcd no longer holds the known history.

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tonic::Streaming;
 
+use super::base::confirm;
 use super::heads::{Heads, Predecessor};
 use super::history::History;
 use super::shared::Shared;
@@ -47,7 +48,7 @@ pub(crate) struct EtcdTail {
 impl EtcdTail {
     /// Opens a watch of everything above `heads.at`.
     pub(crate) async fn open(shared: Arc<Shared>, heads: Heads) -> Result<Self, Error> {
-        let history = shared.confirm().await?;
+        let history = confirm(&shared).await?;
         let (key, range_end) = shared.layout.range();
         let start_revision = history.number(heads.at.next());
         let create = WatchCreateRequest { key, range_end, start_revision, progress_notify: false };

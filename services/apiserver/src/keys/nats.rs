@@ -10,7 +10,7 @@ use oarlock_bus::{Role, RoleKeys};
 use oarlock_config::{DataDir, ROLE_KEYS};
 use oarlock_pki::{AtomicFiles, Leaf, Pki, San, Subject, UnixTime, Visibility};
 
-use super::parts::Copies;
+use super::copies::Copies;
 
 /// File extension of NATS seeds.
 pub(super) const SEED_EXTENSION: &str = ".seed";

@@ -7,7 +7,8 @@ use anyhow::{Context, ensure};
 use oarlock_config::{DataDir, Kubeconfig};
 use oarlock_pki::{AtomicFiles, Leaf, Pki, San, Subject, UnixTime, Visibility};
 
-use super::parts::{Copies, plain};
+use super::copies::Copies;
+use super::parts::plain;
 
 /// Largest number of node names in the certificate of a part's server; API servers connect by the part's name.
 const MAX_CERTIFICATE_NAMES: usize = 64;

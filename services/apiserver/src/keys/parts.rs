@@ -1,14 +1,14 @@
 //! Writes a folder for each part of the control plane, with only the keys that the part needs, from a table with a row for each part. Files that no row names,
 //! such as the authorities' keys, stay in the data directory.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::Context;
 use oarlock_bus::Role;
 use oarlock_bus::permissions::Holder;
 use oarlock_config::{DataDir, ROLE_KEYS};
-use oarlock_pki::{AtomicFiles, Pki, Visibility};
+use oarlock_pki::Pki;
 
+use super::copies::Copies;
 use super::nats::{self, ServerConfig};
 
 /// Keys that one part of the control plane needs.
@@ -53,46 +53,6 @@ const ETCD_CLIENT: [&str; 3] = ["ca.crt", "client.crt", "client.key"];
 pub(super) fn plain(name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     !name.is_empty() && !name.starts_with('.') && name.chars().all(word)
-}
-
-/// Files to copy from one folder into another.
-pub(super) struct Copies {
-    from: PathBuf,
-    to: PathBuf,
-    files: Vec<(PathBuf, PathBuf)>,
-}
-
-impl Copies {
-    pub(super) fn new(from: impl Into<PathBuf>, to: impl Into<PathBuf>) -> Self {
-        Self { from: from.into(), to: to.into(), files: Vec::new() }
-    }
-
-    pub(super) fn add(&mut self, name: &str) {
-        self.add_as(name, name);
-    }
-
-    pub(super) fn add_as(&mut self, name: &str, called: &str) {
-        self.files.push((self.from.join(name), self.to.join(called)));
-    }
-
-    pub(super) fn add_if_there(&mut self, name: &str) {
-        if self.from.join(name).exists() {
-            self.add(name);
-        }
-    }
-
-    /// Writes the copies, readable only by their owner.
-    ///
-    /// # Errors
-    /// When a file cannot be read or written.
-    pub(super) fn write(self) -> anyhow::Result<()> {
-        let mut files = AtomicFiles::new();
-        for (from, to) in self.files {
-            let content = std::fs::read(&from).with_context(|| from.display().to_string())?;
-            files.add(to, Visibility::Private, content);
-        }
-        Ok(files.commit()?)
-    }
 }
 
 /// Writes the folders of all parts that host no nodes, of the NATS servers, and, where etcd certificates exist, of etcd's members.

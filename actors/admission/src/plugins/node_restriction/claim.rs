@@ -13,7 +13,7 @@ pub(super) fn check(new: &Obj, old: &Obj, node: &str) -> Result<(), String> {
             meta.clear_resource_version().clear_managed_fields();
         }
         for field in KUBELET_FIELDS {
-            oarlock_registry::prepare::remove_at(&mut obj, &["status", field]);
+            oarlock_registry::fields::remove_at(&mut obj, &["status", field]);
         }
         obj
     };

@@ -7,6 +7,7 @@ use oarlock_meta::Revision;
 use oarlock_schema::{Obj, RESOURCES, Resource, resource};
 
 use super::world::{Refuses, WITNESSED, World, body, caller, name, target};
+use crate::call::Dispatch;
 use crate::http::options::Query;
 use crate::http::request_info;
 use crate::streaming;
@@ -49,7 +50,7 @@ async fn every_write_and_connection_passes_the_stages_as_what_it_is() {
         for subresource in std::iter::once("").chain(subresources) {
             let sub = row.subresource(subresource);
             let endpoint = format!("{}/{}/{}/{subresource}", row.group, row.version, row.plural);
-            if subresource != "log" && streaming::is_streaming(subresource) {
+            if subresource != "log" && request_info::is_streaming(subresource) {
                 let path = format!("/api/v1/namespaces/n/{}/a/{subresource}", row.plural);
                 let info = request_info::parse(&http::Method::GET, &path, "").unwrap();
                 let here = target(row, subresource, "a");
@@ -191,7 +192,8 @@ async fn a_token_request_comes_back_with_its_owners_in_its_own_version() {
     ] {
         let body = oarlock_registry::index::decode(format!(r#"{{"spec":{spec}}}"#).as_bytes(), own).unwrap();
         let call = Call::Create(body, WriteOptions::default());
-        let reply = world.server.execute(&caller(), &target(accounts, "token", "a"), call).await.unwrap();
+        let reply =
+            Dispatch::new(&world.server, &caller()).execute(&target(accounts, "token", "a"), call).await.unwrap();
         let oarlock_client::Reply::Object { object, created: true } = reply else { panic!("{reply:?}") };
         let answer = oarlock_codec::json::encode(&object.obj().unwrap()).bytes;
         let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();

@@ -12,6 +12,7 @@ use oarlock_registry::index;
 use oarlock_schema::{Obj, Resource, resource};
 
 use super::world::{Refuses, World, body, caller, target};
+use crate::call::Dispatch;
 use crate::caller::Caller;
 use crate::target::Target;
 
@@ -78,7 +79,8 @@ async fn what_a_mutating_stage_warns_of_reaches_the_caller_whether_it_refuses_or
         let world = with_a_map(Mutates(stage)).await;
         for (name, call) in calls() {
             let (caller, verb) = (caller(), call.verb());
-            let end = world.server.execute(&caller, &target(row("", "configmaps"), "", name), call).await;
+            let end =
+                Dispatch::new(&world.server, &caller).execute(&target(row("", "configmaps"), "", name), call).await;
             assert_eq!(end.err().map_or(0, |status| status.code), code, "{verb}");
             assert_eq!(caller.take_warnings(), ["a warning"], "{verb}");
         }
@@ -103,12 +105,12 @@ async fn rights_are_checked_of_what_the_mutating_stages_have_made() {
     let eve = || Caller::new(Arc::new(UserInfo::new("eve", [""; 0])), "test".into(), caller().deadline);
     let role = || object(roles, r#"{"metadata":{"name":"a","uid":"u"}}"#);
     let create = Call::Create(role(), WriteOptions::default());
-    let end = world.server.execute(&eve(), &target(roles, "", ""), create).await;
+    let end = Dispatch::new(&world.server, &eve()).execute(&target(roles, "", ""), create).await;
     assert_eq!(end.err().map(|status| status.code), Some(403), "create");
     world.store(role(), roles).await;
     let label = r#"{"metadata":{"name":"a","labels":{"a":"b"}}}"#;
     let update = Call::Update(object(roles, label), WriteOptions::default());
-    let end = world.server.execute(&eve(), &target(roles, "", "a"), update).await;
+    let end = Dispatch::new(&world.server, &eve()).execute(&target(roles, "", "a"), update).await;
     assert_eq!(end.err().map(|status| status.code), Some(403), "update");
 }
 

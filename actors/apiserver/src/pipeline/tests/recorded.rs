@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 use super::world::World;
+use crate::call::Dispatch;
 use crate::caller::Caller;
 use crate::target::Target;
 
@@ -74,7 +75,7 @@ async fn answer(world: &Value, case: &Value) -> Option<Status> {
     let target = Target::new(row, text(case, "subresource"), text(case, "namespace"), name);
     let deadline = oarlock_runtime::clock::after(Duration::from_secs(60));
     let caller = Caller::new(user(case).authenticated().into(), "test/1".into(), deadline);
-    server.server.execute(&caller, &target, call(case, row)).await.err()
+    Dispatch::new(&server.server, &caller).execute(&target, call(case, row)).await.err()
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,13 +12,14 @@ use oarlock_auth::{Authenticators, Authorizers, UserInfo};
 use oarlock_client::Call;
 use oarlock_meta::Status;
 use oarlock_pki::{Pki, ServingNames, UnixTime};
-use oarlock_registry::{Reader, index::StoredIndexer};
+use oarlock_registry::{Reader, indexer::StoredIndexer};
 use oarlock_runtime::{Options, Phase, System, clock};
 use oarlock_schema::{Obj, RESOURCES, Resource, TypeRef};
 use oarlock_storage::{Append, MemoryLog};
 use oarlock_store::{Store, Write};
 use parking_lot::Mutex;
 
+use crate::call::Dispatch;
 use crate::caller::Caller;
 use crate::inflight::Inflight;
 use crate::kubelets::Kubelets;
@@ -146,7 +147,7 @@ impl World {
 
     /// Executes a call; returns the records of the stages and the error.
     pub(super) async fn call(&self, target: &Target<'_>, call: Call) -> (Vec<Seen>, Option<Status>) {
-        let end = self.server.execute(&caller(), target, call).await.err();
+        let end = Dispatch::new(&self.server, &caller()).execute(target, call).await.err();
         (std::mem::take(&mut *self.seen.lock()), end)
     }
 

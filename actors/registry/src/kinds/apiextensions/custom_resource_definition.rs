@@ -3,8 +3,8 @@
 use oarlock_schema::views::apiextensions_v1::{CustomResourceDefinition, CustomResourceDefinitionMut};
 use oarlock_schema::{Obj, Value};
 
+use crate::fields;
 use crate::kind::{Request, Strategy};
-use crate::prepare;
 
 /// Strategy of CustomResourceDefinitions.
 #[derive(Debug)]
@@ -12,15 +12,15 @@ pub struct CustomResourceDefinitionStrategy;
 
 impl Strategy for CustomResourceDefinitionStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
-        prepare::reset_for_create(request.resource, obj);
+        fields::reset_for_create(request.resource, obj);
         note_stored_version(obj);
     }
 
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
         match request.endpoint {
-            "status" => prepare::restore(new, old, &["spec"]),
+            "status" => fields::restore(new, old, &["spec"]),
             _ => {
-                prepare::reset_for_update(request, new, old);
+                fields::reset_for_update(request.resource, request.endpoint, new, old);
                 note_stored_version(new);
             }
         }

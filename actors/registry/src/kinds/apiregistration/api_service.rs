@@ -2,8 +2,8 @@
 
 use oarlock_schema::{Obj, Struct, Value, type_named};
 
+use crate::fields;
 use crate::kind::{Request, Strategy};
-use crate::prepare;
 
 /// Strategy of APIServices.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub struct ApiServiceStrategy;
 
 impl Strategy for ApiServiceStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
-        prepare::reset_for_create(request.resource, obj);
+        fields::reset_for_create(request.resource, obj);
         if obj.at(&["spec", "service"]).is_none_or(Value::is_null)
             && let Some(ty) = type_named("apiregistration/v1.APIServiceCondition")
         {

@@ -3,8 +3,8 @@
 use oarlock_apis::apps::daemon_set::TEMPLATE_COUNT;
 use oarlock_schema::Obj;
 
+use crate::fields;
 use crate::kind::{Request, Strategy};
-use crate::prepare;
 
 /// Strategy of DaemonSets.
 #[derive(Debug)]
@@ -12,12 +12,12 @@ pub struct DaemonSetStrategy;
 
 impl Strategy for DaemonSetStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
-        prepare::reset_for_create(request.resource, obj);
+        fields::reset_for_create(request.resource, obj);
         set(obj, count(obj).unwrap_or(0).max(1));
     }
 
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
-        prepare::reset_for_update(request, new, old);
+        fields::reset_for_update(request.resource, request.endpoint, new, old);
         let template = ["spec", "template"];
         let before = count(old).unwrap_or(0);
         set(new, if new.at(&template) == old.at(&template) { before } else { before + 1 });

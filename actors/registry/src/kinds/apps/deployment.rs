@@ -2,8 +2,8 @@
 
 use oarlock_schema::Obj;
 
+use crate::fields;
 use crate::kind::Strategy;
-use crate::prepare;
 
 /// Strategy of deployments.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub struct DeploymentStrategy;
 
 impl Strategy for DeploymentStrategy {
     fn bumps_generation(&self, new: &Obj, old: &Obj) -> bool {
-        prepare::desired_state_differs(new, old)
+        fields::desired_state_differs(new, old)
             || new.at(&["metadata", "annotations"]) != old.at(&["metadata", "annotations"])
     }
 }

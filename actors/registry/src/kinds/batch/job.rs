@@ -3,8 +3,8 @@
 use oarlock_client::Propagation;
 use oarlock_schema::{Obj, Value};
 
+use crate::fields;
 use crate::kind::{Request, Strategy};
-use crate::prepare;
 
 /// Strategy of jobs.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ const NAME: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
 impl Strategy for JobStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
-        prepare::reset_for_create(request.resource, obj);
+        fields::reset_for_create(request.resource, obj);
         if obj.at(&["spec", "manualSelector"]).and_then(Value::as_bool) != Some(true) {
             generate_selector(obj);
         }

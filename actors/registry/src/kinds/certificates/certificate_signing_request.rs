@@ -7,8 +7,8 @@ use base64::Engine as _;
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::{Map, Obj, Struct, Value};
 
+use crate::fields;
 use crate::kind::{Request, Strategy};
-use crate::prepare;
 
 /// Conditions that only the `approval` endpoint may change.
 const APPROVAL_CONDITIONS: [&str; 2] = ["Approved", "Denied"];
@@ -30,7 +30,7 @@ impl Strategy for CertificateSigningRequestStrategy {
         obj.set_at(&["spec", "uid"], user.uid);
         obj.set_at(&["spec", "groups"], list(user.groups));
         obj.set_at(&["spec", "extra"], extra);
-        prepare::remove_at(obj, &["status"]);
+        fields::remove_at(obj, &["status"]);
     }
 
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
@@ -38,18 +38,18 @@ impl Strategy for CertificateSigningRequestStrategy {
             "approval" => {
                 stamp(new, old, request.now);
                 let conditions = new.at(&CONDITIONS).cloned();
-                prepare::restore(new, old, &["spec", "status"]);
+                fields::restore(new, old, &["spec", "status"]);
                 match conditions {
                     Some(conditions) => drop(new.set_at(&CONDITIONS, conditions)),
-                    None => prepare::remove_at(new, &CONDITIONS),
+                    None => fields::remove_at(new, &CONDITIONS),
                 }
             }
             "status" => {
-                prepare::restore(new, old, &["spec"]);
+                fields::restore(new, old, &["spec"]);
                 APPROVAL_CONDITIONS.iter().for_each(|decision| keep(new, old, decision));
                 stamp(new, old, request.now);
             }
-            _ => prepare::restore(new, old, &["spec", "status"]),
+            _ => fields::restore(new, old, &["spec", "status"]),
         }
     }
 

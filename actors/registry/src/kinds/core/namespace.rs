@@ -4,8 +4,8 @@ use oarlock_meta::{ErrorList, Path};
 use oarlock_schema::views::core_v1::{Namespace, NamespaceMut};
 use oarlock_schema::{Obj, Value};
 
+use crate::fields;
 use crate::kind::{Request, Strategy};
-use crate::prepare;
 
 /// The finalizer in `spec.finalizers` that the namespace controller removes last.
 pub const KUBERNETES: &str = "kubernetes";
@@ -16,7 +16,7 @@ pub struct NamespaceStrategy;
 
 impl Strategy for NamespaceStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
-        prepare::reset_for_create(request.resource, obj);
+        fields::reset_for_create(request.resource, obj);
         // A generated name is not yet in the labels.
         let name = obj.name().to_owned();
         if let Some(mut meta) = obj.meta_mut() {
@@ -33,12 +33,12 @@ impl Strategy for NamespaceStrategy {
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
         match request.endpoint {
             // This endpoint alone may change `spec.finalizers`, and changes nothing else.
-            "finalize" => prepare::restore(new, old, &["status"]),
+            "finalize" => fields::restore(new, old, &["status"]),
             "" => {
-                prepare::reset_for_update(request, new, old);
-                prepare::restore(new, old, &["spec", "status"]);
+                fields::reset_for_update(request.resource, request.endpoint, new, old);
+                fields::restore(new, old, &["spec", "status"]);
             }
-            _ => prepare::reset_for_update(request, new, old),
+            _ => fields::reset_for_update(request.resource, request.endpoint, new, old),
         }
     }
 

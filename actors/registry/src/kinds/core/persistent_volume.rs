@@ -2,8 +2,8 @@
 
 use oarlock_schema::{Obj, Value};
 
+use crate::fields;
 use crate::kind::{Request, Strategy};
-use crate::prepare;
 
 const PHASE_TRANSITION_TIME: [&str; 2] = ["status", "lastPhaseTransitionTime"];
 
@@ -13,14 +13,14 @@ pub struct PersistentVolumeStrategy;
 
 impl Strategy for PersistentVolumeStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
-        prepare::reset_for_create(request.resource, obj);
+        fields::reset_for_create(request.resource, obj);
         obj.set_at(&["status", "phase"], "Pending");
         obj.set_at(&PHASE_TRANSITION_TIME, request.now);
     }
 
     /// Sets the time of the last phase transition: the writer's if given, else the stored time while the phase is the same, else now.
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
-        prepare::reset_for_update(request, new, old);
+        fields::reset_for_update(request.resource, request.endpoint, new, old);
         if request.endpoint != "status" {
             return;
         }

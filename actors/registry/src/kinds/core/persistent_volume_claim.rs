@@ -2,8 +2,8 @@
 
 use oarlock_schema::{Obj, Struct, Value};
 
+use crate::fields;
 use crate::kind::{Request, Strategy};
-use crate::prepare;
 
 const SOURCE: &str = "dataSource";
 const REF: &str = "dataSourceRef";
@@ -14,13 +14,13 @@ pub struct PersistentVolumeClaimStrategy;
 
 impl Strategy for PersistentVolumeClaimStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
-        prepare::reset_for_create(request.resource, obj);
+        fields::reset_for_create(request.resource, obj);
         obj.set_at(&["status", "phase"], "Pending");
         sources(obj, None);
     }
 
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
-        prepare::reset_for_update(request, new, old);
+        fields::reset_for_update(request.resource, request.endpoint, new, old);
         if request.endpoint.is_empty() {
             sources(new, Some(old));
         }

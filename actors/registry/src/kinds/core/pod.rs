@@ -10,8 +10,8 @@ use oarlock_schema::views::core_v1::{Pod, PodMut};
 use oarlock_schema::{Obj, Struct, Value, type_named};
 
 use self::resize::resized;
+use crate::fields;
 use crate::kind::{Grace, Request, Strategy};
-use crate::prepare;
 
 /// Strategy of pods.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct PodStrategy;
 
 impl Strategy for PodStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
-        prepare::reset_for_create(request.resource, obj);
+        fields::reset_for_create(request.resource, obj);
         oarlock_apis::core::label_keys::merge(obj);
         let class = obj.view::<Pod<'_>>().map_or(QosClass::BestEffort, |pod| qos::computed(pod.spec()));
         let gated = obj.view::<Pod<'_>>().is_some_and(|p| !p.spec().scheduling_gates().is_empty());
@@ -32,7 +32,7 @@ impl Strategy for PodStrategy {
     }
 
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
-        prepare::reset_for_update(request, new, old);
+        fields::reset_for_update(request.resource, request.endpoint, new, old);
         match request.endpoint {
             "ephemeralcontainers" => replace_spec(new, old, |spec, asked| take(spec, asked, "ephemeralContainers")),
             "resize" => replace_spec(new, old, resized),
@@ -43,7 +43,7 @@ impl Strategy for PodStrategy {
             _ => {}
         }
         if matches!(request.endpoint, "ephemeralcontainers" | "resize") {
-            prepare::restore_metadata(new, old);
+            fields::restore_metadata(new, old);
         }
     }
 

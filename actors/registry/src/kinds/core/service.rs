@@ -6,8 +6,8 @@ mod allocated;
 use oarlock_schema::views::core_v1::{Service, ServiceSpec};
 use oarlock_schema::{Obj, Struct, Value};
 
+use crate::fields;
 use crate::kind::{Request, Strategy};
-use crate::prepare;
 
 /// Strategy of services.
 #[derive(Debug)]
@@ -15,17 +15,17 @@ pub struct ServiceStrategy;
 
 impl Strategy for ServiceStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
-        prepare::reset_for_create(request.resource, obj);
+        fields::reset_for_create(request.resource, obj);
         allocated::pair_addresses(obj, None);
     }
 
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
-        prepare::reset_for_update(request, new, old);
+        fields::reset_for_update(request.resource, request.endpoint, new, old);
         if request.endpoint.is_empty() {
             allocated::keep(new, old);
             allocated::pair_addresses(new, Some(old));
             for path in unused_fields(new, old) {
-                prepare::remove_at(new, path);
+                fields::remove_at(new, path);
             }
             let ports = changed(new, old, has_node_ports) && same_ports(new, old);
             if ports && let Some(Value::List(ports)) = spec(new).and_then(|spec| spec.get_mut("ports")) {

@@ -2,8 +2,8 @@
 
 use oarlock_schema::Obj;
 
+use crate::fields;
 use crate::kind::Strategy;
-use crate::prepare;
 
 /// Strategy of endpoint slices.
 #[derive(Debug)]
@@ -11,6 +11,6 @@ pub struct EndpointSliceStrategy;
 
 impl Strategy for EndpointSliceStrategy {
     fn bumps_generation(&self, new: &Obj, old: &Obj) -> bool {
-        prepare::desired_state_differs(new, old) || new.at(&["metadata", "labels"]) != old.at(&["metadata", "labels"])
+        fields::desired_state_differs(new, old) || new.at(&["metadata", "labels"]) != old.at(&["metadata", "labels"])
     }
 }

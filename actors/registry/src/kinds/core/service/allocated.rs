@@ -6,7 +6,7 @@ use oarlock_schema::views::core_v1::{Service, ServiceSpec};
 use oarlock_schema::{Obj, Value};
 
 use super::{has_address, has_health_port, is_balanced};
-use crate::prepare;
+use crate::fields;
 
 const ADDRESS: [&str; 2] = ["spec", "clusterIP"];
 const ADDRESSES: [&str; 2] = ["spec", "clusterIPs"];
@@ -22,14 +22,14 @@ pub(super) fn keep(new: &mut Obj, old: &Obj) {
     };
     if both(new, has_address) {
         if empty(new, &ADDRESS) {
-            prepare::restore_at(new, old, &ADDRESS);
+            fields::restore_at(new, old, &ADDRESS);
         }
         if addresses(new).is_empty() {
-            prepare::restore_at(new, old, &ADDRESSES);
+            fields::restore_at(new, old, &ADDRESSES);
         }
     }
     if both(new, has_health_port) && empty(new, &HEALTH) {
-        prepare::restore_at(new, old, &HEALTH);
+        fields::restore_at(new, old, &HEALTH);
     }
     if both(new, gets_node_ports) {
         keep_ports(new, old);
@@ -85,11 +85,11 @@ pub(super) fn pair_addresses(new: &mut Obj, old: Option<&Obj>) {
     let (before, had) = (one(old), addresses(old));
     if now == before {
         if many.is_empty() && !had.is_empty() {
-            prepare::restore_at(new, old, &ADDRESSES);
+            fields::restore_at(new, old, &ADDRESSES);
         }
     } else if many == had {
         if now.is_empty() {
-            prepare::remove_at(new, &ADDRESSES);
+            fields::remove_at(new, &ADDRESSES);
         } else {
             new.set_at(&ADDRESSES, [now.as_str()].into_iter().collect::<Value>());
         }

@@ -8,9 +8,12 @@ use oarlock_meta::{MicroTime, Status};
 use oarlock_runtime::clock;
 use oarlock_schema::{Obj, Resource, Value};
 
-use crate::http::accept::Include;
-use crate::http::respond;
+use super::accept::Include;
+use super::list_head::head;
 use crate::target::Target;
+
+/// Annotation of the bookmark that ends the initial events (KEP-3157).
+pub(super) const INITIAL_END: &str = "k8s.io/initial-events-end";
 
 /// Version and contents of a Table.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +117,7 @@ impl Columns {
 /// Whether an object is the bookmark that ends the initial events. That bookmark keeps its metadata, which holds the marking annotation, whatever
 /// `includeObject` says.
 fn ends_initial_events(obj: &Obj) -> bool {
-    obj.meta().annotations().get(crate::http::stream::INITIAL_END).is_some()
+    obj.meta().annotations().get(INITIAL_END).is_some()
 }
 
 fn now() -> Now {
@@ -141,7 +144,7 @@ fn one(object: &Object, columns: &Columns, style: Style) -> Result<Bytes, Status
 fn many(list: &List, columns: &Columns, style: Style) -> Result<Bytes, Status> {
     let now = now();
     let mut out = Vec::with_capacity(2048 + list.items.len() * 768);
-    out.extend_from_slice(respond::head("Table", &format!("meta.k8s.io/{}", style.version), list).as_bytes());
+    out.extend_from_slice(head("Table", &format!("meta.k8s.io/{}", style.version), list).as_bytes());
     columns.begin(&mut out, style);
     if list.items.is_empty() && columns.resource.columns.iter().any(|c| c.name == "Created At") {
         // Go encodes a nil list as null: the items of resources without a printer begin with null.
