@@ -7,7 +7,7 @@ use super::{API_ONLY, Informer, change, content, fill, highest, lowest, text, un
 use crate::kube_rs::{client, map, maps};
 
 /// The flags of etcd's restore that Kubernetes recommends.
-const RESTORE_REVISION_GAP: [&str; 3] = ["--bump-revision", "1000000000", "--mark-compacted"];
+const RESTORE_FLAGS: [&str; 3] = ["--bump-revision", "1000000000", "--mark-compacted"];
 
 async fn through(flags: &[&str], stopped: bool) {
     let Ok(mut etcd) = Etcd::start(1).map_err(|why| oarlock_testkit::skipped!("{why}: etcd's backups were not tried"))
@@ -57,10 +57,10 @@ async fn a_server_that_runs_goes_on_above_what_it_had_handed_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_restored_as_etcd_recommends_goes_on_above() {
-    through(&RESTORE_REVISION_GAP, false).await;
+    through(&RESTORE_FLAGS, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_was_stopped_begins_above_a_backup_restored_as_etcd_recommends() {
-    through(&RESTORE_REVISION_GAP, true).await;
+    through(&RESTORE_FLAGS, true).await;
 }
