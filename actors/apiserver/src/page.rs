@@ -18,7 +18,7 @@ const LENIENT_URL_SAFE: GeneralPurpose = GeneralPurpose::new(
 /// Returns the error that Go states for a text that is no base64.
 fn illegal(text: &str, error: &DecodeError) -> String {
     let at = match error {
-        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { index: at, .. } => *at,
+        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { offset: at, .. } => *at,
         DecodeError::InvalidLength(length) => length.saturating_sub(1),
         DecodeError::InvalidPadding => text.find('=').unwrap_or(0),
     };

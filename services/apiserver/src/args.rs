@@ -111,9 +111,6 @@ const MIN_WINDOW_BYTES: u64 = 1 << 20;
 /// Smallest cache of objects, in bytes: the cache is divided into shards, and a shard takes only objects of up to its own size.
 const MIN_CACHE_BYTES: u64 = 1 << 20;
 
-/// Longest time a request may take (upstream's default).
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// Default time to live of Events, the same as upstream's.
 const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
 

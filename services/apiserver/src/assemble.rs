@@ -25,7 +25,7 @@ use oarlock_storage::{Fatal, FatalHook, Log};
 use tokio::net::TcpListener;
 
 use self::kubeconfigs::Servers;
-use crate::args::{EtcdOptions, KubeletOptions, REQUEST_TIMEOUT, ServingOptions, ShutdownOptions, StoreOptions};
+use crate::args::{EtcdOptions, KubeletOptions, ServingOptions, ShutdownOptions, StoreOptions};
 
 /// Port that is tried first when the caller names none.
 const PORT: u16 = 6443;

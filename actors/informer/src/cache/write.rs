@@ -88,7 +88,7 @@ impl<T: Project> State<T> {
     /// Stores a state of an object unless the cache has a newer one.
     fn set(&mut self, item: Arc<Item<T>>) {
         let known = self.items.get(item.key());
-        if !known.is_some_and(|known| known.meta.revision >= item.meta.revision) {
+        if known.is_none_or(|known| known.meta.revision < item.meta.revision) {
             let old = self.items.insert(item.clone());
             self.changed(old, item);
         }

@@ -7,7 +7,8 @@ use futures::future::BoxFuture;
 use oarlock_client::Object;
 use oarlock_meta::{Revision, Status};
 
-use crate::cache::{Cache, Items, Progress, unchanged};
+use crate::cache::{Cache, Items, unchanged};
+use crate::cache_revision::Progress;
 use crate::item::Item;
 use crate::key::Key;
 use crate::project::Project;
