@@ -4,6 +4,7 @@ use crate::type_rules::TypeRules;
 
 pub mod binding;
 pub mod expressions;
+mod match_conditions;
 pub mod policy;
 pub mod webhook;
 
@@ -11,10 +12,16 @@ pub mod webhook;
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("admissionregistration/v1.ValidatingWebhook")
         .enums(&["failurePolicy", "matchPolicy"])
-        .validate(webhook::validate),
+        .validate(webhook::validate)
+        .create(match_conditions::of_webhook),
     TypeRules::of("admissionregistration/v1.MutatingWebhook")
         .enums(&["failurePolicy", "matchPolicy", "reinvocationPolicy"])
-        .validate(webhook::validate),
+        .validate(webhook::validate)
+        .create(match_conditions::of_webhook),
+    TypeRules::of("admissionregistration/v1.ValidatingWebhookConfiguration")
+        .validate_update(match_conditions::of_changed_webhooks),
+    TypeRules::of("admissionregistration/v1.MutatingWebhookConfiguration")
+        .validate_update(match_conditions::of_changed_webhooks),
     TypeRules::of("admissionregistration/v1.ValidatingAdmissionPolicySpec").enums(&["failurePolicy"]),
     TypeRules::of("admissionregistration/v1.ParamKind").validate(policy::validate_param_kind),
     TypeRules::of("admissionregistration/v1.ValidatingAdmissionPolicy")

@@ -9,10 +9,9 @@ use oarlock_schema::views::View;
 use oarlock_schema::views::admissionregistration_v1 as v1;
 
 use super::expressions::{self, ResultType};
+use super::match_conditions;
 use crate::rules::{each, formats, one_of, qualified, required};
 
-/// The most match conditions of a policy.
-const MAX_MATCH_CONDITIONS: usize = 64;
 /// The most audit annotations of a policy.
 const MAX_AUDIT_ANNOTATIONS: usize = 20;
 /// The longest expression of an audit annotation, in bytes.
@@ -32,7 +31,9 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         Some(_) => {}
     }
     let params = spec.param_kind().is_some();
-    conditions(spec, params, &here.child("matchConditions"), errors);
+    if let Some(spec) = spec.node() {
+        match_conditions::validate(spec, params, &here, errors);
+    }
     let mut env = expressions::environment(params, true);
     let mut messages = expressions::environment(params, false);
     if !spec.variables().is_empty() {
@@ -55,32 +56,6 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
 fn expression(text: &str, env: &Env, gives: ResultType, path: &Path<'_>, errors: &mut ErrorList) {
     if let Err(why) = expressions::compile(text, env, gives) {
         errors.push(FieldError::invalid(path, text, why));
-    }
-}
-
-/// Validates the match conditions. Their expressions are checked without the policy's variables, although evaluation offers the variables.
-fn conditions(spec: v1::ValidatingAdmissionPolicySpec<'_>, params: bool, path: &Path<'_>, errors: &mut ErrorList) {
-    let conditions = spec.match_conditions();
-    if conditions.len() > MAX_MATCH_CONDITIONS {
-        errors.push(FieldError::too_many(path, conditions.len(), MAX_MATCH_CONDITIONS));
-    }
-    let env = expressions::environment(params, true);
-    let mut seen = HashSet::new();
-    for (i, condition) in conditions.iter().enumerate() {
-        let here = path.index(i);
-        match condition.expression().trim() {
-            "" => errors.push(FieldError::required(&here.child("expression"), "")),
-            text => expression(text, &env, ResultType::Bool, &here.child("expression"), errors),
-        }
-        let (name, at) = (condition.name(), here.child("name"));
-        if name.is_empty() {
-            errors.push(FieldError::required(&at, ""));
-            continue;
-        }
-        qualified(name, &at, errors);
-        if !seen.insert(name) {
-            errors.push(FieldError::duplicate(&at, name));
-        }
     }
 }
 

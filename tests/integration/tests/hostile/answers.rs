@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use oarlock_runtime::clock;
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::{Stream, Who};
-use oarlock_testkit::wait::PATIENCE;
+use oarlock_testkit::wait::STEP_TIMEOUT;
 use serde_json::{Value, json};
 
 use super::{MAPS, PODS, somebody};
@@ -63,7 +63,7 @@ fn answers_that_nobody_reads_are_bounded_and_come_to_an_end() {
     assert_eq!(codes.iter().filter(|code| **code == 200).count(), 9, "{codes:?}");
     assert_eq!(waiting(), 9 << 20);
     assert_eq!(admin.get(MAPS).code, 200, "the masters always pass");
-    let deadline = clock::after(PATIENCE);
+    let deadline = clock::after(STEP_TIMEOUT);
     while waiting() > 0 {
         assert!(!deadline.passed(), "unread answers are kept: {}", waiting());
     }
