@@ -214,3 +214,25 @@ fn metadata_errors_of_a_change_come_as_often_as_upstream_finds_them() {
         assert_eq!(count(held, "metadata.finalizers"), finalizer, "{kind}");
     }
 }
+
+#[test]
+fn match_conditions_that_were_stored_unread_stay_until_one_changes() {
+    let with = |expression: &str, timeout: i64| {
+        let webhook = serde_json::json!({
+            "name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": timeout,
+            "clientConfig": {"url": "https://a"}, "matchConditions": [{"name": "a", "expression": expression}],
+        });
+        common::obj(&serde_json::json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "m", "resourceVersion": "1"}, "webhooks": [webhook],
+        }))
+    };
+    let (resource, old) = with("1", 5);
+    let change = |(_, new)| ours(&oarlock_apis::validate_change(resource, "", &new, &old));
+    assert!(change(with("1", 6)).is_empty());
+    let errors = change(with("2", 5));
+    assert_eq!(
+        errors.iter().map(|(_, field, _)| field.as_str()).collect::<Vec<_>>(),
+        ["webhooks[0].matchConditions[0].expression"]
+    );
+}
