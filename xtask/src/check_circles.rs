@@ -3,11 +3,7 @@
 //!
 //! A list of rows (`table.rs`) imports every row, so only what starts the rows imports the list: its parent, or `start.rs`. What rows have in common is in
 //! files of its own.
-//!
-//! Circles that were there before this check are listed in `xtask/circles.toml`. The check fails for a circle that is not listed, and for an entry that is
-//! not needed any more, so the list only gets shorter.
 
-mod allowed;
 mod graph;
 mod imports;
 mod modules;
@@ -20,16 +16,8 @@ use anyhow::{Context, bail};
 use cargo_metadata::{MetadataCommand, Target};
 
 use crate::tool::{root, say};
-use allowed::Allowed;
 use graph::{Graph, Import};
 use modules::Modules;
-
-#[derive(Default, clap::Args)]
-pub(crate) struct Args {
-    /// Write the circles that there are to xtask/circles.toml instead of comparing.
-    #[arg(long)]
-    write: bool,
-}
 
 /// Advice on how to open a circle, for the person who has closed one.
 const ADVICE: &str = "A reader cannot tell which of these files to read first. Move what both need to a file of its own, which imports neither \
@@ -38,11 +26,9 @@ const TABLE_ADVICE: &str = "A table.rs imports every row that it lists, so whoev
                             you need from it to a file of its own.";
 /// Circles of a crate that are shown: one import can close many, and the shortest say most.
 const SHOWN: usize = 5;
-const STALE_ADVICE: &str = "Remove these entries from xtask/circles.toml: `cargo xtask check-circles --write` does.";
 
 /// Checks every crate and fails with all findings.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut found = Allowed::default();
+pub(crate) fn run() -> anyhow::Result<()> {
     let mut crates = Vec::new();
     for package in &MetadataCommand::new().current_dir(root()).no_deps().exec().context("cargo metadata")?.packages {
         let mut graph = Graph::default();
@@ -54,24 +40,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             let modules = Modules::load(name, &read).with_context(|| format!("{}: {}", package.name, target.name))?;
             graph.add(&modules);
         }
-        found.add(&package.name, &graph);
         crates.push((package.name.to_string(), graph));
     }
-    if args.write {
-        found.write()?;
-        say("circles: xtask/circles.toml is written");
-        return Ok(());
-    }
-    let allowed = Allowed::read()?;
-    let findings = findings(&crates, &found, &allowed);
+    let findings = findings(&crates);
     if !findings.is_empty() {
         bail!("circles:\n{}", findings.join("\n"));
     }
-    say(&format!(
-        "circles: {} crates, {} imports of circles that are still to be opened",
-        crates.len(),
-        allowed.count()
-    ));
+    say(&format!("circles: none in {} crates", crates.len()));
     Ok(())
 }
 
@@ -80,11 +55,11 @@ fn is_product(target: &Target) -> bool {
     target.is_lib() || target.is_bin() || target.is_proc_macro()
 }
 
-/// Returns the circles and table imports that are not listed, and the listed ones that do not exist.
-fn findings(crates: &[(String, Graph)], found: &Allowed, allowed: &Allowed) -> Vec<String> {
+/// Returns the circles, and the imports of tables by files that do not start what is listed.
+fn findings(crates: &[(String, Graph)]) -> Vec<String> {
     let mut findings = Vec::new();
     for (name, graph) in crates {
-        let circles = new_circles(graph, |import| !allowed.circle(name, import));
+        let circles = circles(graph);
         findings.extend(circles.iter().take(SHOWN).map(|circle| format!("{name}: {}", show(circle))));
         let more = circles.len().saturating_sub(SHOWN);
         if more > 0 {
@@ -96,7 +71,7 @@ fn findings(crates: &[(String, Graph)], found: &Allowed, allowed: &Allowed) -> V
     }
     let mut tables = Vec::new();
     for (name, graph) in crates {
-        for import in graph.table_imports().into_iter().filter(|import| !allowed.table(name, import)) {
+        for import in graph.table_imports() {
             tables.push(format!("{name}: {}:{} imports {}", import.from, import.line, import.to));
         }
     }
@@ -104,18 +79,13 @@ fn findings(crates: &[(String, Graph)], found: &Allowed, allowed: &Allowed) -> V
         tables.push(TABLE_ADVICE.to_owned());
     }
     findings.append(&mut tables);
-    let mut stale = allowed.without(found);
-    if !stale.is_empty() {
-        stale.push(STALE_ADVICE.to_owned());
-    }
-    findings.append(&mut stale);
     findings
 }
 
-/// The circles that imports of which `is_new` holds are part of, each once, the shortest first.
-fn new_circles(graph: &Graph, is_new: impl Fn(&Import) -> bool) -> Vec<Vec<Import>> {
+/// Returns the circles of a crate, each once, the shortest first.
+fn circles(graph: &Graph) -> Vec<Vec<Import>> {
     let mut circles: Vec<Vec<Import>> = Vec::new();
-    for import in graph.in_circles().into_iter().filter(is_new) {
+    for import in graph.in_circles() {
         let circle = graph.circle_of(&import);
         let same = |known: &Vec<Import>| known.len() == circle.len() && known.iter().all(|one| circle.contains(one));
         if !circles.iter().any(same) {

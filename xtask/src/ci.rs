@@ -24,7 +24,7 @@ type Check = fn() -> anyhow::Result<()>;
 const SOURCES: &[(&str, Check)] = &[
     ("format", || exec(cargo().args(["fmt", "--all", "--check"]))),
     ("layers", check_layers::run),
-    ("circles", || check_circles::run(&check_circles::Args::default())),
+    ("circles", check_circles::run),
     ("sizes", check_sizes::run),
     ("tests", check_tests::run),
     ("seeded bugs", seeded_bugs::complete),

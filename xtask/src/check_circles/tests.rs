@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::allowed::Allowed;
 use super::findings;
 use super::graph::Graph;
 use super::modules::Modules;
-use super::{ADVICE, STALE_ADVICE, TABLE_ADVICE};
+use super::{ADVICE, TABLE_ADVICE};
 
 /// The graph of a crate of these files.
 fn graph(files: &[(&str, &str)]) -> Graph {
@@ -39,7 +38,7 @@ fn a_circle_may_be_longer_and_its_shortest_way_is_shown() {
         ("d.rs", "struct D;"),
     ];
     assert_eq!(circles(&files), ["a.rs:1 b.rs", "b.rs:1 c.rs", "c.rs:1 a.rs"]);
-    let found = findings(&[("made-up".to_owned(), graph(&files))], &Allowed::default(), &Allowed::default());
+    let found = findings(&[("made-up".to_owned(), graph(&files))]);
     let circle = "made-up: files import one another in a circle\n    a.rs:1 imports b.rs\n    b.rs:1 imports c.rs\n    c.rs:1 imports a.rs";
     assert_eq!(found, [circle, ADVICE]);
 }
@@ -127,23 +126,8 @@ fn a_list_of_rows_is_imported_by_what_starts_them() {
         ("x.rs", "\nfn f() { crate::ROWS.len() }"),
     ];
     let crates = [("made-up".to_owned(), graph(&files))];
-    let found = findings(&crates, &Allowed::default(), &Allowed::default());
+    let found = findings(&crates);
     assert_eq!(found, ["made-up: x.rs:2 imports table.rs", TABLE_ADVICE]);
-}
-
-#[test]
-fn what_is_listed_is_allowed_until_it_is_gone() {
-    let closed = graph(&[("lib.rs", "mod a; mod b;"), ("a.rs", "use crate::b;"), ("b.rs", "use crate::a;")]);
-    let mut allowed = Allowed::default();
-    allowed.add("made-up", &closed);
-    assert_eq!(findings(&[("made-up".to_owned(), closed)], &allowed, &allowed), [""; 0]);
-
-    let opened = graph(&[("lib.rs", "mod a; mod b;"), ("a.rs", "use crate::b;"), ("b.rs", "")]);
-    let mut found = Allowed::default();
-    found.add("made-up", &opened);
-    let left = findings(&[("made-up".to_owned(), opened)], &found, &allowed);
-    let gone = |from: &str, to: &str| format!("made-up: the import of {to} by {from} is listed and is in no circle");
-    assert_eq!(left, [gone("a.rs", "b.rs"), gone("b.rs", "a.rs"), STALE_ADVICE.to_owned()]);
 }
 
 #[test]
@@ -155,7 +139,7 @@ fn of_many_circles_the_shortest_are_shown() {
     let mut files = vec![("lib.rs", "mod a; mod b; mod c; mod d; mod e; mod f; mod g; mod h;"), ("a.rs", &table)];
     files.push(("b.rs", "use crate::a;"));
     files.extend(rows.iter().map(|(file, text)| (file.as_str(), text.as_str())));
-    let found = findings(&[("made-up".to_owned(), graph(&files))], &Allowed::default(), &Allowed::default());
+    let found = findings(&[("made-up".to_owned(), graph(&files))]);
     assert_eq!(found.len(), 5 + 2, "{found:?}");
     assert_eq!(found[5], "made-up: 1 more circles, which may be gone with the first");
 }
