@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 
 use oarlock_kubelet::cri::{Runtime, SandboxState};
 use oarlock_testkit::wait::eventually;
@@ -172,13 +173,17 @@ fn a_deployment_runs_answers_and_leaves_nothing() {
 #[test]
 fn a_machine_ends_with_every_shim_of_its_containerd() {
     let Some(mut machine) = Machine::start() else { return };
-    machine.ctr(&["run", "--detach", images::BUSYBOX, "lost", "sleep", "100000"]);
+    let lost = format!("lost-{}", std::process::id());
+    machine.ctr(&["run", "--detach", images::BUSYBOX, &lost, "sleep", "100000"]);
+    let state = Path::new(shims::RUNC_STATE).join(&lost);
+    assert!(state.is_dir());
     machine.kill_containerd();
     let socket = machine.socket();
     let shims = shims::of(&socket);
     assert_eq!(shims.len(), 1, "{shims:?}");
     drop(machine);
     assert_eq!(shims::of(&socket), Vec::<String>::new());
+    assert!(!state.exists());
 }
 
 #[test]

@@ -34,8 +34,11 @@ use crate::server::Server;
 
 /// Number of bytes from which an answer is counted and timed. A connection holds this much for each of its streams in any case.
 const LARGE_BYTES: usize = 64 << 10;
-/// Number of bytes for which a client gets one more second, a fraction of what the slowest modem line carries.
-const BYTES_PER_SECOND: u64 = 4 << 10;
+/// Number of bytes for which a client gets one more second. Upstream gives no more time, however slow the line is. What the buffers of the kernel and of
+/// the connection hold counts as read, some megabytes.
+const BYTES_PER_SECOND: u64 = 128 << 10;
+/// Number of bytes that are handed to the connection at a time. It takes the next piece only when the last one is sent, up to its own buffer.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// The length of an answer, as an extension of the response.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +71,7 @@ pub(super) fn hold(
         return Ok(response);
     }
     let seat = server.inflight().answer(user, info, length)?;
-    let answer = |body| Answer { body: Some((body, Some(seat))), taken: 0, initial: None };
+    let answer = |body| Answer { body: Some((body, Some(seat))), rest: Bytes::new(), taken: 0, initial: None };
     Ok(timed(server, stalled, response, answer))
 }
 
@@ -79,7 +82,12 @@ pub(super) fn hold_initial(
     sent: InitialSent,
     response: Response<Body>,
 ) -> Response<Body> {
-    timed(server, stalled, response, |body| Answer { body: Some((body, None)), taken: 0, initial: Some(sent) })
+    timed(server, stalled, response, |body| Answer {
+        body: Some((body, None)),
+        rest: Bytes::new(),
+        taken: 0,
+        initial: Some(sent),
+    })
 }
 
 fn timed(
@@ -102,6 +110,8 @@ struct Unread {
 struct Answer {
     /// `None` when the answer was given up.
     body: Option<(Body, Option<Seat>)>,
+    /// The part of the body's last frame that the connection has not taken.
+    rest: Bytes,
     /// Number of bytes that the connection has taken.
     taken: u64,
     /// Set for a watch, which is timed only until its initial events have been sent.
@@ -141,7 +151,7 @@ async fn overdue(held: &Weak<Mutex<Answer>>, end: Instant) {
         let earned = Duration::from_millis(answer.taken.saturating_mul(1000) / BYTES_PER_SECOND);
         until = end + earned;
         if until.passed() {
-            answer.body = None;
+            (answer.body, answer.rest) = (None, Bytes::new());
             return;
         }
     }
@@ -153,19 +163,35 @@ impl HttpBody for Unread {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut answer = self.answer.lock();
-        let Some((body, _)) = &mut answer.body else { return Poll::Ready(Some(Err(BodyError::BrokenOff))) };
-        let frame = std::task::ready!(Pin::new(body).poll_frame(cx));
-        if let Some(Ok(data)) = frame.as_ref().map(|frame| frame.as_ref().map(Frame::data_ref)) {
-            answer.taken += data.map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+        let Answer { body, rest, taken, .. } = &mut *answer;
+        let Some((body, _)) = body else { return Poll::Ready(Some(Err(BodyError::BrokenOff))) };
+        if rest.is_empty() {
+            match std::task::ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => *rest = data,
+                Some(Ok(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
         }
-        Poll::Ready(frame)
+        let piece = rest.split_to(rest.len().min(PIECE_BYTES));
+        *taken += piece.len() as u64;
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.answer.lock().body.as_ref().is_some_and(|(body, _)| body.is_end_stream())
+        let answer = self.answer.lock();
+        answer.rest.is_empty() && answer.body.as_ref().is_some_and(|(body, _)| body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.answer.lock().body.as_ref().map(|(body, _)| body.size_hint()).unwrap_or_default()
+        let answer = self.answer.lock();
+        let hint = answer.body.as_ref().map(|(body, _)| body.size_hint()).unwrap_or_default();
+        let rest = answer.rest.len() as u64;
+        let mut all = SizeHint::new();
+        all.set_lower(hint.lower() + rest);
+        if let Some(upper) = hint.upper() {
+            all.set_upper(upper + rest);
+        }
+        all
     }
 }

@@ -59,7 +59,7 @@ fn a_dry_eviction_spends_nothing_however_it_is_asked_for() {
 #[test]
 fn a_budget_does_not_gather_evictions_without_end() {
     let (_cluster, http) = cluster();
-    let gone: Value = (0..2_001).map(|n| (format!("gone-{n}"), json!("2026-01-01T00:00:00Z"))).collect();
+    let mut gone: Value = (0..2_001).map(|n| (format!("gone-{n}"), json!("2026-01-01T00:00:00Z"))).collect();
     patch(&http, &format!("{BUDGETS}/b/status"), &json!({"status": {"disruptedPods": gone}}));
     let answer = http.json("POST", &format!("{PODS}/p/eviction"), &eviction(json!({})));
     assert_eq!(answer.code, 403, "{answer}");
@@ -67,5 +67,9 @@ fn a_budget_does_not_gather_evictions_without_end() {
         answer.json()["message"],
         "poddisruptionbudget.policy \"b\" is forbidden: DisruptedPods map too big - too many evictions not confirmed by PDB controller"
     );
+    assert_eq!(http.get(&format!("{PODS}/p")).json()["metadata"]["deletionTimestamp"], Value::Null);
+    gone["gone-0"] = Value::Null;
+    patch(&http, &format!("{BUDGETS}/b/status"), &json!({"status": {"disruptedPods": gone}}));
+    assert_eq!(http.json("POST", &format!("{PODS}/p/eviction"), &eviction(json!({}))).code, 201);
     healthy(&http);
 }

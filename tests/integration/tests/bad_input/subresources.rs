@@ -93,44 +93,6 @@ fn a_kubelet_gets_tokens_for_its_own_pods_and_their_audiences_only() {
 
 /// A budget that counts more than 2000 evicted pods is one whose controller does not keep up, so no further pod is evicted.
 #[test]
-fn no_pod_is_evicted_while_too_many_evictions_are_not_confirmed() {
-    const BUDGET: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
-    let cluster = Cluster::up(&["--disable", "scheduler,controller-manager,kubelet"]);
-    let admin = cluster.http(Who::Admin);
-    created(&admin.json(
-        "POST",
-        BUDGET.trim_end_matches("/web"),
-        &json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}),
-    ));
-    created(&admin.json(
-        "POST",
-        PODS,
-        &json!({"metadata": {"name": "p", "labels": {"app": "web"}}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}}),
-    ));
-    let running = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
-    assert_eq!(patch(&admin, &format!("{PODS}/p/status"), STRATEGIC, &running).code, 200);
-    let evict = |disrupted: usize| {
-        let pods: serde_json::Map<String, Value> =
-            (0..disrupted).map(|pod| (format!("p{pod}"), "2026-01-01T00:00:00Z".into())).collect();
-        let status = json!({"observedGeneration": 1, "disruptionsAllowed": 2, "currentHealthy": 3, "desiredHealthy": 1,
-            "expectedPods": 3, "disruptedPods": Value::Null});
-        assert_eq!(patch(&admin, &format!("{BUDGET}/status"), MERGE, &json!({"status": status})).code, 200);
-        let written = patch(&admin, &format!("{BUDGET}/status"), MERGE, &json!({"status": {"disruptedPods": pods}}));
-        assert_eq!(written.code, 200, "{written}");
-        admin.json(
-            "POST",
-            &format!("{PODS}/p/eviction"),
-            &json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}),
-        )
-    };
-    let why = "poddisruptionbudget.policy \"web\" is forbidden: DisruptedPods map too big - too many evictions not confirmed by PDB controller";
-    refused(&evict(2001), 403, "Forbidden", why);
-    assert_eq!(admin.get(&format!("{PODS}/p")).json()["metadata"]["deletionTimestamp"], Value::Null);
-    assert_eq!(evict(2000).code, 201);
-    healthy(&admin);
-}
-
-#[test]
 fn policies_see_subresources_as_what_they_are() {
     let cluster = Cluster::up(&["--disable", "scheduler,controller-manager,kubelet"]);
     let admin = cluster.http(Who::Admin);

@@ -357,6 +357,9 @@ impl Drop for Machine {
         if catch_unwind(|| shims::end(&socket)).is_err() {
             eprintln!("shims of {} are left", name(self.number));
         }
+        if catch_unwind(|| shims::forget_containers(self.dir.path())).is_err() {
+            eprintln!("containers of {} are left", name(self.number));
+        }
         // A failed test leaves volumes of pods, which the kubelet would have unmounted.
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let points = mounts

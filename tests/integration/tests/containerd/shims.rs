@@ -4,6 +4,7 @@
 //! shim when it is started again. So shims are found by the socket in their command lines.
 
 use std::fs;
+use std::path::Path;
 
 use oarlock_testkit::wait::eventually;
 
@@ -11,6 +12,8 @@ use super::machine::{run, try_run};
 
 /// The name of the program, as far as all versions share it.
 const PROGRAM: &str = "containerd-shim";
+/// The folder in which runc keeps the state of containers that shims start for the kubelet, whichever containerd they belong to.
+pub(super) const RUNC_STATE: &str = "/run/containerd/runc/k8s.io";
 
 /// Ends each shim of the containerd that listens at this socket, after the containers of the shim.
 pub(super) fn end(socket: &str) {
@@ -30,6 +33,17 @@ pub(super) fn end(socket: &str) {
         shims if shims.is_empty() => Ok(()),
         shims => Err(shims.join(", ")),
     });
+}
+
+/// Removes runc's state of the containers whose bundles lie below a folder: a shim that is killed leaves it behind.
+pub(super) fn forget_containers(below: &Path) {
+    let listed = run("runc", &["--root", RUNC_STATE, "list", "--format", "json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    for container in listed.as_array().into_iter().flatten() {
+        if Path::new(container["bundle"].as_str().unwrap()).starts_with(below) {
+            run("runc", &["--root", RUNC_STATE, "delete", "--force", container["id"].as_str().unwrap()]);
+        }
+    }
 }
 
 /// The process ids of the shims of the containerd that listens at this socket.
