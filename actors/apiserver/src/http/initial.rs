@@ -1,8 +1,6 @@
 //! The seat of a watch that sends initial events, which is the work of a list (upstream's flow control: a watch counts until it is initialized).
 
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use oarlock_runtime::{Gate, clock};
@@ -18,24 +16,6 @@ const MAX_SEAT_TIME: Duration = Duration::from_secs(10);
 pub(super) struct Initial {
     /// Dropping the sender ends the task that holds the seat.
     _held: oneshot::Sender<Infallible>,
-    sent: InitialSent,
-}
-
-/// Whether all initial events of a watch have been sent.
-#[derive(Clone, Debug, Default)]
-pub(super) struct InitialSent(Arc<AtomicBool>);
-
-impl InitialSent {
-    /// Returns whether all initial events have been sent.
-    pub(super) fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Initial {
-    fn drop(&mut self) {
-        self.sent.0.store(true, Ordering::Relaxed);
-    }
 }
 
 impl Initial {
@@ -51,12 +31,7 @@ impl Initial {
                 () = stop.cancelled() => {}
             }
         });
-        Self { _held: held, sent: InitialSent::default() }
-    }
-
-    /// Returns the flag that is set when this value is dropped.
-    pub(super) fn sent(&self) -> InitialSent {
-        self.sent.clone()
+        Self { _held: held }
     }
 }
 

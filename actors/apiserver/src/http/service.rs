@@ -249,12 +249,7 @@ async fn on_resource(
         let seat = server.inflight().enter(&caller.user, info)?;
         let watch = crate::verbs::watch::watch(server, caller, &target, &options).await?;
         let initial = (!watch.is_initialized()).then(|| Initial::new(server.streams(), seat));
-        let (sent, stalled) = (initial.as_ref().map(Initial::sent), request.extensions().get::<Stalled>().cloned());
-        let response = stream::watch(watch, &target, wanted, initial);
-        return Ok(match sent {
-            Some(sent) => unread::hold_initial(server, stalled, sent, response),
-            None => response,
-        });
+        return Ok(stream::watch(watch, &target, wanted, initial));
     }
     let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, false)?;
     let (parts, incoming) = request.into_parts();

@@ -7,8 +7,7 @@
 //! * the bytes of large answers are counted like those of request bodies ([`Inflight::answer`](crate::inflight::Inflight::answer)); a request whose
 //!   answer finds no room is answered with 429;
 //! * a client has the time limit of a request for an answer, and more time only as it reads ([`BYTES_PER_SECOND`]). Then the answer is dropped and the
-//!   connection ended: upstream cuts such a request off at its deadline, too. The same holds for the initial events of a watch, which keep the state
-//!   of its start.
+//!   connection ended: upstream cuts such a request off at its deadline, too.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -26,7 +25,6 @@ use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use super::initial::InitialSent;
 use super::request_info::RequestInfo;
 use super::{Body, BodyError};
 use crate::inflight::{LimitReached, Seat};
@@ -71,23 +69,8 @@ pub(super) fn hold(
         return Ok(response);
     }
     let seat = server.inflight().answer(user, info, length)?;
-    let answer = |body| Answer { body: Some((body, Some(seat))), rest: Bytes::new(), taken: 0, initial: None };
+    let answer = |body| Answer { body: Some((body, Some(seat))), rest: Bytes::new(), taken: 0 };
     Ok(timed(server, stalled, response, answer))
-}
-
-/// Times the initial events of a watch; the flag says when they have been sent.
-pub(super) fn hold_initial(
-    server: &Server,
-    stalled: Option<Stalled>,
-    sent: InitialSent,
-    response: Response<Body>,
-) -> Response<Body> {
-    timed(server, stalled, response, |body| Answer {
-        body: Some((body, None)),
-        rest: Bytes::new(),
-        taken: 0,
-        initial: Some(sent),
-    })
 }
 
 fn timed(
@@ -114,8 +97,6 @@ struct Answer {
     rest: Bytes,
     /// Number of bytes that the connection has taken.
     taken: u64,
-    /// Set for a watch, which is timed only until its initial events have been sent.
-    initial: Option<InitialSent>,
 }
 
 impl Unread {
@@ -144,9 +125,6 @@ async fn overdue(held: &Weak<Mutex<Answer>>, end: Instant) {
     loop {
         clock::sleep_until(until).await;
         let Some(answer) = held.upgrade() else { return std::future::pending().await };
-        if answer.lock().initial.as_ref().is_some_and(InitialSent::get) {
-            return std::future::pending().await;
-        }
         let mut answer = answer.lock();
         let earned = Duration::from_millis(answer.taken.saturating_mul(1000) / BYTES_PER_SECOND);
         until = end + earned;
@@ -163,7 +141,7 @@ impl HttpBody for Unread {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut answer = self.answer.lock();
-        let Answer { body, rest, taken, .. } = &mut *answer;
+        let Answer { body, rest, taken } = &mut *answer;
         let Some((body, _)) = body else { return Poll::Ready(Some(Err(BodyError::BrokenOff))) };
         if rest.is_empty() {
             match std::task::ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map(Frame::into_data)) {
