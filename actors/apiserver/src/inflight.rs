@@ -240,22 +240,20 @@ static CURRENT: LazyLock<Family<Labels, Gauge>> = LazyLock::new(|| {
 });
 
 static ANSWERS: LazyLock<Gauge> = LazyLock::new(|| {
-    let bytes = Gauge::default();
-    oarlock_telemetry::registry().declare(|registry| {
-        let help = "Bytes of large answers that clients have not read yet";
-        registry.register("oarlock_apiserver_unread_answers_bytes", help, bytes.clone());
-    });
-    bytes
+    gauge("oarlock_apiserver_unread_answers_bytes", "Bytes of large answers that clients have not read yet")
 });
 
 static BODIES: LazyLock<Gauge> = LazyLock::new(|| {
-    let bytes = Gauge::default();
-    oarlock_telemetry::registry().declare(|registry| {
-        let help = "Bytes that are set aside for request bodies that clients are still sending";
-        registry.register("oarlock_apiserver_request_bodies_bytes", help, bytes.clone());
-    });
-    bytes
+    let help = "Bytes that are set aside for request bodies that clients are still sending";
+    gauge("oarlock_apiserver_request_bodies_bytes", help)
 });
+
+/// Registers a gauge of the process.
+fn gauge(name: &'static str, help: &'static str) -> Gauge {
+    let gauge = Gauge::default();
+    oarlock_telemetry::registry().declare(|registry| registry.register(name, help, gauge.clone()));
+    gauge
+}
 
 /// The usages that are counted separately.
 #[derive(Clone, Copy, Debug)]
