@@ -193,7 +193,10 @@ async fn connection(
         request.extensions_mut().insert(remote);
         request.extensions_mut().insert(Arc::clone(&connection_state));
         request.extensions_mut().insert(request_stalled.clone());
-        async move { Ok::<_, std::convert::Infallible>(service::serve(&server, peer.as_deref(), request).await) }
+        // Boxed, so that the future's memory is freed when the answer begins. A stream of HTTP/2 would hold it as long as its watch runs.
+        Box::pin(
+            async move { Ok::<_, std::convert::Infallible>(service::serve(&server, peer.as_deref(), request).await) },
+        )
     });
     if multiplexed {
         let mut builder = http2::Builder::new(TokioExecutor::new());
