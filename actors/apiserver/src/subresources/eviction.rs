@@ -9,7 +9,7 @@ use oarlock_pods::budget::{self, Verdict};
 use oarlock_pods::termination;
 use oarlock_registry::kind::Request;
 use oarlock_schema::views::core_v1::{Pod, PodMut};
-use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget};
+use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget, PodDisruptionBudgetMut};
 use oarlock_schema::{Obj, Str, Value, resource};
 use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::Entry;
@@ -216,7 +216,6 @@ async fn spend(
         let Some(view) = old.view::<PodDisruptionBudget<'_>>() else {
             return Err(Status::internal_error("stored budget is no budget"));
         };
-        let status = view.status();
         let verdict = budget::verdict(view, evicted.status());
         free = verdict == Verdict::Free;
         match verdict {
@@ -228,21 +227,10 @@ async fn spend(
                 let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
                 return Err(forbidden(old.name(), why));
             }
-            Verdict::Refused => {
-                let text = format!(
-                    "The disruption budget {} needs {} healthy pods and has {} currently",
-                    old.name(),
-                    status.desired_healthy(),
-                    status.current_healthy()
-                );
-                return Err(blocked(text, 0));
-            }
+            Verdict::Refused => return Err(blocked(budget::refusal(view), 0)),
         }
         let mut obj = old.clone();
-        obj.set_at(&["status", "disruptionsAllowed"], status.disruptions_allowed() - 1);
-        if let Some(Value::Struct(status)) = obj.get_mut("status") {
-            status.set_at(&["disruptedPods", pod_name], now.as_str());
-        }
+        budget::spend(&mut PodDisruptionBudgetMut::new(&mut obj), pod_name, &now);
         Ok(as_server(obj))
     };
     let own = Caller::new(Arc::new(UserInfo::apiserver()), "kube-apiserver".into(), caller.deadline);
