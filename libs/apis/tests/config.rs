@@ -16,7 +16,9 @@ fn the_values_of_a_config_map_have_a_limit_together() {
     let map = |each: usize| {
         let text = "x".repeat(each);
         let data = json!({"a": text, "b": text});
-        causes(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}, "data": data}))
+        causes(
+            &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}, "data": data}),
+        )
     };
     assert_eq!(map(512 * 1024), Vec::<String>::new());
     assert_eq!(map(512 * 1024 + 1), ["[]: Too long: may not be more than 1048576 bytes"]);
