@@ -2,6 +2,8 @@
 
 use oarlock_schema::{Shape, TypeRef, Value};
 
+use crate::errors::json_kind;
+
 /// Returns the converter's error for the first value, in the order of Go's fields, that does not convert to the type of its field. `None` when there is no such
 /// value: then a text that its type parses is invalid, and the error is the type's own.
 pub(crate) fn failure(doc: &Value, ty: TypeRef) -> Option<String> {
@@ -27,8 +29,22 @@ fn value(found: &Value, shape: &Shape) -> Option<String> {
         (Shape::Int64, found) => scalar(found, "int64"),
         (Shape::Float64, found) => scalar(found, "float64"),
         (Shape::Str, found) => scalar(found, "string"),
+        (Shape::IntOrString, Value::Str(_) | Value::Int(_)) | (Shape::Time | Shape::MicroTime, Value::Str(_)) => None,
+        (Shape::IntOrString, found) => Some(undecodable(found, "int32")),
+        (Shape::Time | Shape::MicroTime, found) => Some(undecodable(found, "string")),
         // The other types decode themselves.
         _ => None,
+    }
+}
+
+/// Returns the error of a type that decodes itself from JSON of one kind and has found another.
+fn undecodable(found: &Value, wanted: &str) -> String {
+    let kind = json_kind(found);
+    match found {
+        Value::Number(text) if wanted == "int32" => {
+            format!("json: cannot unmarshal {kind} {text} into Go value of type {wanted}")
+        }
+        _ => format!("json: cannot unmarshal {kind} into Go value of type {wanted}"),
     }
 }
 
@@ -78,6 +94,11 @@ mod tests {
             ("apps/v1.Deployment", r#"{"spec": {"replicas": "two"}}"#, "unrecognized type: int32"),
             ("apps/v1.Deployment", r#"{"spec": {"replicas": 1.5}}"#, "cannot convert float64 to int32"),
             ("apps/v1.Deployment", r#"{"spec": {"template": "x"}}"#, "cannot restore struct from: string"),
+            (
+                "apps/v1.Deployment",
+                r#"{"spec": {"strategy": {"rollingUpdate": {"maxSurge": true}}}}"#,
+                "json: cannot unmarshal bool into Go value of type int32",
+            ),
         ] {
             let doc = json::decode_value(patch.as_bytes(), Mode::Lenient).unwrap().value;
             assert_eq!(failure(&doc, type_named(kind).unwrap()).as_deref(), Some(text), "{patch}");
@@ -85,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn types_that_decode_themselves_have_errors_of_their_own() {
-        let patch = r#"{"spec": {"replicas": 1, "strategy": {"rollingUpdate": {"maxSurge": true}}}, "metadata": {"creationTimestamp": 5}}"#;
+    fn texts_that_their_types_refuse_have_errors_of_their_own() {
+        let patch = r#"{"spec": {"strategy": {"rollingUpdate": {"maxSurge": "x"}}}, "metadata": {"creationTimestamp": "yesterday"}}"#;
         let doc = json::decode_value(patch.as_bytes(), Mode::Lenient).unwrap().value;
         assert_eq!(failure(&doc, type_named("apps/v1.Deployment").unwrap()), None);
     }

@@ -203,9 +203,10 @@ async fn spend(
         [] => return Ok(Spent::Paid),
         [one] => one,
         _ => {
-            return Err(Status::internal_error(
-                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-            ));
+            // Upstream's answer has neither a reason nor details.
+            let text =
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            return Err(Status::custom(500, "", text));
         }
     };
     let budget_target = Target::new(budgets, "status", target.namespace, found.name());
