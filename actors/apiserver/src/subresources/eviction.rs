@@ -220,7 +220,7 @@ async fn spend(
         let verdict = budget::verdict(view, evicted.status());
         free = verdict == Verdict::Free;
         match verdict {
-            Verdict::Free => return Ok(as_server(old.clone())),
+            Verdict::Free => return Ok(Change::asked(old.clone(), None)),
             Verdict::Costs => {}
             Verdict::Unobserved => return Err(unobserved(old.name())),
             Verdict::Negative => return Err(forbidden(old.name(), "pdb disruptions allowed is negative")),
@@ -232,7 +232,8 @@ async fn spend(
         }
         let mut obj = old.clone();
         budget::spend(&mut PodDisruptionBudgetMut::new(&mut obj), pod_name, &now);
-        Ok(as_server(obj))
+        // The write is validated like an update of the status, and the server comes to own the fields that it changes.
+        Ok(Change::asked(obj, None))
     };
     let own = Caller::new(Arc::new(UserInfo::apiserver()), "kube-apiserver".into(), caller.deadline);
     modify(server, &own, &budget_target, options, &mut change).await?;
@@ -246,11 +247,6 @@ fn forbidden(budget: &str, why: &str) -> Status {
 fn unobserved(budget: &str) -> Status {
     let text = format!("The disruption budget {budget} is still being processed by the server.");
     blocked(text, RETRY_AFTER_SECONDS)
-}
-
-/// Marks a change of a budget as one that the server makes but that must pass the validation of status updates.
-fn as_server(obj: Obj) -> Change {
-    Change { managed: true, ..Change::asked(obj, None) }
 }
 
 fn blocked(message: String, retry_after: u32) -> Status {
