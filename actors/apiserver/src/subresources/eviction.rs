@@ -10,7 +10,7 @@ use oarlock_pods::termination;
 use oarlock_registry::kind::Request;
 use oarlock_schema::views::core_v1::{Pod, PodMut};
 use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget, PodDisruptionBudgetMut};
-use oarlock_schema::{Obj, Str, Value, resource};
+use oarlock_schema::{Obj, Str, resource};
 use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::Entry;
 
