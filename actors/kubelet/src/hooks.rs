@@ -1,15 +1,17 @@
 //! Runs lifecycle hooks: postStart and preStop (`pkg/kubelet/lifecycle`).
 
+mod error;
+
 use std::net::IpAddr;
 use std::time::Duration;
 
-use oarlock_meta::quote::quote;
 use oarlock_runtime::clock;
 use oarlock_schema::Str;
 use oarlock_schema::views::core_v1::{Container, LifecycleHandler};
 
 use crate::probes::http::{self, HttpGet};
 use crate::probes::{Exec, RequestError};
+pub(crate) use error::{HookError, HookFailure};
 
 /// Reason and message of the event about a failed postStart hook.
 pub(crate) const FAILED_POST_START: (&str, &str) = ("FailedPostStartHook", "PostStartHook failed");
@@ -74,68 +76,64 @@ impl Hooks {
 /// Runs a hook for at most `limit`: the rest of the grace period for a preStop hook, [`POST_START_LIMIT`] for a postStart hook.
 ///
 /// # Errors
-/// When the hook fails; upstream's text. Events must not contain it, because it may include the hook's output.
+/// When the hook fails. Events must not contain the error's text, because it may include the hook's output.
 pub(crate) async fn run<E: Exec + ?Sized>(
     hook: &Hook,
     target: &HookTarget,
     limit: Duration,
     runtime: &E,
-) -> Result<HookWarning, String> {
-    let late = || format!("hook not completed in {} s", limit.as_secs());
-    let of = format!("for Container {} in Pod {} failed - error", quote(&target.container), quote(&target.pod));
+) -> Result<HookWarning, HookError> {
+    let (container, pod) = (target.container.clone(), target.pod.clone());
     match hook {
         Hook::Exec(command) => {
-            let failure = |why: String, output: &str| {
-                let command: Vec<&str> = command.iter().map(Str::as_str).collect();
-                format!("Exec lifecycle hook ([{}]) {of}: {why}, message: {}", command.join(" "), quote(output))
-            };
-            match clock::timeout(limit, runtime.run_in(&target.id, command, limit)).await {
-                Ok(Ok(output)) if output.exit_code == 0 => Ok(None),
+            let words = command.iter().map(Str::as_str).collect::<Vec<_>>().join(" ");
+            let (why, output) = match clock::timeout(limit, runtime.run_in(&target.id, command, limit)).await {
+                Ok(Ok(output)) if output.exit_code == 0 => return Ok(None),
                 Ok(Ok(output)) => {
                     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-                    let words: Vec<&str> = command.iter().map(Str::as_str).collect();
-                    let why = format!("command '{}' exited with {}: {err}", words.join(" "), output.exit_code);
-                    Err(failure(why, &format!("{out}{err}")))
+                    let both = format!("{out}{err}");
+                    let stderr = err.into_owned();
+                    (HookFailure::Exited { command: words.clone(), code: output.exit_code, stderr }, both)
                 }
-                Ok(Err(error)) => Err(failure(error.to_string(), "")),
-                Err(_) => Err(failure(late(), "")),
-            }
+                Ok(Err(error)) => (HookFailure::Runtime(error), String::new()),
+                Err(_) => (HookFailure::NotCompleted(limit), String::new()),
+            };
+            Err(HookError::Exec { command: words, container, pod, why, output })
         }
         Hook::Http(get) => {
-            let failure = |why: String| format!("HTTP lifecycle hook ({}) {of}: {why}", get.path);
-            clock::timeout(limit, ask(get, target)).await.unwrap_or_else(|_| Err(late())).map_err(failure)
+            let asked = clock::timeout(limit, ask(get, target)).await;
+            let path = get.path.clone();
+            let failure = |why| HookError::Http { path, container, pod, why };
+            asked.unwrap_or(Err(HookFailure::NotCompleted(limit))).map_err(failure)
         }
         Hook::Sleep(seconds) => {
             let wanted = Duration::from_secs(*seconds);
             clock::sleep(wanted.min(limit)).await;
-            if wanted <= limit {
-                return Ok(None);
-            }
-            Err(format!("Sleep lifecycle hook ({seconds}) {of}: container terminated before sleep hook finished"))
+            if wanted <= limit { Ok(None) } else { Err(HookError::Sleep { seconds: *seconds, container, pod }) }
         }
-        Hook::Invalid => Err("Cannot run handler: invalid handler: tcpSocket is not supported".to_owned()),
+        Hook::Invalid => Err(HookError::Invalid),
     }
 }
 
 /// Sends the request; any HTTP answer counts as success. A server that answers HTTPS in plain HTTP is asked again over HTTP.
-async fn ask(get: &HttpGet, target: &HookTarget) -> Result<HookWarning, String> {
+async fn ask(get: &HttpGet, target: &HookTarget) -> Result<HookWarning, HookFailure> {
     let ip = match target.ip {
-        None if get.host.is_empty() => return Err("failed to find networking container: no address".to_owned()),
+        None if get.host.is_empty() => return Err(HookFailure::NoAddress),
         ip => ip.map(|ip| ip.to_string()).unwrap_or_default(),
     };
-    let mut target = get.target(&ip).map_err(|error| error.to_string())?;
+    let mut target = get.target(&ip).map_err(HookFailure::Target)?;
     match http::get(&target, get, "lifecycle", None).await {
         Ok(_) => Ok(None),
         Err(error) if error.why == RequestError::PlainHttp => {
             target.https = false;
             let mut plain = get.clone();
             plain.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("Authorization"));
-            http::get(&target, &plain, "lifecycle", None).await.map_err(|_| error.to_string())?;
+            http::get(&target, &plain, "lifecycle", None).await.map_err(|_| HookFailure::Request(error))?;
             let host = target.authority();
             let text = format!("request to HTTPS lifecycle hook {host} got HTTP response, retry with HTTP succeeded");
             Ok(Some(("LifecycleHTTPFallback", text)))
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(HookFailure::Request(error)),
     }
 }
 

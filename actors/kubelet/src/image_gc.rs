@@ -1,12 +1,12 @@
 //! Removes unused images when the disk is full, the least recently used first (`pkg/kubelet/images/image_gc_manager.go`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use oarlock_runtime::clock;
 
-use crate::cri::{Image, Runtime};
+use crate::cri::{self, Image, Runtime};
 
 /// Use of the file system, in per cent, from which images are removed (`--image-gc-high-threshold`).
 pub(crate) const HIGH_THRESHOLD: u64 = 85;
@@ -20,6 +20,28 @@ pub(crate) const MIN_AGE_SECONDS: i64 = 120;
 pub(crate) struct Space {
     capacity: u64,
     available: u64,
+}
+
+/// Why images were not removed, or not enough of them.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ImageGcError {
+    /// The runtime refused a call.
+    #[error(transparent)]
+    Runtime(#[from] cri::Error),
+    /// The use of the images' file system is unknown.
+    #[error("{}: {source}", .path.display())]
+    FileSystem {
+        /// Folder of the images.
+        path: PathBuf,
+        /// The refusal of the operating system.
+        source: rustix::io::Errno,
+    },
+    /// All unused images are removed, and the file system is still too full.
+    #[error("disk is full, and {missing} bytes more than all unused images should come free")]
+    StillFull {
+        /// Bytes to free in addition.
+        missing: u64,
+    },
 }
 
 /// Times of first sight and last use of each image, in Unix seconds.
@@ -65,27 +87,30 @@ impl ImageGc {
     }
 
     /// Checks the use of the disk, and removes images if necessary.
-    pub(crate) async fn run(&mut self, runtime: &dyn Runtime) -> Result<(), String> {
-        let failed = |error: crate::cri::Error| error.to_string();
-        let images = runtime.list_images().await.map_err(failed)?;
-        let used = runtime.images_in_use().await.map_err(failed)?;
+    ///
+    /// # Errors
+    /// When the use is unknown, an image cannot be removed, or too few images are unused.
+    pub(crate) async fn run(&mut self, runtime: &dyn Runtime) -> Result<(), ImageGcError> {
+        let images = runtime.list_images().await?;
+        let used = runtime.images_in_use().await?;
         let now = clock::wall().as_second();
         self.note(&images, &used, now);
-        let space = space(&runtime.image_fs().await.map_err(failed)?)?;
+        let space = space(&runtime.image_fs().await?)?;
         let (chosen, missing) = self.plan(&images, space, now);
         for image in &chosen {
-            runtime.remove_image(image).await.map_err(failed)?;
+            runtime.remove_image(image).await?;
             tracing::info!(image = &**image, "unused image removed: the disk is full");
         }
         match missing {
             0 => Ok(()),
-            missing => Err(format!("disk is full, and {missing} bytes more than all unused images should come free")),
+            missing => Err(ImageGcError::StillFull { missing }),
         }
     }
 }
 
-fn space(path: &Path) -> Result<Space, String> {
-    let facts = rustix::fs::statvfs(path).map_err(|error| format!("{}: {error}", path.display()))?;
+fn space(path: &Path) -> Result<Space, ImageGcError> {
+    let unknown = |source| ImageGcError::FileSystem { path: path.to_owned(), source };
+    let facts = rustix::fs::statvfs(path).map_err(unknown)?;
     Ok(Space {
         capacity: facts.f_blocks.saturating_mul(facts.f_frsize),
         available: facts.f_bavail.saturating_mul(facts.f_frsize),

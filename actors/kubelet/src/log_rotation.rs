@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use oarlock_runtime::clock;
 use oarlock_schema::Str;
 
-use crate::cri::Runtime;
+use crate::cri::{self, Runtime};
 
 /// Size in bytes from which a log is rotated (`--container-log-max-size`).
 pub(crate) const MAX_LOG_BYTES: u64 = 10 << 20;
@@ -19,12 +19,33 @@ pub(crate) const MAX_LOG_FILES: usize = 5;
 const COMPRESSED: &str = ".gz";
 const UNFINISHED: &str = ".tmp";
 
+/// Why a log was not rotated.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RotationError {
+    /// The log or one of its former files cannot be read, renamed, compressed or removed.
+    #[error("{}: {source}", .log.display())]
+    File {
+        /// Path of the current log file.
+        log: PathBuf,
+        /// The refusal of the operating system.
+        source: io::Error,
+    },
+    /// The runtime did not begin a new file.
+    #[error("{}: {source}", .log.display())]
+    Reopen {
+        /// Path of the current log file.
+        log: PathBuf,
+        /// The runtime's error.
+        source: cri::Error,
+    },
+}
+
 /// Rotates the log of a running container, if the log is too large.
 ///
 /// # Errors
 /// When rotation fails; the log continues in the same file.
-pub(crate) async fn rotate(runtime: &dyn Runtime, id: Str, log: PathBuf) -> Result<(), String> {
-    let failed = |error: io::Error| format!("{}: {error}", log.display());
+pub(crate) async fn rotate(runtime: &dyn Runtime, id: Str, log: PathBuf) -> Result<(), RotationError> {
+    let failed = |source| RotationError::File { log: log.clone(), source };
     match tokio::fs::metadata(&log).await {
         Ok(facts) if facts.len() >= MAX_LOG_BYTES => {}
         Ok(_) => return Ok(()),
@@ -36,9 +57,9 @@ pub(crate) async fn rotate(runtime: &dyn Runtime, id: Str, log: PathBuf) -> Resu
     tidied.map_err(failed)?;
     let rotated = with(&log, &clock::wall().strftime(".%Y%m%d-%H%M%S").to_string());
     tokio::fs::rename(&log, &rotated).await.map_err(failed)?;
-    if let Err(error) = runtime.reopen_container_log(&id).await {
+    if let Err(source) = runtime.reopen_container_log(&id).await {
         tokio::fs::rename(&rotated, &log).await.map_err(failed)?;
-        return Err(format!("{}: {error}", log.display()));
+        return Err(RotationError::Reopen { log, source });
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod common;
+mod config;
 mod defaults;
 mod ephemeral;
 mod gates;

@@ -74,7 +74,7 @@ impl Asks {
             }
             (Ok(opened), Some(reply)) => Ok(Ask { subject, opened, at, reply: Some(reply), stats: self.stats.clone() }),
             (Ok(_), None) => Err((None, "an ask that wants no answer".to_owned())),
-            (Err(why), reply) => Err((reply, why)),
+            (Err(error), reply) => Err((reply, error.to_string())),
         }
     }
 }
@@ -160,7 +160,8 @@ impl Ask {
     /// # Errors
     /// [`Decline::Malformed`], for the caller to answer with, when the body is not an `M`.
     pub fn body<M: Name + Default>(&self) -> Result<M, Decline> {
-        envelope::body(&self.opened.type_name, self.opened.body.clone()).map_err(Decline::Malformed)
+        envelope::body(&self.opened.type_name, self.opened.body.clone())
+            .map_err(|error| Decline::Malformed(error.to_string()))
     }
 
     /// Answers the ask.

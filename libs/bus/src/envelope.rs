@@ -7,7 +7,7 @@ use oarlock_meta::Revision;
 use oarlock_seeded_bug::seeded_bug;
 use prost::{Message, Name};
 
-use crate::error::AskError;
+use crate::error::{AskError, EnvelopeError};
 use crate::proof;
 use crate::proto::bus::v1::answer::Outcome;
 use crate::proto::bus::v1::{self as wire, FailureCode};
@@ -55,22 +55,22 @@ pub(crate) fn seal<M: Name>(
 /// Decodes and checks an envelope received on a subject.
 ///
 /// # Errors
-/// Why the envelope is invalid or does not fit the subject.
-pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, String> {
-    let envelope = wire::Envelope::decode(payload.clone()).map_err(|error| format!("no envelope: {error}"))?;
+/// When the envelope is invalid or does not fit the subject.
+pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, EnvelopeError> {
+    let envelope = wire::Envelope::decode(payload.clone()).map_err(EnvelopeError::Undecodable)?;
     if envelope.version != VERSION {
-        return Err(format!("envelope of version {}; this is {VERSION}", envelope.version));
+        return Err(EnvelopeError::Version { found: envelope.version, own: VERSION });
     }
     let sender = envelope.sender.unwrap_or_default();
-    let role = Role::from_token(&sender.role).ok_or_else(|| format!("no role: {:?}", sender.role))?;
-    let sender = Identity::new(role, &sender.name).map_err(|error| error.to_string())?;
+    let role = Role::from_token(&sender.role).ok_or(EnvelopeError::Role(sender.role))?;
+    let sender = Identity::new(role, &sender.name)?;
     // The server checks who publishes on this subject; the envelope's sender is only a claim.
     if subject.sender().is_some_and(|named| !impostor_allowed() && named != sender) {
-        return Err(format!("{sender} speaks as somebody else on {subject}"));
+        return Err(EnvelopeError::Impostor { sender, subject: subject.clone() });
     }
     let trace = match envelope.traceparent.as_str() {
         "" => None,
-        text => Some(text.parse().map_err(|error| format!("{text:?}: {error}"))?),
+        text => Some(text.parse().map_err(|source| EnvelopeError::Trace { text: text.to_owned(), source })?),
     };
     let budget = Duration::from_micros(envelope.budget_us);
     let proof_of = envelope.wants_proof.then(|| Box::new(proof::asked(&payload)));
@@ -84,12 +84,12 @@ fn impostor_allowed() -> bool {
 /// Decodes a body of the wanted type.
 ///
 /// # Errors
-/// Why the body does not decode.
-pub(crate) fn body<M: Name + Default>(type_name: &str, body: Bytes) -> Result<M, String> {
+/// When the body has another type or does not decode.
+pub(crate) fn body<M: Name + Default>(type_name: &str, body: Bytes) -> Result<M, EnvelopeError> {
     if type_name != M::full_name() {
-        return Err(format!("a {type_name:?} where a {:?} belongs", M::full_name()));
+        return Err(EnvelopeError::OtherType { found: type_name.to_owned(), wanted: M::full_name() });
     }
-    M::decode(body).map_err(|error| format!("{type_name}: {error}"))
+    M::decode(body).map_err(|source| EnvelopeError::Body { type_name: type_name.to_owned(), source })
 }
 
 /// Encodes an answer.
@@ -127,9 +127,8 @@ pub(crate) fn outcome<A: Name + Default>(
         return Err(AskError::Garbled(format!("answer of version {}; this is {VERSION}", answer.version)));
     }
     match answer.outcome {
-        Some(Outcome::Done(done)) => {
-            proven(&done, &answer.proof).and_then(|()| body(&done.r#type, done.body).map_err(AskError::Garbled))
-        }
+        Some(Outcome::Done(done)) => proven(&done, &answer.proof)
+            .and_then(|()| body(&done.r#type, done.body).map_err(|error| AskError::Garbled(error.to_string()))),
         Some(Outcome::Overloaded(o)) => {
             Err(AskError::Overloaded { retry_after: Duration::from_micros(o.retry_after_us) })
         }
@@ -155,7 +154,7 @@ mod tests {
         Identity::new(Role::Node, name).unwrap()
     }
 
-    fn presence(of: &str, by: &str) -> Result<OpenedEnvelope, String> {
+    fn presence(of: &str, by: &str) -> Result<OpenedEnvelope, EnvelopeError> {
         let payload =
             seal(&"here".to_owned(), &node(by), (1, 2), Duration::from_secs(3), TraceContext::root(4, 5), false);
         open(&Subject::presence(&node(of)), payload)
@@ -171,7 +170,9 @@ mod tests {
 
     #[test]
     fn nobody_speaks_as_another_where_the_subject_names_the_sender() {
-        assert!(presence("n1", "n2").unwrap_err().contains("node/n2 speaks as somebody else"));
+        let error = presence("n1", "n2").unwrap_err();
+        assert!(matches!(&error, EnvelopeError::Impostor { sender, .. } if *sender == node("n2")), "{error}");
+        assert!(error.to_string().contains("node/n2 speaks as somebody else"), "{error}");
     }
 
     #[test]
@@ -184,7 +185,8 @@ mod tests {
         let open = |envelope: &wire::Envelope| open(&Subject::presence(&node("n1")), envelope.encode_to_vec().into());
         assert!(open(&good).is_ok());
         for version in [0, 2] {
-            assert!(open(&wire::Envelope { version, ..good.clone() }).unwrap_err().contains("version"));
+            let error = open(&wire::Envelope { version, ..good.clone() }).unwrap_err();
+            assert_eq!(error, EnvelopeError::Version { found: version, own: VERSION });
         }
         for (role, name) in [("", "n1"), ("nodes", "n1"), ("node", ""), ("node", "*"), ("node", "a_b")] {
             let sender = Some(wire::Sender { role: role.to_owned(), name: name.to_owned() });
@@ -208,7 +210,7 @@ mod tests {
                     read += 1;
                 }
                 Err(why) => {
-                    assert!(!why.is_empty());
+                    assert!(!why.to_string().is_empty());
                     refused += 1;
                 }
             }

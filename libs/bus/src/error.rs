@@ -6,6 +6,66 @@ use oarlock_meta::Revision;
 
 use crate::name::BadName;
 use crate::proto::bus::v1::FailureCode;
+use crate::role::Identity;
+use crate::subject::Subject;
+use crate::trace;
+
+/// Why a received message cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvelopeError {
+    /// The message came on a subject that is none of this project's.
+    #[error("no subject: {0}")]
+    Subject(String),
+    /// The bytes are no envelope.
+    #[error("no envelope: {0}")]
+    Undecodable(#[source] prost::DecodeError),
+    /// The envelope has a version that this program does not read.
+    #[error("envelope of version {found}; this is {own}")]
+    Version {
+        /// Version of the envelope.
+        found: u32,
+        /// Version that this program reads.
+        own: u32,
+    },
+    /// The sender names a role that does not exist.
+    #[error("no role: {0:?}")]
+    Role(String),
+    /// The sender's name is no name on the bus.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// The envelope names another sender than the subject, whose publishers the bus verifies.
+    #[error("{sender} speaks as somebody else on {subject}")]
+    Impostor {
+        /// Sender that the envelope names.
+        sender: Identity,
+        /// Subject of the message.
+        subject: Subject,
+    },
+    /// The trace context is malformed.
+    #[error("{text:?}: {source}")]
+    Trace {
+        /// The trace context's text.
+        text: String,
+        /// What is wrong with the text.
+        source: trace::Malformed,
+    },
+    /// The body is a message of another type than its reader expects.
+    #[error("a {found:?} where a {wanted:?} belongs")]
+    OtherType {
+        /// Full name of the body's type.
+        found: String,
+        /// Full name of the expected type.
+        wanted: String,
+    },
+    /// The body is no message of its type.
+    #[error("{type_name}: {source}")]
+    Body {
+        /// Full name of the body's type.
+        type_name: String,
+        /// What is wrong with the body.
+        source: prost::DecodeError,
+    },
+}
 
 /// Why an ask was not answered as requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

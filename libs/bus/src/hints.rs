@@ -5,6 +5,7 @@ use std::sync::Arc;
 use prost::Name;
 
 use crate::envelope::{self, OpenedEnvelope};
+use crate::error::EnvelopeError;
 use crate::queue::{Queue, QueueItem};
 use crate::role::Identity;
 use crate::stats::KindStats;
@@ -43,7 +44,7 @@ impl Hints {
             match self.queue.next().await {
                 QueueItem::Message(arrived) => {
                     let opened = Subject::parse(&arrived.subject)
-                        .ok_or_else(|| format!("no subject: {}", arrived.subject))
+                        .ok_or_else(|| EnvelopeError::Subject(arrived.subject.to_string()))
                         .and_then(|subject| Ok(Hint { opened: envelope::open(&subject, arrived.payload)?, subject }));
                     match opened {
                         Ok(hint) => return HintEvent::Hint(hint),
@@ -83,8 +84,8 @@ impl Hint {
     /// Decodes the body.
     ///
     /// # Errors
-    /// Why the body is not an `M`.
-    pub fn body<M: Name + Default>(&self) -> Result<M, String> {
+    /// When the body is not an `M`.
+    pub fn body<M: Name + Default>(&self) -> Result<M, EnvelopeError> {
         envelope::body(&self.opened.type_name, self.opened.body.clone())
     }
 }

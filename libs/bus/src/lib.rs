@@ -39,7 +39,7 @@ pub use oarlock_contracts::oarlock as proto;
 
 pub use ask::{Ask, Asks, Decline};
 pub use bus::{Bus, WeakBus};
-pub use error::{AnswerError, AskError, HintError, ListenError};
+pub use error::{AnswerError, AskError, EnvelopeError, HintError, ListenError};
 pub use hints::{Hint, HintEvent, Hints};
 pub use link::State;
 pub use memory::Exchange;

@@ -7,7 +7,7 @@ use oarlock_schema::{Obj, Value};
 
 use crate::errors::json_kind;
 use crate::patch_kind::PatchKind;
-use crate::{go_fmt, json_patch, kind, merge, shown, strategic};
+use crate::{go_fmt, json_patch, kind, merge, shown, strategic, unstructured};
 
 /// The request's `fieldValidation`. An absent parameter means [`Validation::Warn`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -72,7 +72,10 @@ pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Val
     if kind != PatchKind::Strategic {
         kind::check(&doc, current.ty()).map_err(refuse)?;
     }
-    let decoded = tree::type_value(&doc, current.ty(), mode).map_err(|error| refuse(error.to_string()))?;
+    let decoded = tree::type_value(&doc, current.ty(), mode).map_err(|error| {
+        let converted = (kind == PatchKind::Strategic).then(|| unstructured::failure(&doc, current.ty())).flatten();
+        refuse(converted.unwrap_or_else(|| error.to_string()))
+    })?;
     problems.extend(decoded.findings.iter().map(ToString::to_string));
     if validation == Validation::Strict && !problems.is_empty() {
         return Err(refuse(format!("strict decoding error: {}", problems.join(", "))));

@@ -14,6 +14,7 @@ mod merge;
 mod patch_kind;
 mod shown;
 mod strategic;
+mod unstructured;
 
 pub use document::{Patched, Validation, apply_patch};
 pub use patch_kind::PatchKind;

@@ -3,9 +3,17 @@
 use oarlock_meta::selector::By;
 use oarlock_schema::views::Map;
 use oarlock_schema::views::core_v1::{Pod, PodStatus};
-use oarlock_schema::views::policy_v1::PodDisruptionBudget;
+use oarlock_schema::views::policy_v1::{PodDisruptionBudget, PodDisruptionBudgetMut};
+use oarlock_schema::{Struct, Value, type_named};
 
 use crate::{conditions, selector, termination};
+
+/// Type of the condition that states whether a budget allows a disruption (`policyv1.DisruptionAllowedCondition`).
+const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+/// Reason of that condition where the disruption controller could not compute the budget's status (`policyv1.SyncFailedReason`).
+const SYNC_FAILED: &str = "SyncFailed";
+/// Reason of that condition where no disruption is left (`policyv1.InsufficientPodsReason`).
+const INSUFFICIENT_PODS: &str = "InsufficientPods";
 
 /// Whether a budget covers a pod of its namespace with these labels. An absent or invalid selector covers no pod, an empty one covers all. The scheduler's
 /// preemption is more lenient: it also disregards budgets with an empty selector, as upstream's does.
@@ -64,4 +72,57 @@ pub fn verdict(budget: PodDisruptionBudget<'_>, pod: PodStatus<'_>) -> Verdict {
     } else {
         Verdict::Costs
     }
+}
+
+/// Returns the reason for which a budget without an allowed disruption refuses an eviction; upstream's texts. Where the disruption controller could not compute
+/// the budget's status, the counts of pods are not current, and the reason is the controller's.
+#[must_use]
+pub fn refusal(budget: PodDisruptionBudget<'_>) -> String {
+    let (name, status) = (budget.metadata().name(), budget.status());
+    let denied = status
+        .conditions()
+        .iter()
+        .find(|condition| condition.type_() == DISRUPTION_ALLOWED)
+        .filter(|condition| condition.status() == "False" && !condition.message().is_empty());
+    let refused = format!("The disruption budget {name} does not allow evicting pods currently");
+    match denied {
+        Some(condition) if condition.reason() == SYNC_FAILED => {
+            format!("{refused} because it failed sync: {}", condition.message())
+        }
+        _ if status.current_healthy() <= status.desired_healthy() => format!(
+            "The disruption budget {name} needs {} healthy pods and has {} currently",
+            status.desired_healthy(),
+            status.current_healthy()
+        ),
+        Some(condition) => format!("{refused} ({}): {}", condition.reason(), condition.message()),
+        None => refused,
+    }
+}
+
+/// Takes one disruption from a budget for the eviction of `pod` at the time `now`. A budget whose last disruption is taken states so in a condition.
+pub fn spend(budget: &mut PodDisruptionBudgetMut<'_>, pod: &str, now: &str) {
+    let mut status = budget.status_mut();
+    let (left, observed) = (status.read().disruptions_allowed() - 1, status.read().observed_generation());
+    status.set_disruptions_allowed(left);
+    status.raw_mut().set_at(&["disruptedPods", pod], now);
+    if left > 0 {
+        return;
+    }
+    let Some(ty) = type_named("meta/v1.Condition") else { return };
+    let conditions = status.conditions_mut();
+    let own = |node: &Value| node.get("type").and_then(Value::as_str) == Some(DISRUPTION_ALLOWED);
+    let found = conditions.iter().position(own).unwrap_or_else(|| {
+        conditions.push(Value::Struct(Struct::zero(ty)));
+        conditions.len() - 1
+    });
+    let Some(condition) = conditions.get_mut(found).and_then(Value::as_struct_mut) else { return };
+    if condition.get("status").and_then(Value::as_str) != Some("False") {
+        condition.set_name("lastTransitionTime", now);
+    }
+    for (field, value) in
+        [("type", DISRUPTION_ALLOWED), ("status", "False"), ("reason", INSUFFICIENT_PODS), ("message", "")]
+    {
+        condition.set_name(field, value);
+    }
+    condition.set_name("observedGeneration", observed);
 }

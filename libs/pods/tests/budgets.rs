@@ -2,7 +2,7 @@
 
 use oarlock_pods::budget::{self, Verdict};
 use oarlock_schema::views::core_v1::Pod;
-use oarlock_schema::views::policy_v1::PodDisruptionBudget;
+use oarlock_schema::views::policy_v1::{PodDisruptionBudget, PodDisruptionBudgetMut};
 use serde_json::{Value, json};
 
 use crate::common;
@@ -88,4 +88,54 @@ fn a_budget_protects_healthy_pods_by_what_it_has_observed() {
         let allowed = &status["disruptionsAllowed"];
         assert_eq!(verdict(policy, &status, &ready), wanted, "{policy} {allowed} {disrupted} {ready:?}");
     }
+}
+
+#[test]
+fn a_refusal_names_what_the_budget_lacks() {
+    let refusal = |current: i64, condition: Value| {
+        let conditions = if condition.is_null() { json!([]) } else { json!([condition]) };
+        let status = json!({"currentHealthy": current, "desiredHealthy": 3, "conditions": conditions});
+        let budget = json!({"metadata": {"name": "b"}, "spec": {}, "status": status});
+        let budget = common::object("policy", "poddisruptionbudgets", &budget);
+        budget::refusal(budget.view::<PodDisruptionBudget<'_>>().unwrap())
+    };
+    let condition = |status: &str, reason: &str, message: &str| {
+        json!({"type": "DisruptionAllowed", "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let needs = "The disruption budget b needs 3 healthy pods and has 3 currently";
+    let refused = "The disruption budget b does not allow evicting pods currently";
+    let synced = |current, status, message| refusal(current, condition(status, "SyncFailed", message));
+    assert_eq!(refusal(3, Value::Null), needs);
+    assert_eq!(refusal(4, Value::Null), refused);
+    assert_eq!(synced(3, "False", "no scale"), format!("{refused} because it failed sync: no scale"));
+    assert_eq!(synced(3, "True", "no scale"), needs, "a condition that is true is no reason");
+    assert_eq!(synced(3, "False", ""), needs, "a condition without a message says nothing");
+    assert_eq!(refusal(3, condition("False", "Other", "m")), needs, "the counts go first");
+    assert_eq!(refusal(4, condition("False", "Other", "m")), format!("{refused} (Other): m"));
+    let mut other = condition("False", "SyncFailed", "m");
+    other["type"] = "Other".into();
+    assert_eq!(refusal(4, other), refused);
+}
+
+#[test]
+fn the_last_disruption_that_is_taken_changes_the_condition() {
+    let mut budget = common::object(
+        "policy",
+        "poddisruptionbudgets",
+        &json!({"metadata": {"name": "b"}, "spec": {}, "status": {"disruptionsAllowed": 2, "observedGeneration": 7}}),
+    );
+    let mut spend = |pod: &str, now: &str| {
+        budget::spend(&mut PodDisruptionBudgetMut::new(&mut budget), pod, now);
+        let status = budget.view::<PodDisruptionBudget<'_>>().unwrap().status();
+        let condition = status.conditions().iter().next().map(|condition| {
+            let since = condition.last_transition_time().to_owned();
+            (condition.status().to_owned(), condition.reason().to_owned(), condition.observed_generation(), since)
+        });
+        (status.disruptions_allowed(), status.disrupted_pods().len(), condition)
+    };
+    let (first, second) = ("2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z");
+    assert_eq!(spend("p", first), (1, 1, None));
+    let condition = Some(("False".to_owned(), "InsufficientPods".to_owned(), 7, second.to_owned()));
+    assert_eq!(spend("q", second), (0, 2, condition));
 }

@@ -52,13 +52,22 @@ pub fn settle(node: &mut Struct) {
 }
 
 /// Makes a struct canonical like [`settle`], but keeps an empty list or map that always appears as written: a client that writes `[]` comes to own the
-/// field, a client that omits the field does not. The stored form has `null` for both.
+/// field, a client that omits the field does not. The stored form has `null` for both. Empty lists of `REFUSED_EMPTY` stay as well.
 pub fn settle_written(node: &mut Struct) {
+    let ty = node.ty();
     node.retain(|def, value| {
         zero_for_null(def, value);
-        keeps(def, value)
+        keeps(def, value) || (is_empty(value) && is_refused_empty(ty, def))
     });
     fill_always(node);
+}
+
+/// Type and lists that validation refuses even when they are empty, because upstream compares Go's empty list with nil. No stored object has them.
+const REFUSED_EMPTY: (&str, &[&str]) = ("core/v1.EphemeralContainer", &["ports", "resizePolicy", "restartPolicyRules"]);
+
+fn is_refused_empty(ty: TypeRef, def: &FieldDef) -> bool {
+    let (owner, fields) = REFUSED_EMPTY;
+    ty.name == owner && fields.contains(&def.name)
 }
 
 /// Whether two values are semantically equal: absent, `null`, and an empty list or map are the same (upstream `equality.Semantic`).

@@ -18,7 +18,7 @@ const ROLLOUT_TIMEOUT: Duration = Duration::from_secs(300);
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How many replicas on how many nodes.
+/// Size of a rollout scenario: replicas of the Deployment, and nodes for its pods.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spec {
@@ -26,7 +26,7 @@ pub(crate) struct Spec {
     replicas: usize,
 }
 
-/// Measures.
+/// Measures the rollout against one subject.
 pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow::Result<Vec<Figure>> {
     let cluster = bench.start(subject, Parts::Crew).await?;
     create::account(&cluster).await?;

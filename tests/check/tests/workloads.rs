@@ -1,4 +1,4 @@
-//! Tests C1 with states that violate it, each a small change of a good state.
+//! Tests of invariant C1 (every wanted object exists, and no other), with states that violate the invariant: each is a small change of a good state.
 
 use oarlock_check::workloads::Finding::{Duplicate, Endpoints, LeftOver, Missing, NotAtSpec, Orphan, Stuck};
 use oarlock_check::workloads::{Finding, State, Wanted, judge};

@@ -15,7 +15,7 @@ fn client(cluster: &Cluster, node: &str) -> Client {
     Client::new(std::sync::Arc::new(InProcess::new(cluster.api.server.clone(), user, "kubelet/1")))
 }
 
-/// Pods need their namespace's account.
+/// Starts a cluster and waits for the service account of its default namespace, without which pods cannot be created there.
 async fn cluster() -> Cluster {
     let cluster = Cluster::start().await;
     cluster.controllers().await;

@@ -1,5 +1,5 @@
-//! Parts that swap with upstream's, both ways: with either part in place, a Deployment runs, scales, rolls and is deleted, and Jobs run to their
-//! ends.
+//! Oarlock's parts in a control plane of upstream's, and upstream's in Oarlock's: with either part in place, a Deployment runs, scales, rolls and is
+//! deleted, and Jobs run to their ends.
 //!
 //! Upstream's programs are built from their Go modules by `cargo xtask peer`. Known differences are listed in docs/operations/swaps.md.
 
@@ -11,7 +11,8 @@ mod theirs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Upstream's programs of these names, or a loud word that nothing was shown. Listed in docs/operations/tests.md.
+/// Returns the folder that holds these programs of upstream's; where the machine has none, the test is reported as skipped (docs/operations/tests.md lists
+/// such tests).
 pub(crate) fn programs(names: &[&str]) -> Option<PathBuf> {
     oarlock_testkit::programs(names)
         .inspect_err(|why| oarlock_testkit::skipped!("{why}: nothing was tried with them"))

@@ -232,7 +232,6 @@ pub(crate) const BUGS: &[Bug] = &[
         Some("all"),
         "store::exact_reads_of_a_quiet_resource_end_with_the_window_and_its_watches_do_not",
     ),
-    program_bug("quiet_pages_never_expire", "watch::alone::a_page_of_objects_that_nobody_writes_expires_as_well"),
     bug("zeros_are_kept", "oarlock-codec", Some("all"), "protobuf_reads_as_json_does"),
     program_bug("initial_events_never_end", "watch::alone::initial_events_end_with_the_bookmark"),
     program_bug("nobody_judges_silence", "mesh::policies::nothing_slips_through_while_those_who_judge_come_and_go"),

@@ -9,8 +9,8 @@ use oarlock_pods::budget::{self, Verdict};
 use oarlock_pods::termination;
 use oarlock_registry::kind::Request;
 use oarlock_schema::views::core_v1::{Pod, PodMut};
-use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget};
-use oarlock_schema::{Obj, Str, Value, resource};
+use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget, PodDisruptionBudgetMut};
+use oarlock_schema::{Obj, Str, resource};
 use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::Entry;
 
@@ -203,9 +203,10 @@ async fn spend(
         [] => return Ok(Spent::Paid),
         [one] => one,
         _ => {
-            return Err(Status::internal_error(
-                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-            ));
+            // Upstream's answer has neither a reason nor details.
+            let text =
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            return Err(Status::custom(500, "", text));
         }
     };
     let budget_target = Target::new(budgets, "status", target.namespace, found.name());
@@ -216,11 +217,10 @@ async fn spend(
         let Some(view) = old.view::<PodDisruptionBudget<'_>>() else {
             return Err(Status::internal_error("stored budget is no budget"));
         };
-        let status = view.status();
         let verdict = budget::verdict(view, evicted.status());
         free = verdict == Verdict::Free;
         match verdict {
-            Verdict::Free => return Ok(as_server(old.clone())),
+            Verdict::Free => return Ok(Change::asked(old.clone(), None)),
             Verdict::Costs => {}
             Verdict::Unobserved => return Err(unobserved(old.name())),
             Verdict::Negative => return Err(forbidden(old.name(), "pdb disruptions allowed is negative")),
@@ -228,22 +228,12 @@ async fn spend(
                 let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
                 return Err(forbidden(old.name(), why));
             }
-            Verdict::Refused => {
-                let text = format!(
-                    "The disruption budget {} needs {} healthy pods and has {} currently",
-                    old.name(),
-                    status.desired_healthy(),
-                    status.current_healthy()
-                );
-                return Err(blocked(text, 0));
-            }
+            Verdict::Refused => return Err(blocked(budget::refusal(view), 0)),
         }
         let mut obj = old.clone();
-        obj.set_at(&["status", "disruptionsAllowed"], status.disruptions_allowed() - 1);
-        if let Some(Value::Struct(status)) = obj.get_mut("status") {
-            status.set_at(&["disruptedPods", pod_name], now.as_str());
-        }
-        Ok(as_server(obj))
+        budget::spend(&mut PodDisruptionBudgetMut::new(&mut obj), pod_name, &now);
+        // The write is validated like an update of the status, and the server comes to own the fields that it changes.
+        Ok(Change::asked(obj, None))
     };
     let own = Caller::new(Arc::new(UserInfo::apiserver()), "kube-apiserver".into(), caller.deadline);
     modify(server, &own, &budget_target, options, &mut change).await?;
@@ -257,11 +247,6 @@ fn forbidden(budget: &str, why: &str) -> Status {
 fn unobserved(budget: &str) -> Status {
     let text = format!("The disruption budget {budget} is still being processed by the server.");
     blocked(text, RETRY_AFTER_SECONDS)
-}
-
-/// Marks a change of a budget as one that the server makes but that must pass the validation of status updates.
-fn as_server(obj: Obj) -> Change {
-    Change { managed: true, ..Change::asked(obj, None) }
 }
 
 fn blocked(message: String, retry_after: u32) -> Status {

@@ -1,17 +1,39 @@
 //! Validates image names and adds the default tag (`github.com/distribution/reference`).
 
+/// An image name that is no reference. The text is the message of the container's waiting state `InvalidImageName`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("couldn't parse image name \"{image}\": {fault}")]
+pub(crate) struct InvalidImageName {
+    /// The name as the pod's specification has it.
+    image: String,
+    /// What is wrong with the name.
+    #[source]
+    fault: ReferenceFault,
+}
+
+/// What is wrong with an image name; texts of `github.com/distribution/reference`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReferenceFault {
+    /// The name, its tag or its digest does not have the form of a reference.
+    #[error("invalid reference format")]
+    Format,
+    /// The repository's name would be a reference in lower case.
+    #[error("invalid reference format: repository name ({0}) must be lowercase")]
+    UpperCase(String),
+}
+
 /// Returns the name with its tag or digest, or with the tag `latest` where the name has neither.
 ///
 /// # Errors
-/// The message of `InvalidImageName`.
-pub(crate) fn complete(image: &str) -> Result<String, String> {
-    let invalid = |why: &str| Err(format!("couldn't parse image name \"{image}\": {why}"));
+/// When the name is no reference.
+pub(crate) fn complete(image: &str) -> Result<String, InvalidImageName> {
+    let invalid = |fault| Err(InvalidImageName { image: image.to_owned(), fault });
     let (named, digest) = match image.split_once('@') {
         Some((named, digest)) => (named, Some(digest)),
         None => (image, None),
     };
     if digest.is_some_and(|digest| !is_digest(digest)) {
-        return invalid("invalid reference format");
+        return invalid(ReferenceFault::Format);
     }
     // A colon after the last slash begins a tag; an earlier one begins a port.
     let (name, tag) = match named.rsplit_once(':') {
@@ -19,18 +41,17 @@ pub(crate) fn complete(image: &str) -> Result<String, String> {
         _ => (named, None),
     };
     if tag.is_some_and(|tag| !is_tag(tag)) {
-        return invalid("invalid reference format");
+        return invalid(ReferenceFault::Format);
     }
-    let (domain, path) = match name.split_once('/') {
-        Some((domain, path)) if is_domain(domain) => (Some(domain), path),
-        _ => (None, name),
+    let path = match name.split_once('/') {
+        Some((domain, path)) if is_domain(domain) => path,
+        _ => name,
     };
     if path.chars().any(|char| char.is_ascii_uppercase()) && is_path(&path.to_ascii_lowercase()) {
-        let whole = domain.map_or_else(|| path.to_owned(), |_| path.to_owned());
-        return invalid(&format!("invalid reference format: repository name ({whole}) must be lowercase"));
+        return invalid(ReferenceFault::UpperCase(path.to_owned()));
     }
     if !is_path(path) || name.len() > 255 {
-        return invalid("invalid reference format");
+        return invalid(ReferenceFault::Format);
     }
     Ok(if tag.is_none() && digest.is_none() { format!("{image}:latest") } else { image.to_owned() })
 }
@@ -75,7 +96,7 @@ fn is_digest(digest: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::complete;
+    use super::{ReferenceFault, complete};
 
     #[test]
     fn names_are_completed_or_refused() {
@@ -94,12 +115,14 @@ mod tests {
             assert_eq!(complete(image).as_deref(), Ok(wanted), "{image}");
         }
         for image in ["", "Nginx", "a..b", "a/", "/a", "a:", "a:b c", "a b", "-a", "a-", "a@sha256:1", "x:y:z"] {
-            let error = complete(image).unwrap_err();
+            let error = complete(image).unwrap_err().to_string();
             assert!(
                 error.starts_with(&format!("couldn't parse image name \"{image}\": invalid reference format")),
                 "{error}"
             );
         }
-        assert!(complete("Nginx").unwrap_err().ends_with("repository name (Nginx) must be lowercase"));
+        let fault = |image| complete(image).unwrap_err().fault;
+        assert_eq!(fault("Nginx").to_string(), "invalid reference format: repository name (Nginx) must be lowercase");
+        assert_eq!(fault("localhost/Nginx"), ReferenceFault::UpperCase("Nginx".to_owned()));
     }
 }

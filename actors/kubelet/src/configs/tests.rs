@@ -1,3 +1,5 @@
+//! Tests of the configurations of sandboxes and containers that the runtime gets.
+
 use std::path::Path;
 
 use oarlock_client::decode;

@@ -39,6 +39,11 @@ fn hooks(lifecycle: &Value) -> Hooks {
     Hooks::of(downward::pod(&pod).spec().containers().get(0).unwrap())
 }
 
+/// Returns the outcome of a hook, with the text of its error.
+async fn outcome(hook: &Hook, target: &HookTarget, limit: Duration, shell: &Shell) -> Result<HookWarning, String> {
+    run(hook, target, limit, shell).await.map_err(|error| error.to_string())
+}
+
 fn target() -> HookTarget {
     let ip = Some("127.0.0.1".parse().unwrap());
     HookTarget { id: "c1".into(), container: "main".into(), pod: "web_shop(u1)".to_owned(), ip }
@@ -69,15 +74,15 @@ fn a_command_that_fails_is_told_with_what_it_wrote() {
     sweep(|| async {
         let hook = Hook::Exec(["sh", "-c"].map(Str::from).to_vec());
         let good = Shell::default();
-        assert_eq!(run(&hook, &target(), LIMIT, &good).await, Ok(None));
+        assert_eq!(outcome(&hook, &target(), LIMIT, &good).await, Ok(None));
         assert_eq!(*good.ran.lock(), ["c1: sh -c"]);
         let bad = Shell { code: 3, ..Shell::default() };
         let why = "Exec lifecycle hook ([sh -c]) for Container \"main\" in Pod \"web_shop(u1)\" failed - error: \
             command 'sh -c' exited with 3: err, message: \"outerr\"";
-        assert_eq!(run(&hook, &target(), LIMIT, &bad).await, Err(why.to_owned()));
+        assert_eq!(outcome(&hook, &target(), LIMIT, &bad).await, Err(why.to_owned()));
         let stuck = Shell { hangs: true, ..Shell::default() };
         let began = clock::now();
-        assert!(run(&hook, &target(), LIMIT, &stuck).await.unwrap_err().contains("not completed in 10 s"));
+        assert!(outcome(&hook, &target(), LIMIT, &stuck).await.unwrap_err().contains("not completed in 10 s"));
         assert_eq!(began.elapsed(), LIMIT);
     });
 }
@@ -86,13 +91,13 @@ fn a_command_that_fails_is_told_with_what_it_wrote() {
 fn a_sleep_takes_as_long_as_it_says_unless_the_container_has_to_end() {
     sweep(|| async {
         let began = clock::now();
-        assert_eq!(run(&Hook::Sleep(5), &target(), LIMIT, &Shell::default()).await, Ok(None));
+        assert_eq!(outcome(&Hook::Sleep(5), &target(), LIMIT, &Shell::default()).await, Ok(None));
         assert_eq!(began.elapsed(), Duration::from_secs(5));
         let why = "Sleep lifecycle hook (60) for Container \"main\" in Pod \"web_shop(u1)\" failed - error: container \
             terminated before sleep hook finished";
-        assert_eq!(run(&Hook::Sleep(60), &target(), LIMIT, &Shell::default()).await, Err(why.to_owned()));
+        assert_eq!(outcome(&Hook::Sleep(60), &target(), LIMIT, &Shell::default()).await, Err(why.to_owned()));
         assert_eq!(began.elapsed(), Duration::from_secs(15));
-        assert!(run(&Hook::Invalid, &target(), LIMIT, &Shell::default()).await.is_err());
+        assert!(outcome(&Hook::Invalid, &target(), LIMIT, &Shell::default()).await.is_err());
     });
 }
 
@@ -114,7 +119,7 @@ async fn any_answer_satisfies_a_request() {
         String::from_utf8_lossy(&request[..read]).into_owned()
     };
     let (hook, shell, target) = (get(port, "HTTP"), Shell::default(), target());
-    let (done, asked) = join(run(&hook, &target, STEP_TIMEOUT, &shell), server).await;
+    let (done, asked) = join(outcome(&hook, &target, STEP_TIMEOUT, &shell), server).await;
     assert_eq!(done, Ok(None));
     assert!(
         asked.starts_with("GET /hook HTTP/1.1\r\n") && asked.contains("User-Agent: kube-lifecycle/1.35\r\n"),
@@ -125,7 +130,7 @@ async fn any_answer_satisfies_a_request() {
         "HTTP lifecycle hook (/hook) for Container \"main\" in Pod \"web_shop(u1)\" failed - error: Get \
          \"http://127.0.0.1:{port}/hook\": dial tcp 127.0.0.1:{port}: connect: connection refused"
     );
-    assert_eq!(run(&hook, &target, STEP_TIMEOUT, &shell).await, Err(why));
+    assert_eq!(outcome(&hook, &target, STEP_TIMEOUT, &shell).await, Err(why));
 }
 
 #[tokio::test]
@@ -143,7 +148,7 @@ async fn a_server_without_tls_is_asked_again_without_it_and_without_credentials(
         String::from_utf8_lossy(&request[..read]).into_owned()
     };
     let (hook, shell, target) = (get(port, "HTTPS"), Shell::default(), target());
-    let (done, asked) = join(run(&hook, &target, STEP_TIMEOUT, &shell), server).await;
+    let (done, asked) = join(outcome(&hook, &target, STEP_TIMEOUT, &shell), server).await;
     let text = format!("request to HTTPS lifecycle hook 127.0.0.1:{port} got HTTP response, retry with HTTP succeeded");
     assert_eq!(done, Ok(Some(("LifecycleHTTPFallback", text))));
     assert!(asked.starts_with("GET /hook HTTP/1.1") && !asked.contains("secret"), "{asked}");

@@ -172,8 +172,8 @@ impl Node {
         let runtime = self.tools.runtime.clone();
         self.work.push(Box::pin(async move {
             for (id, log) in logs {
-                if let Err(why) = log_rotation::rotate(&*runtime, id, log).await {
-                    tracing::warn!(why, "log not rotated");
+                if let Err(error) = log_rotation::rotate(&*runtime, id, log).await {
+                    tracing::warn!(%error, "log not rotated");
                 }
             }
             Done::Rotated
@@ -189,8 +189,8 @@ impl Node {
         let (runtime, mut gc) = (self.tools.runtime.clone(), std::mem::take(&mut self.image_gc));
         let node = self.parts.config.name.clone();
         self.work.push(Box::pin(async move {
-            if let Err(why) = gc.run(&*runtime).await {
-                tracing::warn!(%node, why, "images not collected");
+            if let Err(error) = gc.run(&*runtime).await {
+                tracing::warn!(%node, %error, "images not collected");
             }
             Done::Collected(gc)
         }));

@@ -21,7 +21,7 @@ use super::set::Config;
 
 mod stretch;
 
-use stretch::{Samples, StretchBuilder};
+use stretch::{Samples, StretchBuilder, StretchError};
 
 const TOPIC: &str = "pods";
 /// Bound of received messages that wait to be applied.
@@ -158,10 +158,11 @@ async fn next(hints: &mut Option<Hints>) -> HintEvent {
 }
 
 fn apply(hint: &Hint, pods: &Cache<PodView>, samples: &mut Samples) {
-    let opened = hint.body::<wire::Stretch>().and_then(|message| stretch::open(message, pods, samples));
+    let opened = hint.body::<wire::Stretch>().map_err(StretchError::from);
+    let opened = opened.and_then(|message| stretch::open(message, pods, samples));
     match opened {
         Ok((epoch, stretch)) => pods.relay().receive(epoch, stretch),
-        Err(error) => tracing::warn!(error, sender = %hint.sender(), "received pod changes cannot be decoded"),
+        Err(error) => tracing::warn!(%error, sender = %hint.sender(), "received pod changes cannot be decoded"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Validation of ConfigMap and Secret: keys, size, types, immutability.
 
+use oarlock_codec::{Mode, json};
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{ConfigMap, Secret};
@@ -27,7 +28,8 @@ pub fn validate_config_map(node: &Struct, path: &Path<'_>, errors: &mut ErrorLis
         size += decoded(value);
     }
     if size > MAX_TOTAL_BYTES {
-        errors.push(FieldError::too_long(path, MAX_TOTAL_BYTES));
+        // Upstream builds the error's path from an empty name.
+        errors.push(FieldError::too_long(&Path::new("[]"), MAX_TOTAL_BYTES));
     }
 }
 
@@ -87,17 +89,24 @@ fn docker(secret: Secret<'_>, key: &str, path: &Path<'_>, errors: &mut ErrorList
         return;
     };
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
-    if let Err(error) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&bytes) {
-        let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
-        let text = match first {
-            None => "unexpected end of JSON input".to_owned(),
-            Some(b) if !b"{[\"0123456789-tfn".contains(b) => {
-                format!("invalid character '{}' looking for beginning of value", char::from(*b))
-            }
-            Some(_) => error.to_string(),
-        };
+    if let Err(text) = is_map(&bytes) {
         errors.push(FieldError::invalid(&path.key(key), "<secret contents redacted>", text));
     }
+}
+
+/// Checks that a text is a JSON object, or `null`, which Go reads as an empty map.
+///
+/// # Errors
+/// The text of Go's parser.
+fn is_map(bytes: &[u8]) -> Result<(), String> {
+    let kind = match json::decode_value(bytes, Mode::Lenient).map_err(|error| error.to_string())?.value {
+        Value::Map(_) | Value::Null => return Ok(()),
+        Value::List(_) => "array",
+        Value::Str(_) => "string",
+        Value::Bool(_) => "bool",
+        _ => "number",
+    };
+    Err(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
 }
 
 /// Validates that an immutable object stays unchanged and immutable (upstream `ValidateConfigMapUpdate`, `ValidateSecretUpdate`).

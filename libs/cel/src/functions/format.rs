@@ -1,4 +1,4 @@
-//! `string.format`.
+//! The CEL function `format` of strings, which fills a pattern with values.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::value::{Key, Value};
 
 pub(super) const ROWS: &[Row] = &[row("string.format(list(dyn)): string", Cost::Scan, format)];
 
-/// The number of decimals if the clause states none.
+/// The number of decimals of a number whose clause (such as `%f`) states no precision.
 const DEFAULT_PRECISION: usize = 6;
 
 fn format<'a>(cx: &mut Context<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {

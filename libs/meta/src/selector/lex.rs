@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use oarlock_seeded_bug::seeded_bug;
 
-/// The meaning of a token.
+/// The kind of a token of a label selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token {
     Error,

@@ -28,7 +28,7 @@ fn pod(http: &Http, name: &str) {
     made(http, PODS, &json!({"metadata": {"name": name}, "spec": spec}));
 }
 
-/// A status that upstream refuses, and the field that it blames.
+/// Each row is a status that upstream refuses, with the field that its error names.
 #[test]
 fn a_pod_says_nothing_that_cannot_be() {
     let cluster = Cluster::api_only();

@@ -1,4 +1,4 @@
-//! The log of nodes and pods, for the judge.
+//! The log of all versions of nodes and pods, from which the placements of a run are checked afterwards.
 
 use std::sync::Arc;
 

@@ -8,13 +8,14 @@ pub struct NodeLifecycleSettings {
     /// How long a node may stay without a sign of life before it counts as not ready.
     #[arg(long, default_value = "50s", value_name = "DURATION", value_parser = oarlock_config::duration)]
     pub node_monitor_grace_period: Duration,
-    /// The same for a node that has never given a sign of life.
+    /// How long a new node may stay without its first sign of life before it counts as not ready.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = oarlock_config::duration)]
     pub node_startup_grace_period: Duration,
     /// How many nodes of a zone may be emptied in a second; 0 lets none be emptied.
     #[arg(long, default_value_t = 0.1, value_name = "PER-SECOND")]
     pub node_eviction_rate: f32,
-    /// The same in an unhealthy zone with more than --large-cluster-size-threshold nodes; in a smaller unhealthy zone no node is emptied.
+    /// How many nodes may be emptied in a second in an unhealthy zone with more than --large-cluster-size-threshold nodes; in a smaller unhealthy zone no node is
+    /// emptied.
     #[arg(long, default_value_t = 0.01, value_name = "PER-SECOND")]
     pub secondary_node_eviction_rate: f32,
     /// Number of nodes up to which an unhealthy zone counts as small.

@@ -120,8 +120,8 @@ impl Start {
         let runtime = self.subject.runtime();
         match hooks::run(&hook, &target, hooks::POST_START_LIMIT, runtime).await {
             Ok(warning) => warning.into_iter().for_each(|(reason, text)| self.send_event(true, reason, text)),
-            Err(why) => {
-                tracing::debug!(pod = %self.subject.item.key(), why, "postStart hook failed");
+            Err(error) => {
+                tracing::debug!(pod = %self.subject.item.key(), %error, "postStart hook failed");
                 let (reason, text) = hooks::FAILED_POST_START;
                 self.send_event(true, reason, text.to_owned());
                 self.send_event(false, "Killing", reason.to_owned());

@@ -92,8 +92,8 @@ impl Stop {
                 Ok(warning) => warning
                     .into_iter()
                     .for_each(|(reason, text)| self.subject.send_event(Some(index), true, reason, text)),
-                Err(why) => {
-                    tracing::debug!(pod = %self.subject.item.key(), why, "preStop hook failed");
+                Err(error) => {
+                    tracing::debug!(pod = %self.subject.item.key(), %error, "preStop hook failed");
                     let (reason, text) = hooks::FAILED_PRE_STOP;
                     self.subject.send_event(Some(index), true, reason, text.to_owned());
                 }

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use oarlock_bus::EnvelopeError;
 use oarlock_bus::proto::scheduler::v1 as wire;
 use oarlock_client::{Object, Wanted, encode};
 use oarlock_informer::{Cache, Delta, Item, Key, Project, Read, Stretch};
-use oarlock_meta::Revision;
+use oarlock_meta::{Revision, Status};
 
 use crate::intern::Interner;
 use crate::map::Map;
@@ -146,38 +147,60 @@ impl StretchBuilder {
     }
 }
 
+/// Why a message with changes of pods cannot be decoded.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StretchError {
+    /// The bus could not read the message.
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeError),
+    /// The schema has no resource `pods`.
+    #[error("the schema has no pods")]
+    NoPods,
+    /// The bytes of a sample are no pod.
+    #[error("{0}")]
+    Sample(Status),
+    /// A change refers to a sample that the message does not contain.
+    #[error("no sample {at} for {pod}")]
+    NoSample {
+        /// Position of the sample, from 0.
+        at: u32,
+        /// Name of the changed pod.
+        pod: String,
+    },
+}
+
 /// Decodes a message into the epoch of its sender and the changes.
 ///
 /// # Errors
-/// Returns why the message cannot be decoded.
+/// When a sample is missing or cannot be read as a pod.
 pub(super) fn open(
     message: wire::Stretch,
     pods: &Cache<PodView>,
     known: &mut Samples,
-) -> Result<(Revision, Stretch<PodView>), String> {
-    let row = PodView::RESOURCE.find().ok_or("the schema has no pods")?;
+) -> Result<(Revision, Stretch<PodView>), StretchError> {
+    let row = PodView::RESOURCE.find().ok_or(StretchError::NoPods)?;
     let sample = |bytes: Bytes| {
         if let Some((item, _)) = known.find(|_, known| *known == bytes) {
             return Ok(Arc::clone(item));
         }
         let object = Object::new(row.ty, bytes.clone(), Revision::ZERO);
-        let item = pods.item(&object).map_err(|status| status.to_string())?;
+        let item = pods.item(&object).map_err(StretchError::Sample)?;
         known.keep(Arc::clone(&item), bytes);
         Ok(item)
     };
-    let samples = message.samples.into_iter().map(sample).collect::<Result<Vec<_>, String>>()?;
+    let samples = message.samples.into_iter().map(sample).collect::<Result<Vec<_>, StretchError>>()?;
     let names = Interner::process();
     let delta = |change: wire::Change| {
         let revision = Revision(change.revision);
         let Some(at) = change.like.checked_sub(1) else {
             return Ok(Delta::Gone(Key::new(change.namespace, change.name), revision));
         };
-        let sample = samples.get(at as usize).ok_or_else(|| format!("no sample {at} for {}", change.name))?;
+        let sample = samples.get(at as usize).ok_or_else(|| StretchError::NoSample { at, pod: change.name.clone() })?;
         let key = Key { namespace: sample.meta.key.namespace.clone(), name: change.name.into() };
         let node = (!change.node.is_empty()).then(|| names.intern(&change.node));
         Ok(Delta::Set(Arc::new(like(sample, PodIdentity { key, uid: change.uid, revision, node }))))
     };
-    let deltas = message.changes.into_iter().map(delta).collect::<Result<_, String>>()?;
+    let deltas = message.changes.into_iter().map(delta).collect::<Result<_, StretchError>>()?;
     let (from, to) = (Revision(message.from), Revision(message.to));
     Ok((Revision(message.epoch), Stretch { series: message.series, from, to, deltas }))
 }
@@ -293,8 +316,8 @@ mod tests {
         let pods = Cache::<PodView>::default();
         let change = wire::Change { revision: 2, name: "p".to_owned(), like: 2, ..wire::Change::default() };
         let message = Wire { changes: vec![change], ..Wire::default() };
-        assert_eq!(open(message, &pods, &mut Samples::default()).unwrap_err(), "no sample 1 for p");
+        assert_eq!(open(message, &pods, &mut Samples::default()).unwrap_err().to_string(), "no sample 1 for p");
         let message = Wire { samples: vec!["{".into()], ..Wire::default() };
-        assert!(open(message, &pods, &mut Samples::default()).unwrap_err().contains("cannot be read"));
+        assert!(open(message, &pods, &mut Samples::default()).unwrap_err().to_string().contains("cannot be read"));
     }
 }

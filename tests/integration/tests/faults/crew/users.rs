@@ -1,5 +1,5 @@
-//! Users at work: Deployments are made, scaled and deleted, Services with them; Jobs run to their ends; pods without an owner come and go, and so do
-//! whole namespaces. Sometimes a user tries what a policy forbids.
+//! Users that change objects while faults are injected: they create, scale and delete Deployments with their Services; they run Jobs to their ends; they
+//! create and delete pods without an owner, and whole namespaces. Sometimes a user tries what a policy forbids.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,8 +20,8 @@ const COMPLETIONS: usize = 5;
 const PODS: usize = 3;
 const NAMESPACES: usize = 2;
 const REPLICAS: usize = 4;
-/// The constraints of a Deployment's pods besides resources, by the suffix of its name: none, a host port, a node without its like, or an even
-/// spread.
+/// The constraints of a Deployment's pods besides resources, by the suffix of its name: none, a host port, a node without
+/// another of the Deployment's pods, or an even spread over the nodes.
 const WISHES: [&str; 4] = ["", "-port", "-apart", "-even"];
 /// Number of pods that need a node each: there are enough nodes, even while one of the four fails.
 const EACH_ALONE: usize = 3;
@@ -30,7 +30,7 @@ pub(super) const FORBIDDEN: &str = "bad-";
 /// The pause of a user between two operations.
 const THINKS: Duration = Duration::from_millis(150);
 
-/// Users repeat each request until it is done, so the wanted state is known at any time.
+/// The users of one namespace. They repeat each request until it succeeds, so the wanted state is known at any time.
 pub(super) struct Users {
     api: Api,
     work: Mutex<Work>,
@@ -55,7 +55,7 @@ impl Pause<'_> {
         &self.0.wanted
     }
 
-    /// Wants one thing more after all: a Deployment behind a load balancer; its name.
+    /// Creates one more Deployment, behind a load balancer, after the users have stopped; returns its name.
     pub(super) fn balanced(&mut self, api: &Api) -> String {
         self.0.made += 1;
         let name = format!("n{}", self.0.made);
