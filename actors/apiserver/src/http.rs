@@ -23,6 +23,7 @@ mod snapshot;
 pub mod stream;
 mod table_answers;
 pub mod text;
+mod traces;
 mod unauthenticated;
 mod unread;
 

@@ -3,13 +3,14 @@
 mod page;
 mod report;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use oarlock_bus::proto::mesh::v1::{SpansAnswer, SpansQuestion};
 use oarlock_bus::{AskError, Bus, Identity, Role, Subject};
-use oarlock_telemetry::traces::{self, TraceId};
+use oarlock_telemetry::traces;
+use oarlock_telemetry::traces::opentelemetry::trace::TraceId;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
@@ -48,7 +49,7 @@ pub struct Kept {
 
 /// Returns the spans that this process keeps.
 #[must_use]
-pub fn own(traces: &BTreeSet<TraceId>) -> Kept {
+pub fn own(traces: &HashSet<TraceId>) -> Kept {
     let Some(ring) = traces::ring() else { return Kept::default() };
     let mut spans = page::find(&ring, traces);
     let truncated = spans.len() > MAX_SPANS;
@@ -63,7 +64,7 @@ pub fn own(traces: &BTreeSet<TraceId>) -> Kept {
 /// When no roster of members was received.
 pub async fn list(
     bus: &Bus,
-    traces: &BTreeSet<TraceId>,
+    traces: &HashSet<TraceId>,
     nodes: &BTreeSet<String>,
     budget: Duration,
 ) -> Result<Vec<MemberSpans>, AskError> {
@@ -79,7 +80,7 @@ pub async fn list(
     Ok(stream::iter(members).map(ask).buffered(CONCURRENT_ASKS).collect().await)
 }
 
-async fn pages(bus: &Bus, member: &Identity, traces: &BTreeSet<TraceId>, budget: Duration) -> Result<Kept, AskError> {
+async fn pages(bus: &Bus, member: &Identity, traces: &HashSet<TraceId>, budget: Duration) -> Result<Kept, AskError> {
     let subject = Subject::member(member, SPANS).map_err(|error| AskError::Denied(error.to_string()))?;
     let mut kept = Kept::default();
     let mut question = SpansQuestion {

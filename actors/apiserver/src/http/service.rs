@@ -21,7 +21,7 @@ use super::options::{self, Query};
 use super::request_info::{self, RequestInfo, Slashes};
 use super::unauthenticated::UnauthenticatedConnection;
 use super::unread::{self, Stalled};
-use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream, text};
+use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream, text, traces};
 use crate::call::Dispatch;
 use crate::caller::Caller;
 use crate::server::Server;
@@ -208,6 +208,10 @@ async fn handle(
     server.authorize(&Attributes::path(&caller.user, info.verb, &info.path))?;
     if info.path == snapshot::PATH {
         return Ok(snapshot::answer(server, caller, request.method()).await?);
+    }
+    if info.path == traces::PATH {
+        // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
+        return Ok(Box::pin(traces::answer(server, request.method(), &query)).await?);
     }
     Ok(plain::answer(server, &info.path, &query, &request, accept)?)
 }

@@ -1,11 +1,12 @@
 //! Selects the spans of a page: a process may keep more spans of a trace than fit into one message.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use bytes::Bytes;
 use oarlock_bus::Decline;
 use oarlock_bus::proto::mesh::v1::{SpansAnswer, SpansQuestion};
-use oarlock_telemetry::traces::{Ring, TraceId};
+use oarlock_telemetry::traces::Ring;
+use oarlock_telemetry::traces::opentelemetry::trace::TraceId;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
@@ -25,7 +26,7 @@ pub(crate) fn page(ring: Option<&Ring>, question: &SpansQuestion) -> Result<Span
         return Err(Decline::Malformed(format!("more than {MAX_TRACES} traces")));
     }
     let id = |bytes: &Bytes| <[u8; 16]>::try_from(bytes.as_ref()).map(TraceId::from_bytes);
-    let traces: Result<BTreeSet<TraceId>, _> = question.traces.iter().map(id).collect();
+    let traces: Result<HashSet<TraceId>, _> = question.traces.iter().map(id).collect();
     let traces = traces.map_err(|_| Decline::Malformed("a trace id has 16 bytes".to_owned()))?;
     let Some(ring) = ring else { return Ok(SpansAnswer::default()) };
     Ok(cut(find(ring, &traces), &question.after))
@@ -33,7 +34,7 @@ pub(crate) fn page(ring: Option<&Ring>, question: &SpansQuestion) -> Result<Span
 
 /// Returns the spans of some traces in the order of their positions, each once: of two records with the same ids the one that ended first, because a later owner of the same work records the
 /// end of that work again.
-pub(super) fn find(ring: &Ring, traces: &BTreeSet<TraceId>) -> Vec<Span> {
+pub(super) fn find(ring: &Ring, traces: &HashSet<TraceId>) -> Vec<Span> {
     let found = ring.find(|span| traces.contains(&span.span_context.trace_id()));
     let mut spans: Vec<Span> = found.into_iter().map(|span| Span::from((*span).clone())).collect();
     spans.sort_by_cached_key(|span| (position(span), span.end_time_unix_nano));
