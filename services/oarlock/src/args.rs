@@ -37,6 +37,8 @@ pub(crate) enum Command {
     /// Shows what a running control plane reports about itself.
     #[command(subcommand)]
     Inspect(crate::inspect::Verb),
+    /// Shows where the time of an object's life went, from its creation to its readiness, and what a pod that is not Ready waits for.
+    Trace(crate::trace::Trace),
     /// Makes copies of the whole state while it is in use, and restores them into any store.
     #[command(subcommand)]
     Snapshot(crate::snapshot::Verb),
