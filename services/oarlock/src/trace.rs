@@ -5,6 +5,8 @@ mod objects;
 mod rows;
 mod shares;
 mod spans;
+#[cfg(test)]
+mod tests;
 mod waterfall;
 mod words;
 
