@@ -32,9 +32,9 @@ pub use external_calls::{CallWindow, EXPIRY_MARGIN, MAX_CALL, NoPermit, Permit};
 pub use join::{connect, join, member_name};
 pub use join_error::JoinError;
 pub use member::{attend, is_here};
-pub use placement::{Changes, Claim, Holder, Placement};
 /// OpenTelemetry's messages of spans (`opentelemetry.proto.trace.v1`).
 pub use opentelemetry_proto::tonic as otlp;
+pub use placement::{Changes, Claim, Holder, Placement};
 pub use roster::HEARTBEAT_PERIOD;
 pub use service::{RequestInfo, Service};
 pub use unit::{PARTITIONS, Scope, Unit};

@@ -47,9 +47,8 @@ async fn begin(system: &System, bus: &Bus) -> Result<(), JoinError> {
         let (system, of) = (actors_of.clone(), of.clone());
         async move { member_actors::page(&system, &of, question, asked.deadline).await }
     };
-    let spans = |question: wire::SpansQuestion, _| {
-        std::future::ready(member_spans::page(traces::ring().as_ref(), &question))
-    };
+    let spans =
+        |question: wire::SpansQuestion, _| std::future::ready(member_spans::page(traces::ring().as_ref(), &question));
     Service::new(Pattern::member(bus.identity()), CONCURRENT_QUESTIONS)
         .method(HERE, |_: wire::Here, _| std::future::ready(Ok::<_, Decline>(wire::Here {})))
         .method(INSPECT, inspect)

@@ -6,6 +6,7 @@
 //!
 //! Tracing is off until [`start`] is called: spans of the target are disabled, [`record`] does not call its closure, and nothing is allocated.
 
+mod bridge;
 mod change;
 pub mod limits;
 mod metrics;
@@ -20,11 +21,13 @@ pub mod traceparent;
 
 use std::sync::{Arc, OnceLock};
 
+use opentelemetry::context::FutureExt as _;
 use opentelemetry::trace::{SpanContext, TraceContextExt as _};
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
+pub use bridge::{adopt, fail, inside, link, set};
 pub use change::Change;
 pub use metrics::DropReason;
 pub use opentelemetry;
@@ -70,6 +73,15 @@ pub fn record(step: impl FnOnce() -> Step) {
 #[must_use]
 pub fn current() -> SpanContext {
     opentelemetry::Context::map_current(|context| context.span().span_context().clone())
+}
+
+/// Runs `work` inside a span of another task or process: spans of the work are its children. `None` and an invalid context stand for no span.
+pub fn within<F: Future>(span: Option<SpanContext>, work: F) -> impl Future<Output = F::Output> {
+    let context = opentelemetry::Context::new();
+    work.with_context(match span.filter(SpanContext::is_valid) {
+        Some(span) => context.with_remote_span_context(span),
+        None => context,
+    })
 }
 
 /// Returns the process's spans; `None` when tracing is off.

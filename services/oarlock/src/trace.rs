@@ -141,7 +141,8 @@ fn picture(family: &Family, lives: &Lives, now: u64) -> Vec<Shown> {
     // Lives that ended long before the object's began would make its bars too short to read.
     let near = |shown: &Shown| shown.rows.first().is_some_and(|root| root.began.saturating_add(NEAR) >= began);
     let mut owned: Vec<Shown> = family.owned.iter().map(show).filter(|shown| near(shown)).collect();
-    let took = |shown: &Shown| shown.rows.first().map_or(0, |root| root.ended.unwrap_or(now).saturating_sub(root.began));
+    let took =
+        |shown: &Shown| shown.rows.first().map_or(0, |root| root.ended.unwrap_or(now).saturating_sub(root.began));
     owned.sort_by_key(|shown| (shown.stage.is_none(), std::cmp::Reverse(took(shown))));
     let owners = family.owners.iter().map(show).filter(|shown| near(shown));
     owners.chain([object]).chain(owned).collect()
@@ -183,7 +184,8 @@ fn missing(report: &TraceReport) -> Vec<String> {
         Some(format!("{} {} did not answer: {error}\n", member.role, member.name))
     });
     let truncated = report.members.iter().filter(|member| member.truncated);
-    let truncated = truncated.map(|member| format!("{} {} keeps more spans than are shown\n", member.role, member.name));
+    let truncated =
+        truncated.map(|member| format!("{} {} keeps more spans than are shown\n", member.role, member.name));
     let incomplete = report.incomplete.iter().map(|why| format!("{why}\n"));
     silent.chain(truncated).chain(incomplete).collect()
 }

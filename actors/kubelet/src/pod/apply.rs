@@ -43,7 +43,9 @@ impl StartError {
     /// Returns the message for users.
     pub(crate) fn message(&self) -> &str {
         match self {
-            Self::Image(_, message) | Self::Config(message) | Self::Create(message) | Self::Start(_, message) => message,
+            Self::Image(_, message) | Self::Config(message) | Self::Create(message) | Self::Start(_, message) => {
+                message
+            }
         }
     }
 }

@@ -15,7 +15,8 @@ pub(crate) fn without_queries(text: &str) -> String {
     while let Some((before, url)) = rest.split_once("://") {
         clean.push_str(before);
         clean.push_str("://");
-        let end = url.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')).unwrap_or(url.len());
+        let end =
+            url.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')).unwrap_or(url.len());
         let (url, after) = url.split_at(end);
         let path = url.find('?').map_or(url, |query| url.get(..query).unwrap_or(url));
         let host_end = path.find('/').unwrap_or(path.len());

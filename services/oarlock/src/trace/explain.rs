@@ -96,7 +96,9 @@ fn silence(name: &str, node: Option<Node<'_>>, bound: &str) -> Option<Stage> {
             let why = format!("node {name:?} is not ready: {}: {}", ready.reason(), ready.message());
             Some(Stage::new("silent kubelet", ready.last_transition_time(), why))
         }
-        None => Some(Stage::new("silent kubelet", bound, format!("the kubelet of node {name:?} has written no status"))),
+        None => {
+            Some(Stage::new("silent kubelet", bound, format!("the kubelet of node {name:?} has written no status")))
+        }
     }
 }
 

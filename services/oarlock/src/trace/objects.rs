@@ -180,7 +180,11 @@ pub(super) fn progress(found: &Found) -> Option<String> {
         (found.resource.plural == "deployments").then(|| found.obj.view()).flatten();
     let deployment = deployment?;
     let (status, wanted) = (deployment.status(), deployment.spec().replicas().unwrap_or(1));
-    Some(format!("{} of {wanted} pods are available, {} are up to date", status.available_replicas(), status.updated_replicas()))
+    Some(format!(
+        "{} of {wanted} pods are available, {} are up to date",
+        status.available_replicas(),
+        status.updated_replicas()
+    ))
 }
 
 pub(super) fn said(status: oarlock_meta::Status) -> anyhow::Error {

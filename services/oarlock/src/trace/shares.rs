@@ -39,7 +39,11 @@ pub(super) fn shares(rows: &[Row], now: u64) -> Vec<Share> {
         at = at.max(moment);
         let Some(row) = rows.get(index) else { continue };
         let key = (row.depth, row.began, index);
-        if begins { active.insert(key) } else { active.remove(&key) };
+        if begins {
+            active.insert(key)
+        } else {
+            active.remove(&key)
+        };
     }
     let mut shares: Vec<Share> =
         times.into_iter().map(|(stage, time)| Share { stage: stage.to_owned(), time }).collect();

@@ -75,10 +75,14 @@ fn names(rows: &[Row]) -> Vec<(usize, &str)> {
 #[test]
 fn steps_stand_below_their_parents_by_their_start() {
     let rows = rows(&subject(1), &life());
-    let wanted = ["commit", "sandbox", "network", "pull", "pull", "start", "ready"].map(|name| (1 + usize::from(name == "network"), name));
+    let wanted = ["commit", "sandbox", "network", "pull", "pull", "start", "ready"]
+        .map(|name| (1 + usize::from(name == "network"), name));
     assert_eq!(names(&rows), [&[(0, "pod create")][..], &wanted].concat());
     assert_eq!(rows[0].began, CREATED + 300 * MS, "the creation has whole seconds, the commit does not");
-    assert_eq!((rows[4].error.as_deref(), rows[4].container.as_deref()), (Some("ErrImagePull: no such host"), Some("main")));
+    assert_eq!(
+        (rows[4].error.as_deref(), rows[4].container.as_deref()),
+        (Some("ErrImagePull: no such host"), Some("main"))
+    );
 }
 
 #[test]
@@ -111,16 +115,33 @@ fn each_moment_counts_once_and_the_times_add_up() {
     let share = |stage: &str, time| Share { stage: stage.to_owned(), time: time * MS };
     assert_eq!(
         shares,
-        [share(BETWEEN, 800), share("pull", 700), share("ready", 200), share("sandbox", 140), share("start", 100), share("network", 50), share("commit", 10)]
+        [
+            share(BETWEEN, 800),
+            share("pull", 700),
+            share("ready", 200),
+            share("sandbox", 140),
+            share("start", 100),
+            share("network", 50),
+            share("commit", 10)
+        ]
     );
     assert_eq!(shares.iter().map(|share| share.time).sum::<u64>(), 2000 * MS, "what a user waited");
     let words = words::sentence(&rows[0], &shares, 0);
-    assert_eq!(words, "took 2s; most of it: between steps 800ms (40 %), pull 700ms (35 %), ready 200ms (10 %), sandbox 140ms (7 %)");
+    assert_eq!(
+        words,
+        "took 2s; most of it: between steps 800ms (40 %), pull 700ms (35 %), ready 200ms (10 %), sandbox 140ms (7 %)"
+    );
 }
 
 #[test]
 fn steps_that_overlap_and_leave_the_change_count_within_it() {
-    let row = |depth, name: &str, began, ended| Row { depth, name: name.to_owned(), began, ended: Some(ended), ..Row::default() };
+    let row = |depth, name: &str, began, ended| Row {
+        depth,
+        name: name.to_owned(),
+        began,
+        ended: Some(ended),
+        ..Row::default()
+    };
     let rows = [row(0, "root", 10, 20), row(1, "a", 0, 16), row(1, "b", 12, 30), row(1, "c", 25, 30)];
     let found = shares(&rows, 99);
     let share = |stage: &str, time| Share { stage: stage.to_owned(), time };
@@ -149,7 +170,11 @@ pod/web
     assert!(widest <= Some(60), "{widest:?}\n{text}");
     // Positions of bars depend on rounding alone; names, times and marks are what a user reads.
     let words = |line: &str| line.replace('━', "").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(shown.iter().map(|line| words(line)).collect::<Vec<_>>(), wanted.lines().map(words).collect::<Vec<_>>(), "{text}");
+    assert_eq!(
+        shown.iter().map(|line| words(line)).collect::<Vec<_>>(),
+        wanted.lines().map(words).collect::<Vec<_>>(),
+        "{text}"
+    );
     let open = Row { name: "pod create".to_owned(), began: CREATED, ..Row::default() };
     let text = waterfall::draw(&[("pod/web".to_owned(), vec![open])], 60, CREATED + 9000 * MS);
     assert!(text.contains("9s") && text.trim_end().ends_with('…'), "{text}");
@@ -157,7 +182,14 @@ pod/web
 
 #[test]
 fn times_have_about_three_digits() {
-    let cases = [(0, "0s"), (1_234, "1.234µs"), (1_234_567, "1.23ms"), (812_900_000, "812ms"), (3_219_000_000, "3.21s"), (125_900_000_000, "2m5s")];
+    let cases = [
+        (0, "0s"),
+        (1_234, "1.234µs"),
+        (1_234_567, "1.23ms"),
+        (812_900_000, "812ms"),
+        (3_219_000_000, "3.21s"),
+        (125_900_000_000, "2m5s"),
+    ];
     for (nanos, text) in cases {
         assert_eq!(words::time(nanos), text);
     }
@@ -178,11 +210,25 @@ fn of_two_records_of_a_root_the_first_end_counts() {
 #[test]
 fn kinds_have_the_names_of_kubectl() {
     let found = |text: &str| objects::parse(text).map(|(row, name)| (row.plural, name.to_owned()));
-    let cases = [("pod/a", "pods"), ("po/a", "pods"), ("Pods/a", "pods"), ("deploy/a", "deployments"), ("deployments.apps/a", "deployments"), ("job/a", "jobs"), ("no/a", "nodes"), ("rs/a", "replicasets")];
+    let cases = [
+        ("pod/a", "pods"),
+        ("po/a", "pods"),
+        ("Pods/a", "pods"),
+        ("deploy/a", "deployments"),
+        ("deployments.apps/a", "deployments"),
+        ("job/a", "jobs"),
+        ("no/a", "nodes"),
+        ("rs/a", "replicasets"),
+    ];
     for (text, plural) in cases {
         assert_eq!(found(text).unwrap(), (plural, "a".to_owned()), "{text}");
     }
-    for (text, why) in [("web", "write KIND/NAME"), ("/web", "write KIND/NAME"), ("pod/", "write KIND/NAME"), ("foo/a", "resource type \"foo\"")] {
+    for (text, why) in [
+        ("web", "write KIND/NAME"),
+        ("/web", "write KIND/NAME"),
+        ("pod/", "write KIND/NAME"),
+        ("foo/a", "resource type \"foo\""),
+    ] {
         let error = found(text).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
@@ -194,8 +240,12 @@ fn object(plural: &str, json: &Value) -> Obj {
 }
 
 fn stage(spec: Value, status: Value, node: Option<Option<Value>>) -> Option<(&'static str, String, String)> {
-    let pod = object("pods", &json!({"metadata": {"name": "web", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec, "status": status}));
-    let node = node.map(|node| node.map(|status| object("nodes", &json!({"metadata": {"name": "n1"}, "status": status}))));
+    let pod = object(
+        "pods",
+        &json!({"metadata": {"name": "web", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec, "status": status}),
+    );
+    let node =
+        node.map(|node| node.map(|status| object("nodes", &json!({"metadata": {"name": "n1"}, "status": status}))));
     let node = node.as_ref().map(|node| node.as_ref().and_then(Obj::view));
     let failed = |name: &str| (name == "volumes").then(|| "MountVolume.SetUp failed".to_owned());
     explain(pod.view().unwrap(), node, failed).map(|Stage { stage, since, why }| (stage, since, why))
@@ -215,28 +265,86 @@ fn a_pod_that_is_not_ready_is_explained() {
     let (at, on) = ("2026-01-01T00:00:05Z".to_owned(), json!({"nodeName": "n1"}));
     let ready_node = || Some(Some(json!({"conditions": [condition("Ready", "True", "KubeletReady", "")]})));
     let waits = |reason: &str, message: &str| json!([{"name": "main", "state": {"waiting": {"reason": reason, "message": message}}}]);
-    let unschedulable = json!({"conditions": [condition("PodScheduled", "False", "Unschedulable", "0/2 nodes are available")]});
-    assert_eq!(stage(json!({}), unschedulable, None), Some(("decide", at.clone(), "Unschedulable: 0/2 nodes are available".to_owned())));
+    let unschedulable =
+        json!({"conditions": [condition("PodScheduled", "False", "Unschedulable", "0/2 nodes are available")]});
+    assert_eq!(
+        stage(json!({}), unschedulable, None),
+        Some(("decide", at.clone(), "Unschedulable: 0/2 nodes are available".to_owned()))
+    );
     let (name, since, why) = stage(json!({"schedulerName": "mine"}), json!({}), None).unwrap();
-    assert_eq!((name, since.as_str(), why.as_str()), ("queue", "2026-01-01T00:00:00Z", "scheduler \"mine\" has not decided yet"));
+    assert_eq!(
+        (name, since.as_str(), why.as_str()),
+        ("queue", "2026-01-01T00:00:00Z", "scheduler \"mine\" has not decided yet")
+    );
     let cases = [
-        (bound(waits("ImagePullBackOff", "Back-off pulling image"), &[]), ready_node(), "pull", "main: ImagePullBackOff: Back-off"),
+        (
+            bound(waits("ImagePullBackOff", "Back-off pulling image"), &[]),
+            ready_node(),
+            "pull",
+            "main: ImagePullBackOff: Back-off",
+        ),
         (bound(waits("CrashLoopBackOff", "back-off 10s"), &[]), ready_node(), "start", "CrashLoopBackOff"),
-        (bound(waits("ContainerCreating", ""), &[condition("PodReadyToStartContainers", "False", "", "")]), ready_node(), "volumes", "MountVolume.SetUp failed"),
-        (bound(json!([{"name": "main", "started": true, "state": {"running": {"startedAt": "2026-01-01T00:00:07Z"}}}]), &[]), ready_node(), "ready", "readiness probe"),
-        (bound(json!([{"name": "main", "started": false, "state": {"running": {"startedAt": "2026-01-01T00:00:07Z"}}}]), &[]), ready_node(), "ready", "startup probe"),
-        (json!({"conditions": [condition("PodScheduled", "True", "", "")]}), ready_node(), "admit", "has not accepted the pod"),
-        (bound(json!([]), &[]), Some(Some(json!({"conditions": [condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")]}))), "silent kubelet", "Kubelet stopped posting"),
+        (
+            bound(waits("ContainerCreating", ""), &[condition("PodReadyToStartContainers", "False", "", "")]),
+            ready_node(),
+            "volumes",
+            "MountVolume.SetUp failed",
+        ),
+        (
+            bound(
+                json!([{"name": "main", "started": true, "state": {"running": {"startedAt": "2026-01-01T00:00:07Z"}}}]),
+                &[],
+            ),
+            ready_node(),
+            "ready",
+            "readiness probe",
+        ),
+        (
+            bound(
+                json!([{"name": "main", "started": false, "state": {"running": {"startedAt": "2026-01-01T00:00:07Z"}}}]),
+                &[],
+            ),
+            ready_node(),
+            "ready",
+            "startup probe",
+        ),
+        (
+            json!({"conditions": [condition("PodScheduled", "True", "", "")]}),
+            ready_node(),
+            "admit",
+            "has not accepted the pod",
+        ),
+        (
+            bound(json!([]), &[]),
+            Some(Some(
+                json!({"conditions": [condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")]}),
+            )),
+            "silent kubelet",
+            "Kubelet stopped posting",
+        ),
         (bound(json!([]), &[]), Some(None), "silent kubelet", "does not exist"),
-        (json!({"phase": "Failed", "reason": "OutOfcpu", "message": "no room"}), ready_node(), "failed", "OutOfcpu: no room"),
-        (json!({"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}]}), ready_node(), "failed", "main ended with exit code 3"),
+        (
+            json!({"phase": "Failed", "reason": "OutOfcpu", "message": "no room"}),
+            ready_node(),
+            "failed",
+            "OutOfcpu: no room",
+        ),
+        (
+            json!({"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}]}),
+            ready_node(),
+            "failed",
+            "main ended with exit code 3",
+        ),
     ];
     for (status, node, wanted, words) in cases {
         let (name, _, why) = stage(on.clone(), status.clone(), node).unwrap_or_else(|| panic!("{status}"));
         assert_eq!(name, wanted, "{status}");
         assert!(why.contains(words), "{why}");
     }
-    let ready = bound(json!([{"name": "main", "ready": true, "state": {"running": {}}}]), &[condition("Ready", "True", "", "")]);
+    let ready = bound(
+        json!([{"name": "main", "ready": true, "state": {"running": {}}}]),
+        &[condition("Ready", "True", "", "")],
+    );
     assert_eq!(stage(on.clone(), ready.clone(), ready_node()), None);
     assert_eq!(stage(on, ready, None), None, "a user may not read Nodes");
 }
