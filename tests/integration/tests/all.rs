@@ -37,5 +37,6 @@ mod snapshots;
 mod streams;
 mod swaps;
 mod tracing;
+mod trace;
 mod transcript;
 mod watch;
