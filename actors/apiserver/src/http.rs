@@ -11,6 +11,7 @@ pub mod body;
 mod coalesce;
 mod deprecated;
 mod initial;
+mod kept_spans;
 mod list_head;
 pub mod listener;
 pub mod options;
@@ -23,6 +24,7 @@ mod snapshot;
 pub mod stream;
 mod table_answers;
 pub mod text;
+mod trace;
 mod unauthenticated;
 mod unread;
 

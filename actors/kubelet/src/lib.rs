@@ -7,6 +7,7 @@
 //! * `environment`, `volumes`, `probes`, `hooks`, `dns`, `hosts`, `security_context`, `resources`: what a container on a real machine needs;
 //!   `references` reads the objects that pods refer to, `downward` provides the downward API.
 //! * `manifests`: static pods, which run from files and without an API server; `node/statics.rs` shows them in the API.
+//! * `trace`: the spans that a kubelet records in the lives of its pods.
 //! * [`server`]: the kubelet's own server: logs, exec, attach, port-forward, health, pods, statistics.
 //!
 //! A pod is a pure state machine (`pod.rs`): the node's actor (`node.rs`) feeds it states from the API and the runtime, and performs one step at a time that
@@ -48,6 +49,7 @@ mod template;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod volumes;
 mod watch;
 

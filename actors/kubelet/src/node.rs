@@ -48,6 +48,7 @@ use host_resources::HostResources;
 use probing::Probing;
 use statics::{Mirror, Statics};
 use steps::{Outcome, Tools};
+use writes::Written;
 
 /// Kind of the actor of a node.
 pub(crate) static NODE: ActorKind = ActorKind {
@@ -89,7 +90,7 @@ type Uid = u128;
 /// Result of one of the node's background futures.
 enum Done {
     Step { uid: Uid, seq: u32, outcome: Outcome },
-    Written { uid: Uid, mark: u64, result: Result<u64, Status> },
+    Written { uid: Uid, written: Written, result: Result<u64, Status> },
     Deleted { uid: Uid, result: Result<(), Status> },
     Mirrored { uid: Uid, result: Result<Option<Mirror>, Status> },
     Retired { key: Key, uid: Str, result: Result<(), Status> },
@@ -110,6 +111,11 @@ struct Entry {
     admitted: bool,
     /// Whether the pod is included in the node's sums of used resources.
     counted: bool,
+    /// When the pod's present generation arrived, and when its last step ended, for spans.
+    arrived: Instant,
+    since: Instant,
+    /// The generation whose change has ended: whose root span is recorded, or was before the kubelet started; -1 for none.
+    settled: i64,
     /// Number of the step in progress; outcomes of other steps are ignored.
     seq: u32,
     abort: Option<AbortHandle>,
@@ -252,6 +258,7 @@ impl Node {
         let tools = Tools {
             runtime: parts.config.runtime.clone(),
             event_sender: parts.event_sender.clone(),
+            node: parts.config.name.as_str().into(),
             host_resources: HostResources::new(&parts.client, &parts.config, services).map(Arc::new),
         };
         Self {
@@ -313,7 +320,7 @@ impl Node {
         let now = Self::now();
         match done {
             Done::Step { uid, seq, outcome } => self.stepped(uid, seq, outcome, now),
-            Done::Written { uid, mark, result } => self.wrote(uid, mark, result, now),
+            Done::Written { uid, written, result } => self.wrote(uid, written, result, now),
             Done::Deleted { uid, result } => self.deleted(uid, result, now),
             Done::Mirrored { uid, result } => self.mirrored(uid, result, now),
             Done::Retired { key, uid, result } => self.retired(&key, &uid, result),

@@ -279,6 +279,38 @@ impl Pod {
         specs(self.template()).nth(index)
     }
 
+    /// Returns uid and generation of the API's object: of the pod itself, or of a static pod's mirror, once there is one.
+    pub(crate) fn api_identity(&self) -> (&Str, i64) {
+        let meta = &self.item.meta;
+        self.mirror.as_deref().map_or((&meta.uid.0, meta.generation), |(uid, seen)| (uid, *seen))
+    }
+
+    /// Whether the last computed status ends the change of the pod: the pod is Ready, or has ended.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.phase.is_over() || self.is_ready()
+    }
+
+    /// Whether condition Ready was true in the last computed status.
+    pub(crate) fn is_ready(&self) -> bool {
+        CONDITIONS.iter().zip(&self.conditions).any(|(name, (holds, _))| *name == "Ready" && *holds)
+    }
+
+    /// Returns why the pod has failed, without messages that containers wrote; `None` for a pod that has not.
+    pub(crate) fn failure(&self) -> Option<String> {
+        if self.phase != Phase::Failed {
+            return None;
+        }
+        if let Some(verdict) = &self.verdict {
+            return Some(format!("{}: {}", verdict.0, verdict.1));
+        }
+        let mut ended = specs(self.template()).zip(&self.containers).filter_map(|(spec, c)| Some((spec, c.ended()?)));
+        let failed = ended.find(|(_, end)| end.code != 0);
+        Some(failed.map_or_else(
+            || "the pod has failed".to_owned(),
+            |(spec, end)| format!("container {} ended with exit code {}: {}", spec.name, end.code, end.reason),
+        ))
+    }
+
     /// Returns why a container must be restarted, if a probe demands it.
     pub(crate) fn doomed(&self, index: usize) -> Option<Doomed> {
         self.containers.get(index).and_then(|container| container.doomed.as_deref()).cloned()

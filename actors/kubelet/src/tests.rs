@@ -11,6 +11,7 @@ use crate::{Fleet, KubeletHandle, NodeConfig};
 mod fleet;
 mod lifecycle;
 mod statics;
+mod trace;
 
 /// A registered node `n1` and its API.
 struct World {

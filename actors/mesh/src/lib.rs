@@ -4,9 +4,10 @@
 //! - [`Placement`]: the units that this process holds, each with its epoch. A process that runs alone holds all units, without a claim.
 //! - [`Permit`]: the right to one call outside of the API (for instance to a cloud), where no epoch is compared. The right is limited by a clock.
 //! - [`join()`] makes this process a member of the bus; [`attend`] sends its heartbeats, receives those of others, and answers questions about its
-//!   traffic and actors.
+//!   traffic, actors and spans.
 //! - [`Service`] answers requests (asks): a bounded number concurrently, each with its deadline and trace; further requests are declined at once.
-//! - [`inspect`] asks all members for their bus traffic, [`member_actors`] for their actors.
+//! - [`inspect`] asks all members for their bus traffic, [`member_actors`] for their actors, [`member_spans`] for the spans that
+//!   they keep in memory.
 //!
 //! Invariant: clocks and messages decide when a coordinator tries to move a unit, never whether the old holder may still write: every write for a
 //! unit is made under an [`oarlock_client::Fence`] and compared with the unit's Assignment in the same commit. Only calls outside of the API
@@ -18,6 +19,7 @@ mod join;
 mod join_error;
 mod member;
 pub mod member_actors;
+pub mod member_spans;
 mod methods;
 mod metrics;
 mod placement;
@@ -30,6 +32,8 @@ pub use external_calls::{CallWindow, EXPIRY_MARGIN, MAX_CALL, NoPermit, Permit};
 pub use join::{connect, join, member_name};
 pub use join_error::JoinError;
 pub use member::{attend, is_here};
+/// OpenTelemetry's messages of spans (`opentelemetry.proto.trace.v1`).
+pub use opentelemetry_proto::tonic as otlp;
 pub use placement::{Changes, Claim, Holder, Placement};
 pub use roster::HEARTBEAT_PERIOD;
 pub use service::{RequestInfo, Service};

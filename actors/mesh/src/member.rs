@@ -1,4 +1,4 @@
-//! The membership of this process on the bus: sends heartbeats, receives those of others, and answers questions about rosters, traffic and actors.
+//! The membership of this process on the bus: sends heartbeats, receives those of others, and answers questions about rosters, traffic, actors and spans.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,14 @@ use oarlock_bus::proto::mesh::v1 as wire;
 use oarlock_bus::subjects::Kind;
 use oarlock_bus::{AskError, Bus, Decline, HintEvent, Hints, Identity, Pattern, Role, Subject};
 use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, System, clock, rng};
+use oarlock_telemetry::traces;
 use parking_lot::Mutex;
 
 use crate::join_error::JoinError;
-use crate::member_actors;
-use crate::methods::{ACTORS, HERE, INSPECT, MEMBERS};
+use crate::methods::{ACTORS, HERE, INSPECT, MEMBERS, SPANS};
 use crate::roster::{Roster, period};
 use crate::service::{RequestInfo, Service};
+use crate::{member_actors, member_spans};
 
 /// The actor kind that sends and receives heartbeats.
 pub(crate) static PRESENCE: ActorKind = ActorKind { name: "mesh.presence", phase: Phase::Crew, ..ActorKind::DEFAULT };
@@ -46,10 +47,13 @@ async fn begin(system: &System, bus: &Bus) -> Result<(), JoinError> {
         let (system, of) = (actors_of.clone(), of.clone());
         async move { member_actors::page(&system, &of, question, asked.deadline).await }
     };
+    let spans =
+        |question: wire::SpansQuestion, _| std::future::ready(member_spans::page(traces::ring().as_ref(), &question));
     Service::new(Pattern::member(bus.identity()), CONCURRENT_QUESTIONS)
         .method(HERE, |_: wire::Here, _| std::future::ready(Ok::<_, Decline>(wire::Here {})))
         .method(INSPECT, inspect)
         .method(ACTORS, actors)
+        .method(SPANS, spans)
         .start(system, bus.clone())
         .await?;
 

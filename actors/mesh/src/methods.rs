@@ -8,3 +8,5 @@ pub(crate) const INSPECT: &str = "inspect";
 pub(crate) const MEMBERS: &str = "members";
 /// The method that returns a member's actors.
 pub(crate) const ACTORS: &str = "actors";
+/// The method that returns the spans that a member keeps of some traces.
+pub(crate) const SPANS: &str = "spans";

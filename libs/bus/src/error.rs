@@ -42,12 +42,10 @@ pub enum EnvelopeError {
         subject: Subject,
     },
     /// The trace context is malformed.
-    #[error("{text:?}: {source}")]
+    #[error("{text:?} is no traceparent")]
     Trace {
         /// The trace context's text.
         text: String,
-        /// What is wrong with the text.
-        source: trace::Malformed,
     },
     /// The body is a message of another type than its reader expects.
     #[error("a {found:?} where a {wanted:?} belongs")]

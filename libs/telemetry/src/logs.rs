@@ -1,7 +1,11 @@
 //! Logs to standard error: `--log` takes a filter such as `info` or `oarlock_store=debug,warn`.
 
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
+
+use crate::traces;
 
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -26,21 +30,22 @@ pub enum Format {
     Json,
 }
 
-/// Sets up the process's log output. A second call changes nothing.
+/// Sets up the process's log output, and the traces if [`traces::start`] was called before. A second call changes nothing.
 ///
 /// # Errors
 /// When `filter` does not parse.
 pub fn init(filter: &str, format: Format) -> Result<(), Error> {
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(parse(filter)?)
-        .with_span_events(FmtSpan::NONE)
-        .with_writer(std::io::stderr)
-        .with_target(true);
-    // `Err` means that a subscriber is already set, as in tests; the first one stays.
-    let _ = match format {
-        Format::Text => builder.with_ansi(false).try_init(),
-        Format::Json => builder.json().try_init(),
+    let lines = tracing_subscriber::fmt::layer().with_span_events(FmtSpan::NONE).with_writer(std::io::stderr);
+    let lines = match format {
+        Format::Text => lines.with_ansi(false).boxed(),
+        Format::Json => lines.json().boxed(),
     };
+    let layers = match traces::layer() {
+        None => vec![lines],
+        Some(traces) => vec![traces.boxed(), lines.with_filter(traces::without_traces()).boxed()],
+    };
+    // `Err` means that a subscriber is already set, as in tests; the first one stays.
+    let _ = tracing_subscriber::registry().with(layers).with(parse(filter, traces::recording())?).try_init();
     Ok(())
 }
 
@@ -48,11 +53,13 @@ pub fn init(filter: &str, format: Format) -> Result<(), Error> {
 /// async_nats logs each connection attempt as an error, which the bus logs once per outage.
 const QUIETED_TARGETS: [(&str, &str); 2] = [("ractor", "ractor=warn"), ("async_nats", "async_nats=off")];
 
-/// Parses `filter`, and limits the targets in [`QUIETED_TARGETS`] that the filter does not name.
-fn parse(filter: &str) -> Result<EnvFilter, Error> {
+/// Parses `filter`, limits the targets in [`QUIETED_TARGETS`] that the filter does not name, and enables the spans of traces only when they are recorded, whatever the filter says.
+fn parse(filter: &str, traced: bool) -> Result<EnvFilter, Error> {
     let none = |source| Error::Filter { filter: filter.to_owned(), source };
-    let mut unnamed = QUIETED_TARGETS.into_iter().filter(|(name, _)| !filter.contains(name));
-    unnamed.try_fold(EnvFilter::try_new(filter).map_err(none)?, |parsed, (_, directive)| {
+    let unnamed = QUIETED_TARGETS.into_iter().filter(|(name, _)| !filter.contains(name)).map(|(_, level)| level);
+    let traces = format!("{}={}", traces::TARGET, if traced { "info" } else { "off" });
+    let mut directives = unnamed.chain([traces.as_str()]);
+    directives.try_fold(EnvFilter::try_new(filter).map_err(none)?, |parsed, directive| {
         Ok(parsed.add_directive(directive.parse().map_err(none)?))
     })
 }
@@ -60,14 +67,26 @@ fn parse(filter: &str) -> Result<EnvFilter, Error> {
 #[cfg(test)]
 mod tests {
     use tracing::{Level, span};
-    use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
 
     #[test]
+    fn spans_of_traces_are_enabled_by_the_traces_alone() {
+        let enabled = |filter: &str, traced: bool| {
+            let subscriber = tracing_subscriber::registry().with(parse(filter, traced).unwrap());
+            tracing::subscriber::with_default(subscriber, || {
+                !span!(target: "oarlock::trace", Level::INFO, "request").is_disabled()
+            })
+        };
+        for filter in ["warn", "debug", "oarlock=debug", "oarlock::trace=debug", "oarlock::trace=off"] {
+            assert_eq!((enabled(filter, true), enabled(filter, false)), (true, false), "{filter}");
+        }
+    }
+
+    #[test]
     fn the_span_of_the_actor_library_is_shown_only_when_asked_for() {
         let shown = |filter: &str| {
-            let subscriber = tracing_subscriber::registry().with(parse(filter).unwrap());
+            let subscriber = tracing_subscriber::registry().with(parse(filter, false).unwrap());
             tracing::subscriber::with_default(subscriber, || {
                 let theirs = span!(target: "ractor::actor", Level::INFO, "Actor");
                 let ours = span!(target: "oarlock_runtime::incarnation", Level::INFO, "actor");
@@ -83,7 +102,7 @@ mod tests {
     #[test]
     fn the_client_of_nats_is_heard_only_when_asked_for() {
         let shown = |filter: &str| {
-            let subscriber = tracing_subscriber::registry().with(parse(filter).unwrap());
+            let subscriber = tracing_subscriber::registry().with(parse(filter, false).unwrap());
             tracing::subscriber::with_default(subscriber, || {
                 let theirs = tracing::enabled!(target: "async_nats::connector", Level::ERROR);
                 (theirs, tracing::enabled!(target: "oarlock_bus::nats", Level::ERROR))
@@ -95,6 +114,6 @@ mod tests {
 
     #[test]
     fn what_is_no_filter_is_named() {
-        assert_eq!(parse("a=b=c").unwrap_err().to_string().split(':').next(), Some("log filter \"a=b=c\""));
+        assert_eq!(parse("a=b=c", false).unwrap_err().to_string().split(':').next(), Some("log filter \"a=b=c\""));
     }
 }

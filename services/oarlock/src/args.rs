@@ -37,6 +37,8 @@ pub(crate) enum Command {
     /// Shows what a running control plane reports about itself.
     #[command(subcommand)]
     Inspect(crate::inspect::Verb),
+    /// Shows where the time of an object's life went, from its creation to its readiness, and what a pod that is not Ready waits for.
+    Trace(crate::trace::Trace),
     /// Makes copies of the whole state while it is in use, and restores them into any store.
     #[command(subcommand)]
     Snapshot(crate::snapshot::Verb),
@@ -90,6 +92,8 @@ pub(crate) struct Up {
     /// How the API server reaches other processes, over NATS; the parts in this process need no NATS.
     #[command(flatten)]
     pub(crate) nats: oarlock_config::NatsOptions,
+    #[command(flatten)]
+    pub(crate) tracing: oarlock_config::TracingOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "warn", value_name = "FILTER")]
     pub(crate) log: String,

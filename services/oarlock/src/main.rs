@@ -7,6 +7,7 @@ mod inspect;
 mod paths;
 mod probe;
 mod snapshot;
+mod trace;
 mod up;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -47,6 +48,7 @@ fn run(args: args::Args) -> anyhow::Result<u8> {
         args::Command::Keys(a) => oarlock_service_apiserver::keys(a),
         args::Command::Kubelet(a) => runtime.block_on(oarlock_service_kubelet::run(a)),
         args::Command::Inspect(verb) => runtime.block_on(inspect::run(verb)),
+        args::Command::Trace(args) => runtime.block_on(trace::run(args)),
         args::Command::Snapshot(verb) => runtime.block_on(snapshot::run(verb)),
     }?;
     // The actors have shut down in order already; leftover tasks must not delay the process's exit.

@@ -36,5 +36,7 @@ mod settings;
 mod snapshots;
 mod streams;
 mod swaps;
+mod tracing;
+mod trace;
 mod transcript;
 mod watch;

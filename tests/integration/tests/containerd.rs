@@ -331,6 +331,12 @@ fn what_fails_says_why() {
         text.starts_with("Back-off pulling image \"127.0.0.1:1/nothing:1\": ErrImagePull: rpc error: code = "),
         "{text}"
     );
+    let mut trace = std::process::Command::new(oarlock_testkit::oarlock());
+    kubectl.configure(trace.args(["trace", "pod/nowhere"]));
+    let output = trace.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let wanted = ["volumes", "sandbox", "pull main", "error: ErrImagePull: rpc error", "is not Ready: stage pull"];
+    assert!(wanted.iter().all(|words| text.contains(words)), "{text}");
     let crash = until(&kubectl, "crash", waits("CrashLoopBackOff"));
     assert_eq!(crash["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"], 5);
     let ended = |name: &str| {

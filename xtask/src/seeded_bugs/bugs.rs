@@ -19,6 +19,11 @@ const fn program_bug(name: &'static str, test: &'static str) -> Bug {
 }
 
 pub(crate) const BUGS: &[Bug] = &[
+    bug("anybody_samples", "oarlock-apiserver", None, "contexts_count_of_the_system_and_of_monitoring_only"),
+    bug("anybody_samples", "oarlock-apiserver", None, "sampled_headers_of_an_ordinary_user_leave_the_rate_unchanged"),
+    bug("query_in_a_span", "oarlock-apiserver", None, "a_span_says_what_was_asked_for_and_what_came_of_it"),
+    bug("life_sampled_by_half", "oarlock-telemetry", None, "a_life_is_sampled_by_its_id_alone"),
+    bug("context_lost_at_the_bus", "oarlock-bus", Some("bus"), "memory::a_trace_goes_on"),
     bug("access_is_not_reviewed", "oarlock-serving", None, "metrics_are_for_whom_the_api_server_lets_see_them"),
     bug("answer_before_fsync", "oarlock-storage", Some("all"), "a_thousand_power_losses_lose_nothing_acknowledged"),
     program_bug("answer_before_fsync", "faults::embedded::an_api_server_that_is_killed_again_and_again_keeps_its_word"),

@@ -16,6 +16,7 @@ use crate::pod::model::PodEvent;
 use crate::pod::{Pod, Stage};
 use crate::recorded_status::RecordedStatus;
 use crate::template::PodView;
+use crate::trace::Life;
 
 impl Node {
     /// Compares all pods with the cache, after changes may have been missed.
@@ -51,6 +52,9 @@ impl Node {
                 && entry.written != 0
                 && !entry.writing
                 && state.as_ref().is_some_and(|state| entry.pod.differs(state));
+            if item.meta.generation != entry.pod.item.meta.generation {
+                (entry.arrived, entry.since) = (now.at, now.at);
+            }
             entry.pod.take(item);
             if drifted {
                 entry.written = 0;
@@ -77,8 +81,12 @@ impl Node {
         let mut pod = Pod::new(item, state, outlives, now);
         // The status of a finished pod is written already; a running pod was admitted before the restart.
         let written = if pod.stage == Stage::Stopped { pod.status(self.host(), now).1 } else { 0 };
+        let settled = if pod.is_settled() { pod.api_identity().1 } else { -1 };
         let entry = Entry {
             is_static,
+            arrived: now.at,
+            since: now.at,
+            settled,
             admitted: state.is_some(),
             pod,
             counted: false,
@@ -178,8 +186,8 @@ impl Node {
             NodeView::own(config.name.clone(), config.node_labels())
         });
         let Some(view) = self.known.as_ref().map(|known| &known.view).or(own.as_ref()) else { return false };
-        match admit(entry.pod.template(), view, &self.has, &self.used, entry.is_static) {
-            Ok(()) => {}
+        let why_rejected = match admit(entry.pod.template(), view, &self.has, &self.used, entry.is_static) {
+            Ok(()) => None,
             // Labels and taints may have changed since the Node was last read, and the watch of the Node may lag behind the watch of pods. So the Node is read
             // once more before a pod is rejected for them.
             Err(why) if why.of_node() && entry.failures == 0 && self.known.is_some() => {
@@ -190,8 +198,13 @@ impl Node {
             Err(why) => {
                 let event = entry.pod.reject(&why);
                 self.parts.event_sender.send(&entry.pod.item, event);
+                Some(why.message)
             }
+        };
+        if let Some(life) = Life::of(&entry.pod, &self.tools.node) {
+            life.record("admit", [], entry.arrived, why_rejected.as_deref());
         }
+        entry.since = now.at;
         entry.failures = 0;
         entry.admitted = true;
         true
@@ -203,7 +216,7 @@ impl Node {
         if entry.seq != seq {
             return;
         }
-        entry.abort = None;
+        (entry.abort, entry.since) = (None, now.at);
         let pod = &mut entry.pod;
         let mut events: Vec<PodEvent> = Vec::new();
         match outcome {

@@ -14,6 +14,7 @@ use crate::pod::model::PodEvent;
 use crate::pod::{Pod, Recalled, StartReport, State, Step, specs};
 use crate::pod_error::PodError;
 use crate::template::PodView;
+use crate::trace::{self, Life};
 
 mod image;
 mod start;
@@ -39,6 +40,8 @@ pub(super) enum Outcome {
 pub(super) struct Tools {
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) event_sender: EventSender,
+    /// Name of the node, for spans.
+    pub(super) node: Arc<str>,
     /// Host resources of pods; `None` on simulated nodes.
     pub(super) host_resources: Option<Arc<HostResources>>,
 }
@@ -49,11 +52,14 @@ struct Subject {
     tools: Tools,
     item: Arc<Item<PodView>>,
     config: PodSandboxConfig,
+    /// The pod's change, for spans; `None` when tracing is off.
+    life: Option<Life>,
 }
 
 /// Performs a step of `pod`. The needed state is copied now; the future borrows nothing.
 pub(super) fn perform(pod: &Pod, step: &Step, tools: &Tools) -> BoxFuture<'static, Outcome> {
-    let subject = Subject { tools: tools.clone(), item: pod.item.clone(), config: sandbox_config(pod) };
+    let life = Life::of(pod, &tools.node);
+    let subject = Subject { tools: tools.clone(), item: pod.item.clone(), config: sandbox_config(pod), life };
     match step {
         Step::Recall => {
             let known = remembered(pod);
@@ -162,14 +168,18 @@ impl Subject {
         // A sandbox from an interrupted call would otherwise be left behind.
         before.extend(self.remove_sandboxes().await.map_err(|error| failed(&error))?);
         if let (Some(host_resources), Some(whole)) = (&self.tools.host_resources, &self.item.value.whole) {
-            host_resources.prepare(whole).await?;
+            trace::step(self.life.as_ref(), "volumes", Vec::new, host_resources.prepare(whole)).await?;
         }
-        for (reason, message) in self.complete().await.map_err(|why| failed(&why))? {
-            self.send_event(None, true, reason, message);
-        }
-        let id = self.runtime().run_pod_sandbox(&self.config).await.map_err(|error| failed(&error))?;
-        let status = self.runtime().pod_sandbox_status(&id).await.map_err(|error| failed(&error))?;
-        Ok((id, status.ips))
+        let life = self.life.clone();
+        let run = async {
+            for (reason, message) in self.complete().await.map_err(|why| failed(&why))? {
+                self.send_event(None, true, reason, message);
+            }
+            let id = self.runtime().run_pod_sandbox(&self.config).await.map_err(|error| failed(&error))?;
+            let status = self.runtime().pod_sandbox_status(&id).await.map_err(|error| failed(&error))?;
+            Ok((id, status.ips))
+        };
+        trace::step(life.as_ref(), "sandbox", Vec::new, run).await
     }
 
     /// Removes the pod's sandboxes; returns the last states of their containers.

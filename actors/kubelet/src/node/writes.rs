@@ -1,14 +1,16 @@
 //! Writes pods' statuses and deletes pods: one call per pod at a time, only after changes, with a bound on concurrent calls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use oarlock_client::{DeleteOptions, PatchType, WriteOptions};
 use oarlock_meta::Status;
 use oarlock_runtime::kind::Backoff;
-use oarlock_runtime::rng;
+use oarlock_runtime::{Instant, rng};
 
-use super::{Done, Node, Now, Uid};
-use crate::pod::{Host, Step};
+use super::{Done, Entry, Node, Now, Uid};
+use crate::pod::{Host, Pod, Step};
+use crate::trace::Life;
 
 /// Largest number of concurrent calls for pods.
 const MAX_CONCURRENT_CALLS: usize = 16;
@@ -16,6 +18,51 @@ const MAX_CONCURRENT_CALLS: usize = 16;
 const STEP_WRITE_DELAY: Duration = Duration::from_millis(100);
 /// Pauses after failed writes.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(30) };
+
+/// A status that was sent to the API.
+pub(super) struct Written {
+    /// Fingerprint of the status.
+    mark: u64,
+    /// The end of the pod's change, if the status is the first to show it: the change's generation, and the spans that end with it; no spans when tracing is off.
+    end: Option<(i64, Option<End>)>,
+}
+
+/// The spans that end with a pod's change.
+struct End {
+    life: Life,
+    /// When the change began.
+    began: Instant,
+    /// When the wait for readiness began: the end of the last step. `None` for a pod that has ended instead.
+    waited: Option<Instant>,
+    /// Why the pod has failed.
+    failure: Option<String>,
+}
+
+impl End {
+    fn record(&self) {
+        if let Some(waited) = self.waited {
+            self.life.record("ready", [], waited, None);
+        }
+        self.life.record_root(self.began, self.failure.as_deref());
+    }
+}
+
+impl Entry {
+    /// Returns the end of the pod's change, if the computed status is the first to show it.
+    fn end(&self, node: &Arc<str>) -> Option<(i64, Option<End>)> {
+        let (pod, generation): (&Pod, i64) = (&self.pod, self.pod.api_identity().1);
+        if generation == self.settled || !pod.is_settled() {
+            return None;
+        }
+        let end = |life| End {
+            life,
+            began: self.arrived,
+            waited: pod.is_ready().then_some(self.since),
+            failure: pod.failure(),
+        };
+        Some((generation, Life::of(pod, node).map(end)))
+    }
+}
 
 impl Node {
     pub(super) fn host(&self) -> Host<'_> {
@@ -72,11 +119,12 @@ impl Node {
         if mark != entry.written {
             entry.writing = true;
             self.writing += 1;
+            let written = Written { mark, end: entry.end(&self.tools.node) };
             self.work.push(Box::pin(async move {
                 let body = (PatchType::Strategic, body);
                 let key = (namespace.as_str(), name.as_str());
                 let result = parts.client.patch(pods, "status", key, body, WriteOptions::default()).await;
-                Done::Written { uid, mark, result: result.map(|object| object.revision.get()) }
+                Done::Written { uid, written, result: result.map(|object| object.revision.get()) }
             }));
         } else if entry.pod.to_be_deleted() {
             entry.writing = true;
@@ -89,13 +137,17 @@ impl Node {
         }
     }
 
-    pub(super) fn wrote(&mut self, uid: Uid, mark: u64, result: Result<u64, Status>, now: Now) {
+    pub(super) fn wrote(&mut self, uid: Uid, written: Written, result: Result<u64, Status>, now: Now) {
         self.writing -= 1;
         let Some(entry) = self.pods.get_mut(&uid) else { return };
         entry.writing = false;
         match result {
             Ok(revision) => {
-                (entry.written, entry.revision) = (mark, revision);
+                (entry.written, entry.revision) = (written.mark, revision);
+                if let Some((generation, end)) = written.end {
+                    entry.settled = generation;
+                    end.iter().for_each(End::record);
+                }
                 (entry.failures, entry.hold) = (0, None);
                 // The status may have changed during the write, or the deletion may be due.
                 entry.dirty.get_or_insert(now.at);

@@ -39,6 +39,17 @@ pub(crate) enum StartError {
     Start(Str, String),
 }
 
+impl StartError {
+    /// Returns the message for users.
+    pub(crate) fn message(&self) -> &str {
+        match self {
+            Self::Image(_, message) | Self::Config(message) | Self::Create(message) | Self::Start(_, message) => {
+                message
+            }
+        }
+    }
+}
+
 /// What the runtime has of a pod from before the kubelet started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recalled {

@@ -46,9 +46,7 @@ impl Pod {
                 (*held, *since) = (condition.holds, now.wall);
             }
         }
-        let meta = &self.item.meta;
-        let (uid, generation) =
-            self.mirror.as_deref().map_or((&meta.uid.0, meta.generation), |(uid, seen)| (uid, *seen));
+        let (uid, generation) = self.api_identity();
         let uid = uid.to_string();
         let conditions: Vec<Value> = CONDITIONS
             .iter()

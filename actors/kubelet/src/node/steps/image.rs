@@ -8,16 +8,29 @@ use crate::configs::image_name;
 use crate::cri::{self, Image, Pull};
 use crate::pod::StartError;
 use crate::template::{ContainerSpec, PullPolicy};
+use crate::trace::{self, Attribute};
+
+/// Returns the attributes of a pull's span.
+fn attributes(spec: &ContainerSpec) -> Vec<Attribute> {
+    let image = trace::image_name(&spec.image).to_owned();
+    vec![("k8s.container.name", spec.name.to_string()), ("container.image.name", image)]
+}
 
 impl Start {
     /// Returns the image of a container, pulling it if necessary.
     pub(super) async fn image(&self, spec: &ContainerSpec) -> Result<Image, StartError> {
-        let written = &spec.image;
+        let (written, began) = (&spec.image, clock::now());
+        let refused = |reason, text: String| {
+            if let Some(life) = &self.subject.life {
+                life.record("pull", attributes(spec), began, Some(&format!("{reason}: {text}")));
+            }
+            StartError::Image(reason, text)
+        };
         let image = &image_name::complete(written).map_err(|why| {
             let text = format!("Failed to apply default image tag \"{written}\": {why}");
             self.send_event(true, "InspectFailed", text.clone());
             self.send_event(true, "Failed", "Error: InvalidImageName".to_owned());
-            StartError::Image("InvalidImageName", text)
+            refused("InvalidImageName", text)
         })?;
         let config = &self.subject.config;
         let runtime = self.subject.runtime();
@@ -25,7 +38,7 @@ impl Start {
             let text = format!("Failed to inspect image \"{written}\": {error}");
             self.send_event(true, "InspectFailed", text.clone());
             self.send_event(true, "Failed", "Error: ImageInspectError".to_owned());
-            StartError::Image("ImageInspectError", text)
+            refused("ImageInspectError", text)
         })?;
         match (present, spec.pull) {
             (Some(present), PullPolicy::IfNotPresent | PullPolicy::Never) => {
@@ -38,15 +51,18 @@ impl Start {
                 let text = format!("Container image \"{written}\" is not present with pull policy of Never");
                 self.send_event(true, "ErrImageNeverPull", text.clone());
                 self.send_event(true, "Failed", "Error: ErrImageNeverPull".to_owned());
-                return Err(StartError::Image("ErrImageNeverPull", text));
+                return Err(refused("ErrImageNeverPull", text));
             }
             _ => {}
         }
         self.send_event(false, "Pulling", format!("Pulling image \"{written}\""));
-        let began = clock::now();
-        match self.pull(spec, image).await {
+        let pulling = clock::now();
+        let pull = async {
+            self.pull(spec, image).await.map_err(|error| StartError::Image("ErrImagePull", error.to_string()))
+        };
+        match trace::step(self.subject.life.as_ref(), "pull", || attributes(spec), pull).await {
             Ok(pulled) => {
-                let took = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+                let took = i64::try_from(pulling.elapsed().as_millis()).unwrap_or(i64::MAX);
                 let took = GoDuration::from_nanos(took.saturating_mul(1_000_000));
                 let text = format!(
                     "Successfully pulled image \"{written}\" in {took} ({took} including waiting). Image size: {} bytes.",
@@ -56,9 +72,9 @@ impl Start {
                 Ok(pulled)
             }
             Err(error) => {
-                self.send_event(true, "Failed", format!("Failed to pull image \"{written}\": {error}"));
+                self.send_event(true, "Failed", format!("Failed to pull image \"{written}\": {}", error.message()));
                 self.send_event(true, "Failed", "Error: ErrImagePull".to_owned());
-                Err(StartError::Image("ErrImagePull", error.to_string()))
+                Err(error)
             }
         }
     }

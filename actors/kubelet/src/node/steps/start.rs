@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use oarlock_runtime::clock;
 use oarlock_schema::Str;
 
 use super::Subject;
@@ -13,6 +14,7 @@ use crate::hooks::{self, Hooks};
 use crate::pod::{Pod, StartError, StartReport, State};
 use crate::pod_error::PodError;
 use crate::template::ContainerSpec;
+use crate::trace;
 
 /// Grace period of a container whose postStart hook failed.
 const FAILED_HOOK_GRACE: Duration = Duration::from_secs(2);
@@ -51,14 +53,21 @@ impl Start {
         let end = Err(StartError::Create("no such container".to_owned()));
         let mut report = StartReport { index: self.index, image_id: None, end };
         let Some(spec) = self.spec.clone() else { return report };
+        let began = clock::now();
         if let Err(why) = self.subject.complete().await {
-            report.end = Err(self.not_configured(&why));
+            let error = self.not_configured(&why);
+            if let Some(life) = &self.subject.life {
+                let name = [("k8s.container.name", spec.name.to_string())];
+                life.record("start", name, began, Some(error.message()));
+            }
+            report.end = Err(error);
             return report;
         }
         report.end = match self.image(&spec).await {
             Ok(image) => {
                 report.image_id = Some(image.id.clone());
-                self.start(spec, &image).await
+                let name = || vec![("k8s.container.name", spec.name.to_string())];
+                trace::step(self.subject.life.as_ref(), "start", name, self.start(spec.clone(), &image)).await
             }
             Err(error) => Err(error),
         };

@@ -1,0 +1,115 @@
+//! Tests of the spans of a pod's life. All tests of this crate share one ring, so each pod has a uid of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use oarlock_telemetry::traces::opentelemetry::trace::Status;
+use oarlock_telemetry::traces::opentelemetry_sdk::trace::SpanData;
+use oarlock_telemetry::traces::{self, Change, Settings};
+
+use super::*;
+
+/// Creates a pod with this uid, and returns its world.
+async fn world(uid: &str, change: &Value) -> World {
+    traces::start(Settings::ring());
+    let world = World::new().await;
+    let mut change = change.clone();
+    change["metadata"]["uid"] = uid.into();
+    change["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z".into();
+    world.create("web", &change);
+    world
+}
+
+fn spans(uid: &str) -> Vec<Arc<SpanData>> {
+    traces::ring().unwrap().trace(Change::new(uid, 1).trace())
+}
+
+fn named<'a>(spans: &'a [Arc<SpanData>], name: &str) -> Vec<&'a SpanData> {
+    spans.iter().map(|span| &**span).filter(|span| span.name == name).collect()
+}
+
+fn names(spans: &[Arc<SpanData>]) -> Vec<&str> {
+    spans.iter().map(|span| &*span.name).collect()
+}
+
+fn took(span: &SpanData) -> Duration {
+    span.end_time.duration_since(span.start_time).unwrap()
+}
+
+/// Runs `test` once in virtual time: a second run would add its spans to those of the first.
+fn once<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
+    Universe::run(0, test);
+}
+
+#[test]
+fn every_step_is_recorded_when_it_ends_and_the_root_when_the_pod_is_ready() {
+    once(|| async {
+        let uid = "a0000000-0000-4000-8000-000000000001";
+        let world = world(uid, &says(&[("pull-delay", "3s"), ("start-delay", "2s"), ("ready-after", "5s")])).await;
+        world.until("web", 9, phase("Running")).await;
+        assert_eq!(names(&spans(uid)), ["admit", "sandbox", "pull", "start"], "the change has not ended");
+        world.until("web", 9, ready).await;
+        clock::sleep(Duration::from_secs(1)).await;
+        let all = spans(uid);
+        assert_eq!(names(&all), ["admit", "sandbox", "pull", "start", "ready", "pod create"]);
+        let seconds = |name: &str| took(named(&all, name)[0]).as_secs();
+        assert_eq!((seconds("pull"), seconds("start"), seconds("ready")), (3, 2, 5));
+        let root = named(&all, "pod create")[0];
+        assert_eq!(root.span_context, Change::new(uid, 1).context());
+        assert_eq!(root.start_time, SystemTime::UNIX_EPOCH + Duration::from_secs(1_577_836_800));
+        assert!(all.iter().all(|span| span.name == "pod create" || span.parent_span_id == root.span_context.span_id()));
+        let attributes: BTreeMap<String, String> =
+            named(&all, "pull")[0].attributes.iter().map(|a| (a.key.to_string(), a.value.to_string())).collect();
+        let pairs = [
+            ("container.image.name", "nginx:1"),
+            ("k8s.container.name", "main"),
+            ("k8s.namespace.name", "default"),
+            ("k8s.node.name", "n1"),
+            ("k8s.pod.name", "web"),
+            ("k8s.pod.uid", uid),
+        ];
+        assert_eq!(attributes, pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        // Syncs without work, and status writes of other clients that the kubelet corrects, record nothing.
+        clock::sleep(Duration::from_secs(3600)).await;
+        assert_eq!(spans(uid).len(), all.len());
+    });
+}
+
+#[test]
+fn failed_pulls_are_spans_with_an_error_and_the_change_goes_on() {
+    once(|| async {
+        let uid = "b0000000-0000-4000-8000-000000000001";
+        let world = world(uid, &says(&[("fail", "pull: from https://me:pw@host/x?token=secret denied")])).await;
+        world.until("web", 60, |_| named(&spans(uid), "pull").len() >= 2).await;
+        let all = spans(uid);
+        let Status::Error { description } = &named(&all, "pull")[0].status else { panic!("it failed") };
+        assert!(description.starts_with("ErrImagePull: ") && description.contains("https://host/x denied"), "{description}");
+        assert!(named(&all, "pod create").is_empty() && named(&all, "ready").is_empty());
+    });
+}
+
+#[test]
+fn a_pod_that_fails_or_is_rejected_ends_its_change_with_the_reason() {
+    once(|| async {
+        let uid = "c0000000-0000-4000-8000-000000000001";
+        let mut change = says(&[("exit-code", "3"), ("exit-after", "1s")]);
+        change["spec"] = json!({"restartPolicy": "Never"});
+        let ended = world(uid, &change).await;
+        ended.until("web", 30, phase("Failed")).await;
+        clock::sleep(Duration::from_secs(1)).await;
+        let all = spans(uid);
+        let root = named(&all, "pod create")[0];
+        assert_eq!(root.status, Status::error("container main ended with exit code 3: Error"));
+
+        let uid = "c0000000-0000-4000-8000-000000000002";
+        let mut change = json!({"spec": {}});
+        change["spec"]["nodeSelector"] = json!({"no": "such"});
+        let rejected = world(uid, &change).await;
+        rejected.until("web", 60, phase("Failed")).await;
+        clock::sleep(Duration::from_secs(1)).await;
+        let all = spans(uid);
+        assert!(matches!(&named(&all, "admit")[0].status, Status::Error { description } if description.contains("NodeAffinity")));
+        assert!(matches!(&named(&all, "pod create")[0].status, Status::Error { .. }));
+    });
+}

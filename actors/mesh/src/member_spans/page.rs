@@ -1,0 +1,118 @@
+//! Selects the spans of a page: a process may keep more spans of a trace than fit into one message.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use oarlock_bus::Decline;
+use oarlock_bus::proto::mesh::v1::{SpansAnswer, SpansQuestion};
+use oarlock_telemetry::traces::Ring;
+use oarlock_telemetry::traces::opentelemetry::trace::TraceId;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+
+use super::MAX_TRACES;
+
+/// The most spans in one answer.
+const PAGE_SPANS: usize = 1000;
+/// The most bytes of spans in one answer; a message carries a megabyte. One span alone may be larger.
+const PAGE_BYTES: usize = 256 << 10;
+
+/// Returns one page of the spans in a ring; without a ring, an answer that says so.
+///
+/// # Errors
+/// [`Decline::Malformed`] for a question about too many traces, or with ids of a wrong length.
+pub(crate) fn page(ring: Option<&Ring>, question: &SpansQuestion) -> Result<SpansAnswer, Decline> {
+    if question.traces.len() > MAX_TRACES {
+        return Err(Decline::Malformed(format!("more than {MAX_TRACES} traces")));
+    }
+    let id = |bytes: &Bytes| <[u8; 16]>::try_from(bytes.as_ref()).map(TraceId::from_bytes);
+    let traces: Result<HashSet<TraceId>, _> = question.traces.iter().map(id).collect();
+    let traces = traces.map_err(|_| Decline::Malformed("a trace id has 16 bytes".to_owned()))?;
+    let Some(ring) = ring else { return Ok(SpansAnswer::default()) };
+    Ok(cut(find(ring, &traces), &question.after))
+}
+
+/// Returns the spans of some traces in the order of their positions, each once: of two records with the same ids the one that ended first, because a later owner of the same work records the
+/// end of that work again.
+pub(super) fn find(ring: &Ring, traces: &HashSet<TraceId>) -> Vec<Span> {
+    let found = ring.find(|span| traces.contains(&span.span_context.trace_id()));
+    let mut spans: Vec<Span> = found.into_iter().map(|span| Span::from((*span).clone())).collect();
+    spans.sort_by_cached_key(|span| (position(span), span.end_time_unix_nano));
+    spans.dedup_by(|later, first| position(later) == position(first));
+    spans
+}
+
+/// Returns the place of a span in the order of pages: its trace id, then its span id.
+pub(super) fn position(span: &Span) -> Vec<u8> {
+    [span.trace_id.as_slice(), span.span_id.as_slice()].concat()
+}
+
+/// Returns the first page of spans whose positions come after `after`.
+fn cut(spans: Vec<Span>, after: &[u8]) -> SpansAnswer {
+    let mut answer = SpansAnswer { recording: true, ..SpansAnswer::default() };
+    let mut bytes = 0;
+    for span in spans.into_iter().filter(|span| position(span).as_slice() > after) {
+        let encoded = span.encode_to_vec();
+        bytes += encoded.len();
+        let fits = answer.spans.len() < PAGE_SPANS && bytes <= PAGE_BYTES;
+        if !fits && !answer.spans.is_empty() {
+            answer.more = true;
+            break;
+        }
+        answer.spans.push(encoded.into());
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(id: u64, name: &str) -> Span {
+        Span {
+            trace_id: 7_u128.to_be_bytes().to_vec(),
+            span_id: id.to_be_bytes().to_vec(),
+            name: name.to_owned(),
+            ..Span::default()
+        }
+    }
+
+    /// The number of spans on each page of these.
+    fn pages(spans: &[Span]) -> Vec<usize> {
+        let (mut sizes, mut after, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            let page = cut(spans.to_vec(), &after);
+            let decoded: Vec<Span> = page.spans.iter().map(|span| Span::decode(span.clone()).unwrap()).collect();
+            sizes.push(decoded.len());
+            after = decoded.last().map(position).unwrap_or_default();
+            seen.extend(decoded);
+            if !page.more {
+                assert_eq!(seen, spans, "each span is on one page");
+                return sizes;
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_is_bounded_by_spans_and_by_bytes() {
+        assert_eq!(pages(&[]), [0]);
+        let small: Vec<Span> = (0..2500).map(|id| span(id, "pull")).collect();
+        assert_eq!(pages(&small), [1000, 1000, 500]);
+        let hundred_kilobytes = "x".repeat(100 << 10);
+        let large: Vec<Span> = (0..5).map(|id| span(id, &hundred_kilobytes)).collect();
+        assert_eq!(pages(&large), [2, 2, 1]);
+        let huge = [span(1, &"x".repeat(PAGE_BYTES + 1)), span(2, "pull")];
+        assert_eq!(pages(&huge), [1, 1]);
+    }
+
+    #[test]
+    fn a_question_that_cannot_be_meant_is_declined() {
+        let ids = |length: usize, count: usize| SpansQuestion {
+            traces: vec![vec![1; length].into(); count],
+            ..SpansQuestion::default()
+        };
+        assert!(matches!(page(None, &ids(16, MAX_TRACES + 1)), Err(Decline::Malformed(_))));
+        assert!(matches!(page(None, &ids(15, 1)), Err(Decline::Malformed(_))));
+        assert_eq!(page(None, &ids(16, 1)).unwrap(), SpansAnswer::default(), "tracing is off");
+    }
+}

@@ -1,0 +1,122 @@
+//! Traces of requests and of objects' lives (docs/adr/0007-traces.md).
+//!
+//! There are two ways in. Work inside one task, such as an HTTP request or a call to etcd, is a `tracing` span of the target [`TARGET`], bound to its future by `.instrument`.
+//! Work that outlives a task or moves between processes, as all work of an object's life, is a [`Step`] that is recorded when it has ended. Both kinds of spans go to the process's [`Ring`] and, when
+//! they are sampled, to the queue of the exporter.
+//!
+//! Tracing is off until [`start`] is called: spans of the target are disabled, [`record`] does not call its closure, and nothing is allocated.
+
+mod bridge;
+mod change;
+pub mod limits;
+mod metrics;
+mod output;
+mod provider;
+mod queue;
+mod ratio;
+mod ring;
+mod sampler;
+mod step;
+pub mod traceparent;
+
+use std::sync::{Arc, OnceLock};
+
+use opentelemetry::context::FutureExt as _;
+use opentelemetry::trace::{SpanContext, TraceContextExt as _};
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing_subscriber::layer::Layer;
+use tracing_subscriber::registry::LookupSpan;
+
+pub use bridge::{adopt, fail, inside, link, set};
+pub use change::Change;
+pub use metrics::DropReason;
+pub use opentelemetry;
+pub use opentelemetry_sdk;
+pub use provider::Settings;
+pub use queue::ExportQueue;
+pub use ratio::Ratio;
+pub use ring::Ring;
+pub use sampler::Sampler;
+pub use step::{RELATION, Step};
+
+use provider::Traces;
+
+/// Target of the `tracing` spans that are spans of a trace. Spans of other targets belong to the logs alone.
+pub const TARGET: &str = "oarlock::trace";
+
+static TRACES: OnceLock<Traces> = OnceLock::new();
+
+/// Starts to trace. It is called before [`crate::init_logs`], which installs [`layer`], and changes nothing when it was called before: the first settings stay. Returns whether these settings hold.
+pub fn start(settings: Settings) -> bool {
+    let mut settings = Some(settings);
+    TRACES.get_or_init(|| Traces::new(settings.take().unwrap_or_else(Settings::ring)));
+    settings.is_none()
+}
+
+/// Whether spans are recorded.
+#[must_use]
+pub fn recording() -> bool {
+    TRACES.get().is_some()
+}
+
+/// Records a step of a life. Nothing happens when tracing is off, not even the call of `step`, and with a step of an object without a UID.
+pub fn record(step: impl FnOnce() -> Step) {
+    if let Some(traces) = TRACES.get() {
+        let span = step().finish();
+        if span.span_context.is_valid() {
+            traces.output.life(span);
+        }
+    }
+}
+
+/// Returns the context of the span that runs; an invalid one outside every span and when tracing is off.
+#[must_use]
+pub fn current() -> SpanContext {
+    opentelemetry::Context::map_current(|context| context.span().span_context().clone())
+}
+
+/// Runs `work` inside a span of another task or process: spans of the work are its children. `None` and an invalid context stand for no span.
+pub fn within<F: Future>(span: Option<SpanContext>, work: F) -> impl Future<Output = F::Output> {
+    let context = opentelemetry::Context::new();
+    work.with_context(match span.filter(SpanContext::is_valid) {
+        Some(span) => context.with_remote_span_context(span),
+        None => context,
+    })
+}
+
+/// Returns the process's spans; `None` when tracing is off.
+#[must_use]
+pub fn ring() -> Option<Ring> {
+    TRACES.get().map(|traces| traces.output.ring.clone())
+}
+
+/// Returns the queue of the exporter; `None` when spans are not exported.
+#[must_use]
+pub fn queue() -> Option<Arc<ExportQueue>> {
+    TRACES.get()?.output.queue.clone()
+}
+
+/// The share of lives that are sampled.
+fn ratio() -> Ratio {
+    TRACES.get().map_or(Ratio::NONE, |traces| traces.sampler.ratio)
+}
+
+/// Returns the layer that makes spans of traces from the `tracing` spans of [`TARGET`]; `None` when tracing is off.
+pub fn layer<S>() -> Option<impl Layer<S> + Send + Sync + use<S>>
+where
+    S: tracing::Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
+{
+    let layer = tracing_opentelemetry::layer()
+        .with_tracer(TRACES.get()?.tracer())
+        .with_location(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false)
+        .with_level(false)
+        .with_target(false);
+    Some(layer.with_filter(filter_fn(|metadata| metadata.target() == TARGET)))
+}
+
+/// Keeps the spans of [`TARGET`] out of the logs.
+pub(crate) fn without_traces<S>() -> impl tracing_subscriber::layer::Filter<S> {
+    filter_fn(|metadata: &tracing::Metadata<'_>| metadata.target() == TARGET).not()
+}

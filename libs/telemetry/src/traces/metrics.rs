@@ -1,0 +1,61 @@
+//! Counts of spans.
+
+use std::sync::LazyLock;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+
+/// Why a sampled span was not exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// The exporter's queue was full.
+    QueueFull,
+    /// The collector could not be reached, did not answer in time, or refused the batch.
+    Failed,
+    /// The process ended before the spans could be sent.
+    Shutdown,
+}
+
+impl DropReason {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::Failed => "failed",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    reason: &'static str,
+}
+
+struct Families {
+    exported: Counter,
+    dropped: Family<Labels, Counter>,
+}
+
+static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
+    let families = Families { exported: Counter::default(), dropped: Family::default() };
+    crate::registry().declare(|registry| {
+        registry.register("oarlock_spans_exported", "Spans that a collector has accepted", families.exported.clone());
+        registry.register(
+            "oarlock_spans_dropped",
+            "Sampled spans that were not exported, by reason",
+            families.dropped.clone(),
+        );
+    });
+    families
+});
+
+/// Counts spans that a collector has accepted.
+pub(crate) fn count_exported(spans: u64) {
+    FAMILIES.exported.inc_by(spans);
+}
+
+/// Counts sampled spans that are not exported.
+pub(crate) fn count_dropped(reason: DropReason, spans: u64) {
+    FAMILIES.dropped.get_or_create(&Labels { reason: reason.as_str() }).inc_by(spans);
+}

@@ -1,0 +1,62 @@
+//! Where ended spans go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use opentelemetry::Context;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
+
+use super::limits;
+use super::queue::ExportQueue;
+use super::ring::Ring;
+
+/// The span processor of the process: each ended span is kept in the ring, each sampled one is queued for the exporter as well. It never waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    pub(crate) ring: Ring,
+    pub(crate) queue: Option<Arc<ExportQueue>>,
+}
+
+impl Output {
+    /// Takes a span of a life.
+    pub(crate) fn life(&self, span: SpanData) {
+        let span = self.export(span);
+        self.ring.push_life(span);
+    }
+
+    /// Takes a span of a request.
+    fn request(&self, mut span: SpanData) {
+        for attribute in &mut span.attributes {
+            limits::cut_attribute(attribute);
+        }
+        let span = self.export(span);
+        self.ring.push_request(span);
+    }
+
+    fn export(&self, span: SpanData) -> Arc<SpanData> {
+        let span = Arc::new(span);
+        if let Some(queue) = self.queue.as_ref().filter(|_| span.span_context.is_sampled()) {
+            queue.push(Arc::clone(&span));
+        }
+        span
+    }
+}
+
+impl SpanProcessor for Output {
+    fn on_start(&self, _span: &mut Span, _context: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        self.request(span);
+    }
+
+    /// Does nothing: the exporter drives itself, and nobody waits for it.
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    /// Does nothing: the exporter ends with the actors of the process.
+    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}

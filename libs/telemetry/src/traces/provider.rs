@@ -1,0 +1,80 @@
+//! The tracer of a process.
+
+use std::sync::Arc;
+
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, SpanLimits};
+
+use super::limits::{MAX_ATTRIBUTES, MAX_LINKS};
+use super::output::Output;
+use super::queue::ExportQueue;
+use super::ring::Ring;
+use super::sampler::Sampler;
+use super::step::SCOPE;
+
+/// Bytes of the ring for spans of lives.
+const LIVES: usize = 16 << 20;
+/// Bytes of the ring for spans of requests.
+const REQUESTS: usize = 4 << 20;
+
+/// How a process traces.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which traces are exported.
+    pub sampler: Sampler,
+    /// Bytes of the ring for spans of lives.
+    pub lives: usize,
+    /// Bytes of the ring for spans of requests.
+    pub requests: usize,
+    /// The queue of the exporter; `None` if spans stay in the ring.
+    pub queue: Option<Arc<ExportQueue>>,
+}
+
+impl Settings {
+    /// Keeps spans in the ring and exports none.
+    #[must_use]
+    pub const fn ring() -> Self {
+        let sampler = Sampler::parent_based(super::ratio::Ratio::ALL);
+        Self { sampler, lives: LIVES, requests: REQUESTS, queue: None }
+    }
+
+    /// Keeps spans in the ring and queues sampled ones for the exporter.
+    #[must_use]
+    pub const fn exported(sampler: Sampler, queue: Arc<ExportQueue>) -> Self {
+        Self { sampler, lives: LIVES, requests: REQUESTS, queue: Some(queue) }
+    }
+}
+
+/// What records the spans of a process.
+#[derive(Debug)]
+pub(crate) struct Traces {
+    pub(crate) sampler: Sampler,
+    pub(crate) output: Output,
+    provider: SdkTracerProvider,
+}
+
+impl Traces {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let output = Output { ring: Ring::new(settings.lives, settings.requests), queue: settings.queue };
+        let limits = SpanLimits {
+            max_events_per_span: 0,
+            max_attributes_per_span: MAX_ATTRIBUTES as u32,
+            max_links_per_span: MAX_LINKS as u32,
+            max_attributes_per_event: 0,
+            max_attributes_per_link: 4,
+        };
+        let provider = SdkTracerProvider::builder()
+            .with_sampler(settings.sampler)
+            .with_span_limits(limits)
+            // The exporter knows the resource; the provider's own would only be read from the environment once more.
+            .with_resource(Resource::builder_empty().build())
+            .with_span_processor(output.clone())
+            .build();
+        Self { sampler: settings.sampler, output, provider }
+    }
+
+    pub(crate) fn tracer(&self) -> SdkTracer {
+        self.provider.tracer(SCOPE)
+    }
+}
