@@ -69,3 +69,51 @@ fn root(obj: &Obj) -> Step {
         None => root,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use oarlock_client::{decode, encode};
+    use oarlock_meta::Revision;
+    use oarlock_schema::resource;
+    use oarlock_telemetry::traces::{Change, Settings};
+    use serde_json::json;
+
+    use super::*;
+
+    const UID: &str = "6d0a3c52-9e1f-4b7a-8c55-00000000c001";
+
+    /// Returns a ReplicaSet of three with so many available pods.
+    fn set(generation: i64, available: i64) -> Obj {
+        let status = json!({"observedGeneration": generation, "replicas": 3, "availableReplicas": available});
+        let meta = json!({"name": "a", "namespace": "n", "uid": UID, "generation": generation});
+        let json = json!({"metadata": meta, "spec": {"replicas": 3}, "status": status});
+        decode(resource("apps", "v1", "replicasets").unwrap().ty, json.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_root_of_a_change_is_recorded_when_the_change_ends_and_not_after_each_disturbance() {
+        traces::start(Settings::ring());
+        let roots = ChangeRoots::default();
+        let write = |(before, after): (i64, i64), generation: i64, succeeds: bool| {
+            let after = set(generation, after);
+            let written = Object::new(after.ty(), encode(&after), Revision(1));
+            let turning = Turning::of(last_change::has_ended(&set(generation, before)), &after);
+            roots.written(turning, &if succeeds { Ok(written) } else { Err(Status::internal_error("lost")) });
+            traces::ring().unwrap().trace(Change::new(UID, 1).trace()).len()
+        };
+        assert_eq!(write((0, 2), 1, true), 0);
+        assert_eq!(write((2, 3), 1, false), 0, "the status is not written");
+        assert_eq!(write((2, 3), 1, true), 1);
+        assert_eq!(write((3, 2), 1, true), 1);
+        assert_eq!(write((2, 3), 1, false), 1);
+        assert_eq!(write((2, 3), 1, true), 1, "available again");
+        assert_eq!(write((3, 2), 2, true), 1);
+        assert_eq!(write((2, 3), 3, true), 2, "a change of its own");
+        let spans = traces::ring().unwrap().trace(Change::new(UID, 1).trace());
+        assert_eq!(
+            spans.iter().map(|span| &*span.name).collect::<Vec<_>>(),
+            ["replicaset create", "replicaset update"]
+        );
+        assert_eq!(spans[1].span_context.span_id(), Change::new(UID, 3).context().span_id());
+    }
+}
