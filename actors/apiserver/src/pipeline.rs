@@ -5,6 +5,7 @@
 
 mod admit;
 mod commit;
+mod life;
 mod shown;
 #[cfg(test)]
 mod tests;

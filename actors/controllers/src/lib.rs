@@ -9,6 +9,7 @@
 mod apps;
 mod batch;
 mod certificates;
+mod change_root;
 mod cloud;
 mod controller_ref;
 mod core;

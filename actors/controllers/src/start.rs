@@ -11,6 +11,7 @@ use oarlock_runtime::System;
 use oarlock_schema::FeatureGates;
 use oarlock_seeded_bug::seeded_bug;
 
+use crate::change_root::ChangeRoots;
 use crate::cloud::provider::Cloud;
 use crate::error::Error;
 use crate::harness::{CLOUD_UNIT, Clients, Env, PARTS, Row, Settings, Shell, Spread, Supplies, Table, WorkerCounts};
@@ -210,6 +211,7 @@ impl Process {
             },
             settings: self.settings.clone(),
             supplies: self.supplies.of(row.needs),
+            roots: ChangeRoots::default(),
         })
     }
 }

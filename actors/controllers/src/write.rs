@@ -1,6 +1,7 @@
 //! API writes that several controllers share.
 
 use futures::stream::{self, StreamExt};
+use oarlock_apis::last_change;
 use oarlock_client::{Client, ListOptions, Object, PatchType, WriteOptions};
 use oarlock_informer::{ObjMeta, ObjectRef};
 use oarlock_meta::{FieldSelector, Status, Time};
@@ -8,6 +9,9 @@ use oarlock_runtime::clock;
 use oarlock_schema::views::{View, core_v1};
 use oarlock_schema::{Obj, Resource, Struct, TypeRef, Value};
 use serde_json::json;
+
+use crate::change_root::Turning;
+use crate::harness::Env;
 
 /// The most concurrent writes of one reconcile.
 pub(crate) const IN_FLIGHT: usize = 64;
@@ -43,6 +47,37 @@ pub(crate) async fn update(
     let mut object = current(client, resource, meta).await?;
     change(&mut object);
     client.update_subresource(resource, subresource, object).await
+}
+
+/// Changes the status of the workload of a cached projection. The root span of a change that has ended with the new status is recorded.
+///
+/// # Errors
+/// As [`current`].
+pub(crate) async fn update_status(
+    env: &Env,
+    resource: &'static Resource,
+    meta: &ObjMeta,
+    change: impl FnOnce(&mut Obj),
+) -> Result<Object, Status> {
+    change_status(env, resource, current(&env.client, resource, meta).await?, change).await
+}
+
+/// As [`update_status`], for a workload that has just been read or written.
+///
+/// # Errors
+/// The server's Status.
+pub(crate) async fn change_status(
+    env: &Env,
+    resource: &'static Resource,
+    mut object: Obj,
+    change: impl FnOnce(&mut Obj),
+) -> Result<Object, Status> {
+    let had_ended = last_change::has_ended(&object);
+    change(&mut object);
+    let turning = Turning::of(had_ended, &object);
+    let written = env.client.update_status(resource, object).await;
+    env.roots.written(turning, &written);
+    written
 }
 
 /// Returns an owner reference to the managing controller, whose foreground deletion waits for the dependent.

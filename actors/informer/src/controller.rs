@@ -16,17 +16,20 @@ use crate::cache::Cache;
 use crate::changes::Change;
 use crate::key::Key;
 use crate::own_writes::OwnWrites;
+use crate::project::Project;
 use crate::work_queue::WorkQueue;
 
 mod run;
 mod share;
 mod source;
+mod span;
 #[cfg(test)]
 mod tests;
 
 use run::Shared;
 use share::Share;
 use source::{Source, Watched};
+use span::Subjects;
 
 /// The actor kind of controllers; the actor's key is the controller's name.
 pub static CONTROLLER: ActorKind = ActorKind {
@@ -101,6 +104,7 @@ impl Controller {
             share: Share::default(),
             own: Arc::default(),
             queue: Arc::default(),
+            subjects: Subjects::default(),
         }
     }
 
@@ -129,6 +133,7 @@ pub struct ControllerBuilder {
     share: Share,
     own: Arc<OwnWrites>,
     queue: Arc<WorkQueue<Key>>,
+    subjects: Subjects,
 }
 
 impl std::fmt::Debug for ControllerBuilder {
@@ -140,7 +145,8 @@ impl std::fmt::Debug for ControllerBuilder {
 impl ControllerBuilder {
     /// Reconciles the objects of `cache`, under their own keys.
     #[must_use]
-    pub fn reconciles<T: Send + Sync + 'static>(self, cache: &Arc<Cache<T>>) -> Self {
+    pub fn reconciles<T: Project>(mut self, cache: &Arc<Cache<T>>) -> Self {
+        self.subjects.add(cache);
         self.watches(cache, |change, enqueue| enqueue(change.key.clone()))
     }
 
@@ -199,8 +205,8 @@ impl ControllerBuilder {
     /// Builds the controller.
     #[must_use]
     pub fn build(self) -> Controller {
-        let Self { row, reconcile, sources, share, own, queue } = self;
-        Controller { shared: Arc::new(Shared::new(row, reconcile, sources, share, own, queue)) }
+        let Self { row, reconcile, sources, share, own, queue, subjects } = self;
+        Controller { shared: Arc::new(Shared::new((row, reconcile), (sources, subjects), share, own, queue)) }
     }
 
     /// Builds the controller and starts its actor.

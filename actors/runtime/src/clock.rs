@@ -9,7 +9,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::ops::{Add, AddAssign, Sub};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::TryFutureExt;
 use jiff::{SignedDuration, Timestamp};
@@ -129,6 +129,12 @@ pub fn wall() -> Timestamp {
     CLOCK.get().wall()
 }
 
+/// Returns the wall time of a past instant, if nobody has set the clock since: for spans and other records of when something began.
+pub fn wall_at(instant: Instant) -> SystemTime {
+    let now = wall();
+    now.checked_sub(SignedDuration::try_from(instant.elapsed()).unwrap_or_default()).unwrap_or(now).into()
+}
+
 /// Moves the wall clock of this universe by so many seconds, as an operator may set a machine's clock. No effect outside a universe.
 pub fn set(by: i64) {
     let set = |base: Timestamp| base.checked_add(SignedDuration::from_secs(by)).unwrap_or(base);
@@ -207,8 +213,11 @@ mod tests {
         sleep(Duration::from_secs(90)).await;
         assert_eq!(wall().as_second(), 1_700_000_090);
         let then = now();
+        assert_eq!(wall_at(then), SystemTime::from(wall()));
+        sleep(Duration::from_millis(2500)).await;
+        assert_eq!(wall_at(then), SystemTime::from(base) + Duration::from_secs(90));
         set(-3600);
-        assert_eq!((wall().as_second(), now()), (1_699_996_490, then));
+        assert_eq!((wall().as_second(), now()), (1_699_996_492, then + Duration::from_millis(2500)));
         before.install();
         assert!(wall().as_second() > 1_700_000_090);
     }

@@ -41,6 +41,7 @@ mod propose;
 mod relay;
 mod report;
 mod set;
+mod spans;
 mod status;
 
 #[cfg(test)]

@@ -95,6 +95,21 @@ pub(crate) enum Decision<C> {
     },
 }
 
+impl<C> Decision<C> {
+    /// Returns the pod that the decision is about.
+    pub(crate) fn popped(&self) -> &Popped {
+        match self {
+            Self::Bind { popped, .. }
+            | Self::Propose { popped, .. }
+            | Self::Preempt { popped, .. }
+            | Self::ProposePreemption { popped, .. }
+            | Self::Unschedulable { popped, .. }
+            | Self::Postponed { popped, .. }
+            | Self::Skipped { popped } => popped,
+        }
+    }
+}
+
 /// The arbiter that confirms this engine's choices. Only a caller that shows its claim to the arbiter's unit, a `C`, is given decisions to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Authority<C> {

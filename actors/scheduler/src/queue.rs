@@ -89,6 +89,8 @@ struct Queued {
 pub(crate) struct Popped {
     /// The pod.
     pub(crate) pod: Arc<PodInfo>,
+    /// When the pod was queued for this attempt: its arrival, or the end of the attempt before.
+    pub(crate) queued: Stamp,
     /// Which attempt this is, from 1.
     pub(crate) attempt: u32,
     /// When the pod's first attempt began.
@@ -265,7 +267,8 @@ impl Queue {
         queued.expiry = None;
         queued.missed = false;
         let first_attempt = *queued.first_attempt.get_or_insert(now);
-        Some(Popped { pod: Arc::clone(&queued.pod), attempt: queued.attempts, first_attempt })
+        let (pod, queued, attempt) = (Arc::clone(&queued.pod), queued.queued, queued.attempts);
+        Some(Popped { pod, queued, attempt, first_attempt })
     }
 
     /// Requeues a pod that plugins rejected: the pod waits for an event that one of these plugins registered.

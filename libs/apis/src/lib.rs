@@ -24,6 +24,7 @@ mod disabled;
 pub mod discovery;
 pub mod flowcontrol;
 pub mod kind;
+pub mod last_change;
 pub mod meta;
 pub mod networking;
 pub mod policy;

@@ -8,7 +8,6 @@ use crate::name::BadName;
 use crate::proto::bus::v1::FailureCode;
 use crate::role::Identity;
 use crate::subject::Subject;
-use crate::trace;
 
 /// Why a received message cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -12,6 +12,7 @@ use crate::options::ListOptions;
 use crate::raw::{RawReply, RawRequest};
 use crate::request::{Call, Reply, Request};
 use crate::transport::{Transport, WatchStream};
+use crate::written::Attempted;
 
 /// Default budget of a call, which [`Client::with_timeout`] replaces; below the apiserver's own 60 s.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -69,7 +70,12 @@ impl Client {
         let (namespace, name) = (Str::from(namespace), Str::from(name));
         let fence = if call.is_read() { None } else { fence::current() };
         let request = Request { resource, subresource, namespace, name, call, fence, timeout: self.timeout };
-        self.transport.call(request).await
+        let attempted = Attempted::of(&request);
+        let answer = self.transport.call(request).await;
+        if let Some(attempted) = attempted {
+            attempted.answered(&answer);
+        }
+        answer
     }
 
     /// As [`Client::call`], for calls whose answer is an object.

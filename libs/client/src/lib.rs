@@ -3,6 +3,7 @@
 //! * [`Request`] and [`Reply`] represent calls independently of HTTP, so the apiserver's in-process transport takes them directly.
 //! * [`Transport`] carries calls as one fixed identity; [`WatchStream`] returns events in batches.
 //! * [`Client`] is the handle for controllers, schedulers and kubelets: typed verbs over a transport, with a budget for every call.
+//! * [`mod@written`] counts the writes of a piece of work.
 //! * [`mod@fence`] makes writes conditional on a claim that another process may have taken over.
 //!
 //! Objects are shared bytes ([`Object`]); they are decoded only by [`Object::obj`].
@@ -19,6 +20,7 @@ mod request;
 mod transport;
 mod verbs;
 mod wire;
+pub mod written;
 
 pub use client::Client;
 pub use fence::Fence;

@@ -1,6 +1,7 @@
 //! Times as the API writes them: `Time` in whole seconds, `MicroTime` in microseconds, Go durations, and ages.
 
 use std::fmt;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -86,6 +87,14 @@ impl MicroTime {
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == GO_ZERO * 1_000_000
+    }
+}
+
+impl From<Time> for SystemTime {
+    /// A time before 1970 counts as 1970.
+    fn from(time: Time) -> Self {
+        let seconds = Duration::from_secs(u64::try_from(time.0).unwrap_or(0));
+        Self::UNIX_EPOCH.checked_add(seconds).unwrap_or(Self::UNIX_EPOCH)
     }
 }
 

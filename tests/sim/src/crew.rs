@@ -19,6 +19,7 @@ mod cloud;
 mod door;
 mod jobs;
 mod judge;
+mod lives;
 mod member;
 mod told;
 mod unseen;

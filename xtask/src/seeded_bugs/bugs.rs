@@ -25,6 +25,8 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("life_sampled_by_half", "oarlock-telemetry", None, "a_life_is_sampled_by_its_id_alone"),
     bug("context_lost_at_the_bus", "oarlock-bus", Some("bus"), "memory::a_trace_goes_on"),
     bug("access_is_not_reviewed", "oarlock-serving", None, "metrics_are_for_whom_the_api_server_lets_see_them"),
+    bug("span_of_no_change", "oarlock-apiserver", None, "only_what_changes_the_desired_state_is_a_step_of_a_life"),
+    bug("span_in_another_life", "oarlock-apiserver", None, "a_commit_is_linked_with_the_lives_of_the_owners"),
     bug("answer_before_fsync", "oarlock-storage", Some("all"), "a_thousand_power_losses_lose_nothing_acknowledged"),
     program_bug("answer_before_fsync", "faults::embedded::an_api_server_that_is_killed_again_and_again_keeps_its_word"),
     bug(

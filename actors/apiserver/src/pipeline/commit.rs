@@ -9,6 +9,7 @@ use oarlock_storage::{Append, Cause, Expect, Fence, Key};
 use oarlock_store::{Entry, EntryParts, Write, WriteError};
 
 use super::Attempt;
+use super::life::LifeCommit;
 use crate::caller::Caller;
 use crate::server::Server;
 
@@ -18,6 +19,8 @@ pub(crate) struct Encoded {
     pub(crate) append: Append,
     /// Parts of the object that the View keeps.
     pub(crate) parts: EntryParts,
+    /// `metadata.generation` of the object after the write; of a removed object the last one.
+    pub(crate) generation: i64,
 }
 
 /// The outcome of a commit.
@@ -49,8 +52,10 @@ impl Commit {
 /// A Status for every failure but a conflict.
 pub(crate) async fn commit(attempt: &mut Attempt<'_>, write: Encoded) -> Result<Commit, Status> {
     let (server, caller) = (attempt.server, attempt.caller);
-    let Encoded { append, parts } = write;
-    if attempt.context.dry_run && !seeded_bug!("dry_run_commits") {
+    let dry_run = attempt.context.dry_run && !seeded_bug!("dry_run_commits");
+    let life = if dry_run { None } else { LifeCommit::begin(attempt, &write) };
+    let Encoded { append, parts, .. } = write;
+    if dry_run {
         return Ok(Commit::Done(Arc::new(uncommitted(append, parts))));
     }
     let together = std::mem::take(&mut attempt.context.together);
@@ -72,6 +77,9 @@ pub(crate) async fn commit(attempt: &mut Attempt<'_>, write: Encoded) -> Result<
     match result {
         Ok(entry) => {
             log_claim(caller, &entry);
+            if let Some(life) = life {
+                life.done(attempt, &entry.uid);
+            }
             Ok(Commit::Done(entry))
         }
         Err(WriteError::Conflict { cause: Cause::Fence, .. }) => Err(stale(caller, &key)),

@@ -1,6 +1,7 @@
 //! Tests of the pipeline, on a server in memory.
 
 mod endpoints;
+mod lives;
 mod order;
 mod recorded;
 mod services;

@@ -175,7 +175,7 @@ impl Source for CreateSource<'_> {
                 return Err(Status::unexpected("resourceVersion should not be set on objects to be created"));
             }
         };
-        Ok(Some(Encoded { append, parts: encoded.parts }))
+        Ok(Some(Encoded { append, parts: encoded.parts, generation: obj.meta().generation() }))
     }
 
     async fn commit(self, mut attempt: Attempt<'_>, write: Option<Encoded>) -> Result<Created, Status> {

@@ -108,12 +108,13 @@ impl Source for DeleteSource<'_> {
         let (key, revision) = (&self.entry.key, self.entry.revision);
         Ok(match (&mut self.plan, attempt.old) {
             (Plan::Remove, Some(old)) if !attempt.context.dry_run => {
-                Some(Encoded { append: Append::delete(key.clone(), revision), parts: index::parts(key, old, None) })
+                let (append, parts) = (Append::delete(key.clone(), revision), index::parts(key, old, None));
+                Some(Encoded { append, parts, generation: old.meta().generation() })
             }
             (Plan::Mark(marked), _) => {
                 let encoded = stored::encode(key, marked);
                 let append = Append::update(key.clone(), revision, encoded.value);
-                Some(Encoded { append, parts: encoded.parts })
+                Some(Encoded { append, parts: encoded.parts, generation: marked.meta().generation() })
             }
             _ => None,
         })

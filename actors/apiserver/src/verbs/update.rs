@@ -166,14 +166,15 @@ impl Source for UpdateSource<'_> {
             // The answer is the result of the change, at the revision on which the change was based.
             let last = stored::encode(key, obj);
             self.last = Some(Arc::new(Entry::new(key.clone(), &last.value, revision, last.parts)));
-            return Ok(Some(Encoded { append: Append::delete(key.clone(), revision), parts }));
+            let generation = obj.meta().generation();
+            return Ok(Some(Encoded { append: Append::delete(key.clone(), revision), parts, generation }));
         }
         let encoded = stored::encode(key, obj);
         if attempt.context.together.is_empty() && ownership::is_same(obj, old) {
             return Ok(None);
         }
         let append = Append::update(key.clone(), revision, encoded.value);
-        Ok(Some(Encoded { append, parts: encoded.parts }))
+        Ok(Some(Encoded { append, parts: encoded.parts, generation: obj.meta().generation() }))
     }
 
     async fn commit(self, mut attempt: Attempt<'_>, write: Option<Encoded>) -> Result<Option<Updated>, Status> {

@@ -11,6 +11,7 @@ use oarlock_schema::Resource;
 use super::need::{Requirement, Supplies};
 use super::settings::Settings;
 use super::shell::Shell;
+use crate::change_root::ChangeRoots;
 use crate::cloud::provider::Cloud;
 use crate::error::Error;
 
@@ -33,6 +34,8 @@ pub(crate) struct Env {
     pub(crate) settings: Settings,
     /// The needs that the controller's row declares.
     pub(crate) supplies: Supplies,
+    /// The writer of the root spans of the controller's workloads.
+    pub(crate) roots: ChangeRoots,
 }
 
 impl Env {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{join_all, select_all};
-use oarlock_client::fence;
+use oarlock_client::{fence, written};
 use oarlock_mesh::Claim;
 use oarlock_meta::{Revision, Status};
 use oarlock_runtime::clock::Instant;
@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::share::Share;
 use super::source::Source;
+use super::span::{ReconcileSpan, Subjects};
 use super::{ControllerRow, Reconcile, Requeue};
 use crate::key::Key;
 use crate::metrics::QueueMetrics;
@@ -38,6 +39,7 @@ pub(super) struct Shared {
     own: Arc<OwnWrites>,
     counts: Mutex<Counts>,
     metrics: QueueMetrics,
+    subjects: Subjects,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -61,15 +63,14 @@ struct Seen {
 
 impl Shared {
     pub(super) fn new(
-        row: ControllerRow,
-        reconcile: Arc<dyn Reconcile>,
-        sources: Vec<Arc<dyn Source>>,
+        (row, reconcile): (ControllerRow, Arc<dyn Reconcile>),
+        (sources, subjects): (Vec<Arc<dyn Source>>, Subjects),
         share: Share,
         own: Arc<OwnWrites>,
         queue: Arc<WorkQueue<Key>>,
     ) -> Self {
         let metrics = QueueMetrics::new(row.name);
-        Self { row, queue, reconcile, sources, share, own, counts: Mutex::default(), metrics }
+        Self { row, queue, reconcile, sources, share, own, counts: Mutex::default(), metrics, subjects }
     }
 
     /// Returns the number of keys that are reconciled at once.
@@ -153,6 +154,8 @@ struct Turn {
     claim: Claim,
     began: Instant,
     finished: bool,
+    /// The span of the reconcile; `None` if tracing is off or no object has the key.
+    span: Option<ReconcileSpan>,
 }
 
 impl Drop for Turn {
@@ -162,6 +165,9 @@ impl Drop for Turn {
             let mut counts = self.shared.counts.lock();
             counts.failed += 1;
             counts.last_error = format!("{}: did not finish", self.key);
+            if let Some(span) = self.span.take() {
+                span.failed("did not finish");
+            }
         }
         self.shared.queue.done(&self.key);
         self.shared.metrics.worked(self.shared.queue.stats(), self.began.elapsed());
@@ -180,7 +186,9 @@ async fn turn(shared: &Arc<Shared>, workers: &Arc<Semaphore>) -> Option<(Turn, O
             continue;
         };
         shared.metrics.took(shared.queue.stats(), waited);
-        return Some((Turn { shared: shared.clone(), key, claim, began: clock::now(), finished: false }, permit));
+        let began = clock::now();
+        let span = shared.subjects.begin(shared.row.name, &key, (began, waited));
+        return Some((Turn { shared: shared.clone(), key, claim, began, finished: false, span }, permit));
     }
 }
 
@@ -191,8 +199,12 @@ async fn work(mut turn: Turn, permit: OwnedSemaphorePermit, ctx: LoopCtx) {
     if !shared.own.wait(&turn.key, own).await {
         tracing::warn!(controller = name, key = %turn.key, "caches do not show own writes; deciding without");
     }
-    let result = fence::scope(turn.claim.fence.clone(), shared.reconcile.reconcile(&turn.key)).await;
+    let reconcile = fence::scope(turn.claim.fence.clone(), shared.reconcile.reconcile(&turn.key));
+    let (result, writes) = written::counted(reconcile).await;
     turn.finished = true;
+    if let Some(span) = turn.span.take() {
+        span.ended(&result, writes);
+    }
     let (key, queue) = (&turn.key, &shared.queue);
     let claim = turn.claim.fence.as_ref().map(tracing::field::display);
     tracing::debug!(target: "oarlock_informer::reconcile", controller = name, %key, claim, ok = result.is_ok(), "reconciled");

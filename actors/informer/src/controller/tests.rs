@@ -5,6 +5,7 @@ use oarlock_meta::{GroupResource, Revision};
 use oarlock_runtime::{ActorStatus, Universe, clock, rng, shutdown, trace};
 use parking_lot::Mutex;
 
+mod lives;
 mod placed;
 
 use super::*;

@@ -20,7 +20,7 @@ use super::doubt::BindingGuard;
 use super::inbox::Slot;
 use super::names::namespace;
 use super::set::Set;
-use super::{doubt, evict};
+use super::{doubt, evict, spans};
 
 const BIND: &str = "running Bind plugin \"DefaultBinder\"";
 const PREEMPT: &str = "preemption";
@@ -82,6 +82,7 @@ pub(super) fn start(
     let (claimed, own) = (claim.fence.clone(), ctx.clone());
     let binds = calls.iter().any(|call| matches!(call, Call::Bind));
     let open = binds.then(|| BindingGuard::new(&set.open_bindings, &pod, &node, claimed.as_ref()));
+    let began = if binds { spans::begin() } else { None };
     let task = {
         let (set, own, pod, node) = (Arc::clone(set), ctx.clone(), Arc::clone(&pod), Arc::clone(&node));
         let writes = async move { perform(&own, (&set.client, &set.recorder), &pod, &node, &calls).await };
@@ -92,7 +93,10 @@ pub(super) fn start(
             Ok(task) => match task.await {
                 Ok(Ok(done)) => Ok(done),
                 // An interrupted binding may still take effect, so the pod's room stays reserved.
-                _ if own.is_stopping() => return std::future::pending().await,
+                _ if own.is_stopping() => {
+                    spans::interrupted(&pod, &node, began);
+                    return std::future::pending().await;
+                }
                 Ok(Err((step, status, nominated))) => Err(Unbound {
                     text: format!("{step}: {status}"),
                     nominated,
@@ -106,6 +110,7 @@ pub(super) fn start(
         if let Some(open) = open {
             open.close();
         }
+        spans::bound(&pod, &node, began, &result);
         Outcome { origin, pod, node, result }
     }
     .boxed()

@@ -16,7 +16,7 @@ use super::duties::Parts;
 use super::inbox::PendingProposal;
 use super::proposal_messages::ProposalVerdict;
 use super::proposals::{Preempts, Sent};
-use super::{DECISIONS_PER_TURN, Shell};
+use super::{DECISIONS_PER_TURN, Shell, spans};
 
 /// Result of looking up a proposal's pod in the cache.
 enum Found {
@@ -88,6 +88,7 @@ impl Shell {
         let (now, began) = (self.now(), clock::now());
         let decision = self.engine.next(authority, now, &mut |below| rng::below(u64::from(below)) as u32)?;
         self.status.decided.since(began);
+        spans::decided(&decision, self.origin, began);
         Some(decision)
     }
 
@@ -123,6 +124,11 @@ impl Shell {
             };
             self.status.judged.since(began);
             decided += 1;
+            let refused = judged.as_ref().err().map(|error| match error {
+                ProposalError::Refused(refusal) => refusal.constraint.label(),
+                ProposalError::Failed(_) => "a plugin",
+            });
+            spans::arbitrated(&pod, &case.proposed.node, case.received, refused);
             match judged {
                 Ok(calls) => {
                     let node = Arc::from(case.proposed.node.as_str());
@@ -152,7 +158,7 @@ impl Shell {
             Some(item) if !self.intake.is_served(&item.value.info) => Found::Not("scheduler"),
             Some(item) => Found::Pod(Arc::clone(&item.value.info)),
             None if pods.revision() >= proposed.version => Found::Not("gone"),
-            None if case.deadline.passed() => Found::Not("unseen"),
+            None if case.deadline().passed() => Found::Not("unseen"),
             None => Found::Later,
         }
     }
@@ -167,10 +173,12 @@ impl Shell {
             Decision::Preempt { claim, popped, node, unfit, calls } => {
                 self.start(claim, (Origin::OwnPreemption(unfit), popped.pod, node), calls);
             }
-            Decision::Propose { popped, node } => self.proposals.push(Sent { popped, node, preempts: None }),
+            Decision::Propose { popped, node } => {
+                self.proposals.push(Sent { popped, node, preempts: None, began: spans::begin() });
+            }
             Decision::ProposePreemption { popped, node, unfit, victims } => {
                 let preempts = Some(Preempts { unfit, victims });
-                self.proposals.push(Sent { popped, node, preempts });
+                self.proposals.push(Sent { popped, node, preempts, began: spans::begin() });
             }
             Decision::Unschedulable { popped, message, denominated } => {
                 self.status.unschedulable += 1;

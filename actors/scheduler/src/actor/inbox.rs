@@ -36,8 +36,15 @@ pub(super) type Slot = (u64, usize);
 pub(super) struct PendingProposal {
     pub(super) slot: Slot,
     pub(super) proposed: Proposed,
-    /// Until when the proposal waits for its pod to appear in the cache.
-    pub(super) deadline: Instant,
+    /// When the proposal was received.
+    pub(super) received: Instant,
+}
+
+impl PendingProposal {
+    /// Returns until when the proposal waits for its pod to appear in the cache.
+    pub(super) fn deadline(&self) -> Instant {
+        self.received + UNSEEN_LIMIT
+    }
 }
 
 struct OpenBatch {
@@ -94,11 +101,10 @@ impl ProposalInbox {
             self.batches += 1;
             self.open.insert(self.batches, OpenBatch { answer, left: verdicts.len(), verdicts });
             let cases = batch.proposals.into_iter().enumerate();
-            let deadline = now + UNSEEN_LIMIT;
             self.waiting.extend(cases.map(|(at, proposed)| PendingProposal {
                 slot: (self.batches, at),
                 proposed,
-                deadline,
+                received: now,
             }));
         }
         if current {
@@ -153,7 +159,7 @@ impl ProposalInbox {
     pub(super) fn wakeup(&self, parts: Parts, now: Instant) -> Option<Instant> {
         let since = self.since?;
         let ends = parts.iter().map(|part| self.last_message.get(&part).copied().unwrap_or(since) + SILENCE_LIMIT);
-        let unseen = self.unseen.front().map(|case| case.deadline);
+        let unseen = self.unseen.front().map(PendingProposal::deadline);
         ends.filter(|end| *end > now).chain(unseen).min()
     }
 }

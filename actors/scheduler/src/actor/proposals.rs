@@ -42,6 +42,8 @@ pub(super) struct Sent {
     pub(super) popped: Popped,
     pub(super) node: Arc<str>,
     pub(super) preempts: Option<Preempts>,
+    /// When the node was proposed; `None` while no spans are recorded.
+    pub(super) began: Option<Instant>,
 }
 
 /// The preemption that is proposed for a pod that fits on no node.
@@ -192,7 +194,7 @@ impl Proposals {
 /// Builds the message for a batch.
 pub(super) fn batch(sent: &[Sent], epoch: Revision, seen: Revision, shards: u32) -> Batch {
     let victims = |preempts: &Preempts| preempts.victims.iter().map(|uid| (**uid).to_owned()).collect();
-    let proposals = sent.iter().map(|Sent { popped, node, preempts }| Proposed {
+    let proposals = sent.iter().map(|Sent { popped, node, preempts, .. }| Proposed {
         namespace: (*namespace(&popped.pod)).to_owned(),
         name: (*popped.pod.name).to_owned(),
         uid: (*popped.pod.uid).to_owned(),
@@ -214,7 +216,8 @@ mod tests {
 
     fn proposed(name: &str) -> Sent {
         let pod = World::new(&[]).pod(name, "");
-        Sent { popped: Popped { pod, attempt: 1, first_attempt: Stamp(0) }, node: "n1".into(), preempts: None }
+        let popped = Popped { pod, queued: Stamp(0), attempt: 1, first_attempt: Stamp(0) };
+        Sent { popped, node: "n1".into(), preempts: None, began: None }
     }
 
     #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ use crate::queue::Stamp;
 use super::proposal_messages::ProposalVerdict;
 use super::proposals::{self, Answered, NoVerdict, Preempts, Sent};
 use super::set::SYNC_WARNING;
-use super::{DECISIONS_PER_TURN, Shell};
+use super::{DECISIONS_PER_TURN, Shell, spans};
 
 /// Longest pause after a proposal reached a process that is no longer the arbiter; ends earlier when the new arbiter is known.
 const STALE_PAUSE: Duration = Duration::from_millis(50);
@@ -72,6 +72,9 @@ impl Shell {
     pub(super) fn answered(&mut self, Answered { batch, result }: Answered) -> Result<(), Failure> {
         let (now, at) = (self.now(), clock::now());
         let count = batch.len();
+        if !matches!(result, Ok(_) | Err(NoVerdict::Unknown(_))) {
+            batch.iter().for_each(|sent| spans::unanswered(&sent.popped, &sent.node, sent.began));
+        }
         match result {
             Ok(verdicts) => {
                 let silent = std::iter::repeat_with(|| ProposalVerdict::Stale);
@@ -105,6 +108,7 @@ impl Shell {
     }
 
     fn judged(&mut self, sent: Sent, verdict: ProposalVerdict, (now, at): (Stamp, Instant)) {
+        spans::proposed(&sent.popped, &sent.node, sent.began, &verdict);
         let pod = &sent.popped.pod;
         match verdict {
             ProposalVerdict::Nominated { revision } => {

@@ -18,6 +18,7 @@ use crate::Scheduler;
 mod claims;
 mod doubt;
 mod fake;
+mod lives;
 mod preemption;
 mod restart;
 

@@ -31,7 +31,7 @@ pub(crate) fn cut_attribute(attribute: &mut KeyValue) {
 }
 
 /// Repeats a link in the attribute of its relation. The attributes of links do not count towards [`MAX_ATTRIBUTES`]: relations are few.
-pub(crate) fn repeat_link(attributes: &mut Vec<KeyValue>, relation: &'static str, to: &SpanContext) {
+pub(crate) fn repeat_link(attributes: &mut Vec<KeyValue>, relation: &str, to: &SpanContext) {
     const PREFIX: &str = "oarlock.link.";
     let same = |known: &&mut KeyValue| known.key.as_str().strip_prefix(PREFIX) == Some(relation);
     match attributes.iter_mut().find(same) {

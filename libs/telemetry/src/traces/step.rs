@@ -38,17 +38,17 @@ impl Step {
 
     /// Creates the root of a change, with its derived id. The name is the kind and the verb: `pod create`. A second record of a root has the same ids.
     #[must_use]
-    pub fn root(change: &Change, name: &'static str) -> Self {
+    pub fn root(change: &Change, name: impl Into<Cow<'static, str>>) -> Self {
         Self::new(change.context(), SpanId::INVALID, name)
     }
 
-    fn new(span_context: SpanContext, parent_span_id: SpanId, name: &'static str) -> Self {
+    fn new(span_context: SpanContext, parent_span_id: SpanId, name: impl Into<Cow<'static, str>>) -> Self {
         let span = SpanData {
             span_context,
             parent_span_id,
             parent_span_is_remote: false,
             span_kind: SpanKind::Internal,
-            name: Cow::Borrowed(name),
+            name: name.into(),
             start_time: SystemTime::UNIX_EPOCH,
             end_time: SystemTime::UNIX_EPOCH,
             attributes: Vec::new(),

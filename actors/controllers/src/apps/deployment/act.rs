@@ -162,7 +162,7 @@ impl Deployments {
         if plan.status == deployment.value.status && plan.revision.is_none() {
             return Ok(());
         }
-        let written = write::update(&self.env.client, self.deployment, "status", &deployment.meta, |object| {
+        let written = write::update_status(&self.env, self.deployment, &deployment.meta, |object| {
             state(object, &plan.status);
             if let Some(revision) = &plan.revision {
                 annotate(object, &BTreeMap::from([(annotations::REVISION.into(), revision.as_str().into())]));

@@ -138,7 +138,7 @@ impl ReplicaSets {
         if *status == set.value.status {
             return Ok(());
         }
-        let written = write::update(&self.env.client, self.set, "status", &set.meta, |object| {
+        let written = write::update_status(&self.env, self.set, &set.meta, |object| {
             for (name, count) in [
                 ("replicas", status.replicas),
                 ("fullyLabeledReplicas", status.fully_labeled),

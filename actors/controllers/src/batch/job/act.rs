@@ -199,14 +199,10 @@ impl Jobs {
 
     /// Replaces the cached status, or the status of the last write; `None` if the Job is deleted.
     async fn report(&self, job: &Item<Job>, last: Option<Object>, status: &JobState) -> Result<Option<Object>, Status> {
-        let client = &self.env.client;
+        let change = |object: &mut Obj| state(object, status);
         let written = match last {
-            Some(last) => {
-                let mut object = last.obj()?;
-                state(&mut object, status);
-                client.update_status(self.job, object).await
-            }
-            None => write::update(client, self.job, "status", &job.meta, |object| state(object, status)).await,
+            Some(last) => write::change_status(&self.env, self.job, last.obj()?, change).await,
+            None => write::update_status(&self.env, self.job, &job.meta, change).await,
         };
         match written {
             Ok(object) => {

@@ -1,0 +1,124 @@
+//! The scheduler's spans in the life of a pod: `queue`, `decide`, `propose`, `arbiter` and `bind` (`docs/adr/0007-traces.md`). Nothing is stored or sent for
+//! them: the ids follow from the pod's UID and generation.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use oarlock_runtime::{Instant, clock};
+use oarlock_telemetry::traces::{self, Step, Subject};
+
+use crate::engine::Decision;
+use crate::model::PodInfo;
+use crate::queue::{Popped, Stamp};
+
+use super::bind::{Done, Unbound};
+use super::names::namespace;
+use super::proposal_messages::ProposalVerdict;
+
+/// Attribute of the node of a decision, a proposal or a binding.
+const NODE: &str = "k8s.node.name";
+
+/// Begins a step in the life of a pod.
+fn step(pod: &PodInfo, name: &'static str) -> Step {
+    let namespace = namespace(pod);
+    let subject =
+        Subject { kind: "Pod", namespace: &namespace, name: &pod.name, uid: &pod.uid, generation: pod.generation };
+    subject.step(name)
+}
+
+/// Records how long a pod was queued, and the decision about the pod, which has just been made. `origin` is the time of stamp zero.
+pub(super) fn decided<C>(decision: &Decision<C>, origin: Instant, began: Instant) {
+    if !traces::recording() {
+        return;
+    }
+    let popped = decision.popped();
+    let began = clock::wall_at(began);
+    traces::record(|| queued(popped, origin, began));
+    traces::record(|| {
+        let step = step(&popped.pod, "decide").began(began).ended(clock::wall().into());
+        let step = step.attribute("oarlock.scheduler.attempt", i64::from(popped.attempt));
+        match decision {
+            Decision::Bind { node, .. } | Decision::Propose { node, .. } => step.attribute(NODE, node.to_string()),
+            Decision::Preempt { node, .. } | Decision::ProposePreemption { node, .. } => {
+                step.attribute(NODE, node.to_string()).attribute("oarlock.scheduler.preempts", true)
+            }
+            Decision::Unschedulable { .. } => step.failed("unschedulable"),
+            Decision::Postponed { .. } => step.failed("refused by the arbiter or not bindable"),
+            Decision::Skipped { .. } => step.failed("deleted or placed already"),
+        }
+    });
+}
+
+fn queued(popped: &Popped, origin: Instant, taken: SystemTime) -> Step {
+    let Stamp(nanos) = popped.queued;
+    let queued = clock::wall_at(origin + Duration::from_nanos(nanos));
+    step(&popped.pod, "queue")
+        .began(queued)
+        .ended(taken)
+        .attribute("oarlock.scheduler.attempt", i64::from(popped.attempt))
+}
+
+/// Returns the time if spans are recorded, as the begin of a span.
+pub(super) fn begin() -> Option<Instant> {
+    traces::recording().then(clock::now)
+}
+
+/// Records a proposal with its verdict.
+pub(super) fn proposed(popped: &Popped, node: &Arc<str>, began: Option<Instant>, verdict: &ProposalVerdict) {
+    if let Some(began) = began {
+        traces::record(|| judged(step(&popped.pod, "propose"), node, began, verdict));
+    }
+}
+
+/// Records a proposal without a verdict.
+pub(super) fn unanswered(popped: &Popped, node: &Arc<str>, began: Option<Instant>) {
+    if let Some(began) = began {
+        traces::record(|| ended(step(&popped.pod, "propose"), node, began).failed("no verdict"));
+    }
+}
+
+/// Records the arbiter's verdict on a proposal of another process, from the receipt of the proposal on. `refused` is the constraint that speaks against
+/// the proposal.
+pub(super) fn arbitrated(pod: &PodInfo, node: &str, received: Instant, refused: Option<&str>) {
+    traces::record(|| {
+        let step = ended(step(pod, "arbiter"), node, received);
+        match refused {
+            Some(constraint) => step.failed(constraint),
+            None => step,
+        }
+    });
+}
+
+/// Records a binding that was written or has failed.
+pub(super) fn bound(pod: &PodInfo, node: &str, began: Option<Instant>, result: &Result<Done, Unbound>) {
+    let Some(began) = began else { return };
+    traces::record(|| {
+        let step = ended(step(pod, "bind"), node, began);
+        match result {
+            Ok(_) => step,
+            Err(Unbound { stale: Some(_), .. }) => step.failed("another process is the arbiter"),
+            Err(_) => step.failed("not written"),
+        }
+    });
+}
+
+/// Records a binding whose answer is not waited for, because the incarnation is stopping; the binding may still take effect.
+pub(super) fn interrupted(pod: &PodInfo, node: &str, began: Option<Instant>) {
+    if let Some(began) = began {
+        traces::record(|| ended(step(pod, "bind"), node, began).failed("interrupted: the outcome is unknown"));
+    }
+}
+
+fn judged(step: Step, node: &str, began: Instant, verdict: &ProposalVerdict) -> Step {
+    let step = ended(step, node, began);
+    match verdict {
+        ProposalVerdict::Bound | ProposalVerdict::Nominated { .. } => step,
+        ProposalVerdict::Refused { constraint, .. } => step.failed(constraint),
+        ProposalVerdict::Failed { .. } => step.failed("accepted but not written"),
+        ProposalVerdict::Stale => step.failed("another process is the arbiter"),
+    }
+}
+
+fn ended(step: Step, node: &str, began: Instant) -> Step {
+    step.began(clock::wall_at(began)).ended(clock::wall().into()).attribute(NODE, node.to_owned())
+}
