@@ -126,9 +126,10 @@ pub(crate) fn repeat(executables: &[Executable], row: &flaky::Row, times: usize)
 fn tested(executable: &Executable, tier: Tier, tests: &[String]) -> anyhow::Result<Done> {
     let mut command = if executable.package == VIRTUAL { executable.nice() } else { executable.command() };
     skips::told(&mut command).env("OARLOCK_XTASK", target().join("debug/xtask"));
-    if tier == Tier::Gate {
-        command.env("OARLOCK_SEED_BUDGET", SEED_BUDGET);
-    }
+    match tier {
+        Tier::Gate => command.env("OARLOCK_SEED_BUDGET", SEED_BUDGET),
+        Tier::Nightly => command.env("OARLOCK_WORK_CASES", "all"),
+    };
     let (took, ran) = seconds(|| libtest::run(&mut command, tests))?;
     let what = match tests {
         [test] => test.clone(),

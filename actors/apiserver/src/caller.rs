@@ -15,6 +15,8 @@ use crate::warnings::Warnings;
 pub struct Caller {
     /// The user's identity, after impersonation.
     pub user: Arc<UserInfo>,
+    /// The user against whose share of the limits the call counts; the same user, unless the client impersonates another.
+    pub counted: Arc<UserInfo>,
     /// `User-Agent` of the client. The field manager is derived from it when the request names none.
     pub agent: Str,
     /// Time by which the call must be answered.
@@ -30,7 +32,8 @@ impl Caller {
     /// Creates a caller without warnings and without a claim.
     #[must_use]
     pub fn new(user: Arc<UserInfo>, agent: Str, deadline: Instant) -> Self {
-        Self { user, agent, deadline, audit_id: None, fence: None, warnings: Mutex::default() }
+        let counted = Arc::clone(&user);
+        Self { user, counted, agent, deadline, audit_id: None, fence: None, warnings: Mutex::default() }
     }
 
     /// Adds a text for a `Warning: 299` header, unless it was added before or the answer has no room for it.

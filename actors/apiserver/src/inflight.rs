@@ -17,12 +17,15 @@
 //!   client sends or reads.
 //!
 //! Request bodies that are still arriving are counted by their bytes, under the same three rules ([`Inflight::body`]), since they occupy only memory.
-//! So are large answers that their clients have not read yet ([`Inflight::answer`]).
+//! So are answers that their clients have not read yet, large ones ([`Inflight::answer`]) and small ones ([`Inflight::small_answer`]).
+//!
+//! A request counts against the user who has authenticated, not against a user whose name it takes by impersonation ([`counted_user`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use oarlock_auth::{UserInfo, user};
 use oarlock_runtime::{Instant, clock};
@@ -144,6 +147,21 @@ const ANSWER_BYTES_PER_READ: usize = 1 << 20;
 /// The part of all unread answers that the longest one counts for at most: however long the list of a large cluster is, some can be sent at a time.
 const MAX_ANSWER_PART: usize = 16;
 
+/// Number of bytes of small unread answers for each reading request that may be in flight.
+const SMALL_ANSWER_BYTES_PER_READ: usize = 256 << 10;
+/// Minimum number of bytes that a small answer counts for: a stream costs memory beside its bytes.
+const MIN_ANSWER_BYTES: usize = 4 << 10;
+
+/// Returns the user against whose share a request counts. `user` is whom `authenticated` impersonates, or the same user.
+///
+/// A client that may impersonate users could make up a name for each request, and have a share with each. So its requests count against its own share,
+/// with two exceptions: requests as a member of `system:masters` always pass, whoever makes them, and a system user has no share of its own that could
+/// be exceeded, so its requests count as those of the users that it acts for.
+pub(crate) fn counted_user(authenticated: Arc<UserInfo>, user: &Arc<UserInfo>) -> Arc<UserInfo> {
+    let as_impersonated = user.in_group(user::MASTERS) || is_system(&authenticated);
+    if as_impersonated || seeded_bug!("impersonated_names_have_shares") { Arc::clone(user) } else { authenticated }
+}
+
 /// Returns three quarters of a bound, rounded up.
 fn three_quarters(bound: usize) -> usize {
     bound - bound / 4
@@ -243,6 +261,11 @@ static ANSWERS: LazyLock<Gauge> = LazyLock::new(|| {
     gauge("oarlock_apiserver_unread_answers_bytes", "Bytes of large answers that clients have not read yet")
 });
 
+static SMALL_ANSWERS: LazyLock<Gauge> = LazyLock::new(|| {
+    let help = "Bytes that small answers count for that clients have not read yet";
+    gauge("oarlock_apiserver_unread_small_answers_bytes", help)
+});
+
 static BODIES: LazyLock<Gauge> = LazyLock::new(|| {
     let help = "Bytes that are set aside for request bodies that clients are still sending";
     gauge("oarlock_apiserver_request_bodies_bytes", help)
@@ -262,6 +285,7 @@ enum UsageKind {
     Writes,
     Bodies,
     Answers,
+    SmallAnswers,
 }
 
 /// Counters of the requests in flight at one server.
@@ -272,6 +296,7 @@ pub(crate) struct Inflight {
     writes: Arc<Mutex<Usage>>,
     bodies: Arc<Mutex<Usage>>,
     answers: Arc<Mutex<Usage>>,
+    small_answers: Arc<Mutex<Usage>>,
 }
 
 /// A seat of a request in flight, of the body of one, or of an answer, released when dropped.
@@ -302,6 +327,7 @@ fn publish(kind: UsageKind, held: usize) {
         UsageKind::Writes => CURRENT.get_or_create(&Labels { request_kind: "mutating" }).set(held),
         UsageKind::Bodies => BODIES.set(held),
         UsageKind::Answers => ANSWERS.set(held),
+        UsageKind::SmallAnswers => SMALL_ANSWERS.set(held),
     };
 }
 
@@ -311,7 +337,8 @@ pub(crate) struct LimitReached;
 
 impl Inflight {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, reads: Arc::default(), writes: Arc::default(), bodies: Arc::default(), answers: Arc::default() }
+        let (reads, writes, bodies) = (Arc::default(), Arc::default(), Arc::default());
+        Self { limits, reads, writes, bodies, answers: Arc::default(), small_answers: Arc::default() }
     }
 
     /// Takes a seat for a request. The caller must not ask for one for long-running requests.
@@ -346,12 +373,30 @@ impl Inflight {
 impl Inflight {
     /// Takes room for an answer of `length` bytes until the client has read it.
     pub(crate) fn answer(&self, user: &UserInfo, info: &RequestInfo, length: usize) -> Result<Seat, LimitReached> {
-        let limit = match self.limits.reads {
-            0 => 0,
-            reads => reads.max(MAX_ANSWER_PART).saturating_mul(ANSWER_BYTES_PER_READ),
-        };
+        let limit = self.answer_limit(ANSWER_BYTES_PER_READ);
         let weight = if limit == 0 { length } else { length.min(limit / MAX_ANSWER_PART) };
         seat(&self.answers, UsageKind::Answers, limit, Allowance::of(user, info), Str::new(&user.name), weight)
+    }
+
+    /// Takes room for a small answer of `length` bytes until the client has read it. Small answers have an account of their own: long lists that nobody
+    /// reads must not keep other users from short answers.
+    pub(crate) fn small_answer(
+        &self,
+        user: &UserInfo,
+        info: &RequestInfo,
+        length: usize,
+    ) -> Result<Seat, LimitReached> {
+        let limit =
+            if seeded_bug!("small_answers_are_free") { 0 } else { self.answer_limit(SMALL_ANSWER_BYTES_PER_READ) };
+        let (allowance, weight) = (Allowance::of(user, info), length.max(MIN_ANSWER_BYTES));
+        seat(&self.small_answers, UsageKind::SmallAnswers, limit, allowance, Str::new(&user.name), weight)
+    }
+
+    fn answer_limit(&self, per_read: usize) -> usize {
+        match self.limits.reads {
+            0 => 0,
+            reads => reads.max(MAX_ANSWER_PART).saturating_mul(per_read),
+        }
     }
 }
 
@@ -385,142 +430,13 @@ pub(crate) fn refusal() -> Response<Body> {
     response
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn user(name: &str, groups: &[&str]) -> UserInfo {
-        UserInfo::new(name, groups.iter().copied())
-    }
-
-    fn about(verb: &'static str, group: &str, resource: &str) -> RequestInfo {
-        let (group, resource) = (Str::new(group), Str::new(resource));
-        RequestInfo { resource_request: true, verb, group, resource, ..RequestInfo::default() }
-    }
-
-    fn inflight(reads: usize, writes: usize) -> Inflight {
-        Inflight::new(Limits { reads, writes, ..Limits::default() })
-    }
-
-    /// Starts as many requests as the limit allows beside those in flight.
-    fn more(inflight: &Inflight, user: &UserInfo, info: &RequestInfo) -> Vec<Seat> {
-        std::iter::from_fn(|| inflight.enter(user, info).ok()).take(1000).collect()
-    }
-
-    #[test]
-    fn ordinary_users_leave_room_for_the_system_and_that_for_heartbeats() {
-        let inflight = inflight(400, 200);
-        let (pods, leases) = (about("create", "", "pods"), about("update", "coordination.k8s.io", "leases"));
-        let nodes = about("patch", "", "nodes");
-        let (somebody, node) = (user("somebody", &[]), user("system:node:n", &["system:nodes"]));
-        let mut held = more(&inflight, &somebody, &pods);
-        held.extend(more(&inflight, &user("another", &[]), &pods));
-        held.extend(more(&inflight, &user("third", &[]), &pods));
-        assert_eq!(held.len(), 150);
-        let led: Vec<Seat> = ["somebody", "another", "third"]
-            .map(|name| more(&inflight, &user(name, &[]), &leases))
-            .into_iter()
-            .flatten()
-            .collect();
-        assert_eq!(led.len(), 25, "Leases go further");
-        assert!(more(&inflight, &node, &pods).is_empty());
-        let beats = more(&inflight, &node, &leases);
-        assert_eq!(beats.len(), 25, "heartbeats go to the end");
-        assert!(inflight.enter(&node, &nodes).is_err());
-        let masters = user("root", &["system:masters"]);
-        assert_eq!(more(&inflight, &masters, &pods).len(), 1000, "and these past it");
-        drop(held);
-        assert!(inflight.enter(&somebody, &pods).is_ok());
-    }
-
-    #[test]
-    fn one_node_keeps_nobody_out_and_nor_does_a_right_to_leases() {
-        let inflight = inflight(400, 200);
-        let (pods, leases, nodes) = (
-            about("create", "", "pods"),
-            about("update", "coordination.k8s.io", "leases"),
-            about("patch", "", "nodes"),
-        );
-        let stolen = user("system:node:stolen", &["system:nodes"]);
-        let mut held = more(&inflight, &stolen, &pods);
-        assert_eq!(held.len(), 50);
-        assert!(more(&inflight, &stolen, &nodes).is_empty() && more(&inflight, &stolen, &leases).is_empty());
-        held.extend(more(&inflight, &user("electing", &[]), &leases));
-        assert_eq!(held.len(), 62);
-        assert!(inflight.enter(&user("system:node:other", &["system:nodes"]), &nodes).is_ok());
-        assert!(inflight.enter(&user("modest", &[]), &pods).is_ok());
-        drop(held);
-        let usage = inflight.writes.lock();
-        assert!(usage.capped.is_empty() && usage.held == 0, "{usage:?}");
-    }
-
-    #[test]
-    fn reading_and_changing_are_counted_apart_and_zero_is_no_limit() {
-        let inflight = inflight(8, 0);
-        let somebody = user("somebody", &[]);
-        let lists = more(&inflight, &somebody, &about("list", "", "pods"));
-        assert_eq!(lists.len(), 5);
-        assert_eq!(more(&inflight, &somebody, &about("create", "", "pods")).len(), 1000);
-    }
-
-    #[test]
-    fn who_holds_much_gets_no_more_while_another_waits() {
-        let (mut usage, now) = (Usage::default(), clock::now());
-        let (greedy, modest) = (Str::new("greedy"), Str::new("modest"));
-        let enters = |usage: &mut Usage, user: &Str, now| usage.enter(400, Allowance::Ordinary, user, 1, now);
-        let held = (0..400).filter(|_| enters(&mut usage, &greedy, now)).count();
-        assert_eq!(held, 225, "alone it leaves room for the next one");
-        assert_eq!((0..400).filter(|_| enters(&mut usage, &modest, now)).count(), 75, "which gets in without waiting");
-        usage.leave(Allowance::Ordinary, &greedy, 1);
-        assert!(!enters(&mut usage, &greedy, now), "what comes free is for who has less");
-        assert!(enters(&mut usage, &modest, now));
-        for _ in 0..75 {
-            usage.leave(Allowance::Ordinary, &modest, 1);
-        }
-        for _ in 0..85 {
-            usage.leave(Allowance::Ordinary, &greedy, 1);
-        }
-        assert_eq!(usage.users.get(&greedy), Some(&139));
-        assert_eq!((0..400).filter(|_| enters(&mut usage, &greedy, now)).count(), 11, "up to its half");
-        let later = now + 2 * REFUSED_USER_TTL;
-        usage.leave(Allowance::Ordinary, &modest, 1);
-        assert_eq!((0..400).filter(|_| enters(&mut usage, &greedy, later)).count(), 75, "nobody waits any more");
-    }
-
-    #[test]
-    fn users_that_are_refused_cost_no_memory_without_bound() {
-        let (mut usage, now) = (Usage::default(), clock::now());
-        usage.held = 300;
-        for n in 0..10_000 {
-            assert!(!usage.enter(400, Allowance::Ordinary, &Str::new(format!("user-{n}")), 1, now));
-        }
-        assert_eq!((usage.refused.len(), usage.users.len()), (MAX_REFUSED_USERS, 0));
-    }
-
-    #[test]
-    fn bodies_are_counted_by_their_bytes_and_no_user_takes_all_the_room() {
-        const MAX: usize = 3 << 20;
-        let inflight = inflight(400, 200);
-        let pods = about("create", "", "pods");
-        let (somebody, another, node) = (user("a", &[]), user("b", &[]), user("system:node:n", &["system:nodes"]));
-        let bodies = |user: &UserInfo, length| -> Vec<Seat> {
-            std::iter::from_fn(|| inflight.body(user, &pods, length, MAX).ok()).take(1000).collect()
-        };
-        let short = bodies(&somebody, 100);
-        assert_eq!(short.len(), 1000, "short bodies hold next to nothing");
-        assert!(inflight.enter(&somebody, &pods).is_ok(), "and no seat");
-        drop(short);
-        // 200 of them in all, 150 for ordinary users, 112 and a half for one; a body of unknown length may become any length.
-        let long = [bodies(&somebody, usize::MAX), bodies(&another, MAX), bodies(&node, MAX)];
-        assert_eq!(long.each_ref().map(Vec::len), [112, 38, 25]);
-        drop(long);
-        assert_eq!(inflight.bodies.lock().held, 0);
-    }
-
-    #[test]
-    fn however_few_requests_there_may_be_a_body_of_full_length_can_be_read() {
-        const MAX: usize = 3 << 20;
-        let pods = about("create", "", "pods");
-        assert!(inflight(1, 1).body(&user("a", &[]), &pods, MAX, MAX).is_ok());
-    }
+/// Returns the 429 answer to a request whose answer finds no room, however short it is. An answer without a body needs none: a client that opens no
+/// window gets it all the same.
+pub(crate) fn bare_refusal() -> Response<Body> {
+    let mut response = refusal();
+    response.headers_mut().remove(header::CONTENT_TYPE);
+    response.map(|_| full(Bytes::new()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,11 @@
 mod fields;
 mod labels;
 mod lex;
+mod matcher;
 
 pub use fields::{FieldRequirement, FieldSelector, FieldSelectorError};
 pub use labels::{LabelRequirement, LabelSelector, LabelSelectorError, Operator};
+pub use matcher::{FieldMatcher, LabelMatcher};
 
 /// Looks up a label or field by name. Implemented for slices of pairs and for closures.
 pub trait Lookup {

@@ -1,7 +1,7 @@
 //! Properties that hold for any input.
 
 use oarlock_meta::quantity::Quantity;
-use oarlock_meta::selector::{By, FieldSelector, LabelSelector};
+use oarlock_meta::selector::{By, FieldMatcher, FieldSelector, LabelMatcher, LabelSelector};
 use oarlock_meta::time::{GoDuration, MicroTime, Time};
 use oarlock_meta::{GroupVersion, Revision, Status, names};
 use proptest::prelude::*;
@@ -30,6 +30,37 @@ proptest! {
         prop_assert_eq!(a.plus(&b).minus(&b), a.clone());
         prop_assert_eq!(a.cmp(&b), b.cmp(&a).reverse());
         prop_assert_eq!(a.minus(&b).signum(), a.cmp(&b) as i32);
+    }
+
+    #[test]
+    fn a_label_matcher_decides_as_its_selector(
+        requirements in prop::collection::vec(
+            ("[abc]", "=1|=2|!=1|!=2| in \\(1,2\\)| in \\(2,3\\)| notin \\(1,3\\)|>1|<3|>2|@"), 0..8
+        ),
+        labels in prop::collection::btree_map("[abcd]", "[0-4x]?", 0..5),
+    ) {
+        let text: Vec<String> = requirements.iter().map(|(key, rest)| match rest.as_str() {
+            "@" => format!("!{key}"),
+            rest => format!("{key}{rest}"),
+        }).collect();
+        let selector = LabelSelector::parse(&text.join(",")).unwrap();
+        let sorted: Vec<(&String, &String)> = labels.iter().collect();
+        let matcher = LabelMatcher::from(selector.clone());
+        prop_assert_eq!(matcher.matches(&sorted), selector.matches(&labels), "{} {:?}", selector, labels);
+    }
+
+    #[test]
+    fn a_field_matcher_decides_as_its_selector(
+        requirements in prop::collection::vec(("[abc]", "=|==|!=", "[01]?"), 0..6),
+        fields in prop::collection::btree_map("[abcd]", "[012]?", 0..5),
+    ) {
+        let text: Vec<String> = requirements.iter().map(|(field, is, value)| format!("{field}{is}{value}")).collect();
+        let selector = FieldSelector::parse(&text.join(",")).unwrap();
+        let matcher = FieldMatcher::from(selector.clone());
+        prop_assert_eq!(matcher.matches(&fields), selector.matches(&fields), "{} {:?}", selector, fields);
+        for (field, value) in matcher.exact() {
+            prop_assert!(selector.requirements().iter().any(|one| one.equal && one.field == field && one.value == value));
+        }
     }
 
     #[test]

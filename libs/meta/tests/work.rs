@@ -1,6 +1,8 @@
-//! Parsing takes time linear in the length of the text.
+//! Parsing takes time linear in the length of the text, and a long selector decides as fast as a short one.
 
-use oarlock_meta::selector::{FieldSelector, LabelSelector};
+use std::cell::Cell;
+
+use oarlock_meta::selector::{FieldSelector, LabelMatcher, LabelSelector};
 use oarlock_meta::{ErrorList, FieldError, Path, Quantity};
 use oarlock_testkit::work::too_steep;
 
@@ -35,4 +37,48 @@ fn errors_that_show_a_whole_list_at_each_item_end_somewhere() {
         errors.push(FieldError::invalid(&Path::new("a"), long.as_str(), "no"));
     }
     assert!(errors.is_full() && errors.len() < 20, "{} errors", errors.len());
+}
+
+thread_local! {
+    static COMPARED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A label or value that counts how often it is looked at.
+struct Counted(String);
+
+impl AsRef<str> for Counted {
+    fn as_ref(&self) -> &str {
+        COMPARED.set(COMPARED.get() + 1);
+        &self.0
+    }
+}
+
+#[test]
+fn an_object_is_compared_by_its_labels_and_not_by_the_length_of_a_selector() {
+    let labels: Vec<(Counted, Counted)> =
+        (0..10).map(|n| (Counted(format!("k{n}")), Counted("v".to_owned()))).collect();
+    let many = |one: &dyn Fn(usize) -> String| (0..20_000).map(one).collect::<Vec<_>>().join(",");
+    let cases = [
+        (many(&|n| format!("!x{n}")), true),
+        (many(&|n| format!("x{n}!=v")), true),
+        (many(&|n| format!("k1!=w{n}")), true),
+        (many(&|_| "k1=v".to_owned()), true),
+        (many(&|_| "k1".to_owned()), true),
+        (many(&|n| format!("x{n}")), false),
+        (many(&|n| format!("k1>{n}")), false),
+        (format!("k1 in (v,{})", many(&|n| format!("w{n}"))), true),
+    ];
+    for (text, selected) in cases {
+        let matcher = LabelMatcher::from(LabelSelector::parse(&text).unwrap());
+        COMPARED.set(0);
+        assert_eq!(matcher.matches(&labels), selected, "{:.40}", text);
+        // Ten labels, each searched for among at most 20,000 keys.
+        assert!(COMPARED.get() <= 10 * 20, "{:.40}: {} comparisons", text, COMPARED.get());
+    }
+    for one in ["!x@", "k@!=v", "k1!=w@", "k1 in (v,w@)", "k1>@"] {
+        let make =
+            |n| LabelSelector::parse(&(0..n).map(|i| one.replace('@', &i.to_string())).collect::<Vec<_>>().join(","));
+        let gather = |selector: &Result<LabelSelector, _>| LabelMatcher::from(selector.clone().unwrap());
+        assert_eq!(too_steep(10_000, make, gather), None, "{one}");
+    }
 }

@@ -1,6 +1,7 @@
 //! A raw HTTP/1.1 client over TLS: one connection per request, full control of every byte, streams read as they arrive.
 
 mod answer;
+pub mod frames;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -66,8 +67,7 @@ impl Http {
             Who::Certificate(certificate, key) => (Some((vec![certificate], key.to_rustls())), None),
             Who::Token(token) => (None, Some(token)),
         };
-        let mut config = tls::client_config(trust, identity).expect("a TLS configuration");
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let config = tls::client_config(trust, identity).expect("a TLS configuration");
         Self { authority: endpoint.authority().to_owned(), config: Arc::new(config), token, patience: STEP_TIMEOUT }
     }
 
@@ -156,6 +156,15 @@ impl Http {
     /// # Errors
     /// When the connection fails, or the answer is not HTTP.
     pub fn raw(&self, head: &[u8], body: &[u8]) -> io::Result<Stream> {
+        let Connection(mut tls) = self.connect(b"http/1.1")?;
+        tls.write_all(head)?;
+        // A server that refuses a large body answers and closes without reading it: its answer counts.
+        let written = tls.write_all(body).and_then(|()| tls.flush());
+        Stream::read_head(Connection(tls)).map_err(|error| written.err().unwrap_or(error))
+    }
+
+    /// Connects, with an application protocol (ALPN).
+    fn connect(&self, protocol: &[u8]) -> io::Result<Connection> {
         let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
         let address = self.authority.to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -163,12 +172,9 @@ impl Http {
         tcp.set_read_timeout(Some(self.patience))?;
         tcp.set_write_timeout(Some(self.patience))?;
         tcp.set_nodelay(true)?;
-        let session = ClientConnection::new(self.config.clone(), name).map_err(io::Error::other)?;
-        let mut tls = StreamOwned::new(session, tcp);
-        tls.write_all(head)?;
-        // A server that refuses a large body answers and closes without reading it: its answer counts.
-        let written = tls.write_all(body).and_then(|()| tls.flush());
-        Stream::read_head(Connection(tls)).map_err(|error| written.err().unwrap_or(error))
+        let config = ClientConfig { alpn_protocols: vec![protocol.to_vec()], ..ClientConfig::clone(&self.config) };
+        let session = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+        Ok(Connection(StreamOwned::new(session, tcp)))
     }
 }
 

@@ -2,6 +2,8 @@
 //! network.
 
 mod answers;
+mod floods;
+mod unread;
 mod work;
 
 use std::net::TcpStream;

@@ -413,6 +413,14 @@ pub(crate) const BUGS: &[Bug] = &[
         "node_pods::a_kubelet_does_not_name_the_claims_of_its_pods",
     ),
     program_bug("paths_open_the_snapshot", "bad_input::rights::the_right_to_every_path_is_no_right_to_every_object"),
+    bug("answers_wait_for_ever", "oarlock-apiserver", None, "an_answer_of_which_nothing_is_read_ends_its_connection"),
+    bug(
+        "small_answers_are_free",
+        "oarlock-apiserver",
+        None,
+        "small_answers_have_room_of_their_own_and_a_tiny_one_is_counted_with_its_stream",
+    ),
+    bug("impersonated_names_have_shares", "oarlock-apiserver", None, "a_client_that_makes_up_names_has_one_share"),
     program_bug("answers_wait_for_ever", "hostile::answers::answers_that_nobody_reads_are_bounded_and_come_to_an_end"),
     program_bug("dry_eviction_spends", "bad_input::evictions::a_dry_eviction_spends_nothing_however_it_is_asked_for"),
 ];

@@ -21,7 +21,7 @@ use super::backlog::Backlog;
 use super::coalesce::Coalesce;
 use super::service;
 use super::unauthenticated::{UnauthenticatedConnection, UnauthenticatedConnections};
-use super::unread::Stalled;
+use super::unread::connection::ConnectionAnswers;
 use crate::server::Server;
 use crate::streaming::Remote;
 
@@ -32,6 +32,14 @@ pub static LISTENER: ActorKind = ActorKind { name: "apiserver.listener", phase: 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Idle time after which an HTTP/2 connection is pinged.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// Time for the answer to such a ping. A client that reads nothing any more does not answer it.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Maximum number of streams that a client may have reset before the server has begun with them (CVE-2023-44487). Then the connection is ended.
+const MAX_RESET_STREAMS: usize = 20;
+/// Maximum number of streams of a connection that the server resets because of the client's errors. Then the connection is ended.
+const MAX_STREAM_ERRORS: usize = 1024;
+/// Maximum number of bytes of the head of an HTTP/2 request: as much as a URL may have, which is the longest part.
+const MAX_HEAD_BYTES: u32 = 64 << 10;
 /// Maximum number of concurrent streams per HTTP/2 connection (upstream's default is 250): all informers of a client share one connection.
 const MAX_STREAMS: u32 = 1000;
 /// At shutdown, how long a connection without a request may still send its first one (Go: 5 s). The client has probably just connected to send it.
@@ -182,8 +190,8 @@ async fn connection(
     let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let signals = Arc::new(RequestSignals::default());
     let (request_signals, connection_state) = (Arc::clone(&signals), Arc::clone(&unauthenticated));
-    let stalled = Stalled::default();
-    let request_stalled = stalled.clone();
+    let answers = ConnectionAnswers::default();
+    let request_answers = answers.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request_signals.first.notify_one();
         if multiplexed && (server.state().is_refusing() || occurs(server.config().goaway_chance)) {
@@ -192,7 +200,7 @@ async fn connection(
         let (server, peer) = (server.clone(), peer.clone());
         request.extensions_mut().insert(remote);
         request.extensions_mut().insert(Arc::clone(&connection_state));
-        request.extensions_mut().insert(request_stalled.clone());
+        request.extensions_mut().insert(request_answers.clone());
         // Boxed, so that the future's memory is freed when the answer begins. A stream of HTTP/2 would hold it as long as its watch runs.
         Box::pin(
             async move { Ok::<_, std::convert::Infallible>(service::serve(&server, peer.as_deref(), request).await) },
@@ -204,6 +212,10 @@ async fn connection(
             .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_STREAMS)
             .keep_alive_interval(KEEP_ALIVE_INTERVAL)
+            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+            .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+            .max_local_error_reset_streams(MAX_STREAM_ERRORS)
+            .max_header_list_size(MAX_HEAD_BYTES)
             .initial_stream_window_size(1 << 20)
             .initial_connection_window_size(4 << 20);
         let connection = builder.serve_connection(TokioIo::new(Coalesce::new(stream)), service);
@@ -220,7 +232,7 @@ async fn connection(
             () = drive(closing, connection, |connection| connection.graceful_shutdown()) => {}
             // The client has got a GOAWAY, and the requests that it may have begun before have had their time.
             () = unauthenticated.overdue(patience) => tracing::debug!("connection ended: no request was authenticated"),
-            () = stalled.wait() => {}
+            () = answers.overdue(patience) => tracing::debug!("connection ended: an answer was not read"),
         }
     } else {
         let mut builder = http1::Builder::new();
@@ -234,7 +246,7 @@ async fn connection(
         tokio::select! {
             biased;
             () = drive(closing, connection, |connection| connection.graceful_shutdown()) => {}
-            () = stalled.wait() => {}
+            () = answers.overdue(patience) => tracing::debug!("connection ended: an answer was not read"),
         }
     }
 }

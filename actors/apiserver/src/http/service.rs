@@ -21,7 +21,8 @@ use super::options::{self, Query};
 use super::request_info::{self, RequestInfo, Slashes};
 use super::trace::RequestTrace;
 use super::unauthenticated::UnauthenticatedConnection;
-use super::unread::{self, Stalled};
+use super::unread;
+use super::unread::connection::ConnectionAnswers;
 use super::{Body, body, deprecated, kept_spans, plain, respond, routes, snapshot, stream, text};
 use crate::call::Dispatch;
 use crate::caller::Caller;
@@ -59,47 +60,52 @@ async fn answer(
     let read = request_info::parse(request.method(), uri.path(), uri.query().unwrap_or(""))
         .map_err(|request_info::PathError::Encoding| Status::bad_request("the path is not valid percent-encoding"))
         .and_then(|info| Ok((time_limit(server, &info, uri.query().unwrap_or(""))?, info)));
+    let connection = request.extensions().get::<ConnectionAnswers>().cloned().unwrap_or_default();
+    // Nobody is known yet, and the answer counts against the share of all who are unknown.
+    let unknown = |status: &Status| {
+        let (answer, anonymous) = (respond::status(status, accept.as_deref()), UserInfo::anonymous());
+        unread::hold(server, &anonymous, &RequestInfo::default(), &connection, answer)
+    };
     let (limit, info) = match read {
         Ok(read) => read,
-        Err(status) => return respond::status(&status, accept.as_deref()),
+        Err(status) => return unknown(&status),
     };
     let trace = trace.insert(RequestTrace::begin(&request, &info));
     // The shutdown waits only for requests that end by themselves, so only these are counted.
     let ends = info.verb != "watch" && !request_info::is_streaming(&info.subresource) && !is_exempt(&request);
     let _counted = (ends && server.config().termination.send_retry_after).then(|| server.state().request());
-    let (user, warning) = match authenticate(server, peer, request.headers()) {
+    let known = match authenticate(server, peer, request.headers()) {
         Ok(known) => known,
-        Err(status) => return respond::status(&status, accept.as_deref()),
+        Err(status) => return unknown(&status),
     };
-    if user.name != ANONYMOUS
+    if known.user.name != ANONYMOUS
         && let Some(connection) = request.extensions().get::<Arc<UnauthenticatedConnection>>()
     {
         connection.mark_authenticated();
     }
-    trace.place(&user);
+    trace.place(&known.user);
     let fence = match claim(request.headers()) {
         Ok(fence) => fence,
-        Err(status) => return respond::status(&status, accept.as_deref()),
+        Err(status) => return unknown(&status),
     };
     // Credentials must not reach a backend behind a proxy.
     server.authenticators().clear(request.headers_mut());
     impersonation::clear(request.headers_mut());
     let agent = request.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let mut caller = Caller::new(user, Str::new(agent), clock::after(limit));
+    let mut caller = Caller::new(known.user, Str::new(agent), clock::after(limit));
+    caller.counted = known.counted;
     caller.fence = fence;
     caller.audit_id = id.map(AuditId::text);
     let caller = Arc::new(caller);
-    warning.into_iter().for_each(|text| caller.warn(text));
+    known.warning.into_iter().for_each(|text| caller.warn(text));
     let started = clock::now();
     let method = request.method().clone();
-    let stalled = request.extensions().get::<Stalled>().cloned();
-    let answer = trace.inside(handle(server, &caller, &info, request, accept.as_deref())).await;
-    let answer = answer.and_then(|answer| Ok(unread::hold(server, &caller.user, &info, stalled, answer)?));
-    let mut response = match answer {
+    let answer = match trace.inside(handle(server, &caller, &info, request, &connection, accept.as_deref())).await {
         Ok(response) => response,
         Err(Refused::Status(status)) => respond::status(&status, accept.as_deref()),
         Err(Refused::LimitReached) => inflight::refusal(),
     };
+    let mut response = unread::hold(server, &caller.counted, &info, &connection, answer);
     for text in caller.take_warnings() {
         if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {}", oarlock_meta::quote::quote(&text))) {
             response.headers_mut().append(header::WARNING, value);
@@ -117,6 +123,9 @@ fn is_exempt(request: &Request<Incoming>) -> bool {
     ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|exempt| path.starts_with(exempt))
         || agent.starts_with(b"kube-apiserver/")
 }
+
+/// Number of bytes of a selector up to which a watch may keep it without being counted.
+const SHORT_SELECTOR_BYTES: usize = 8 << 10;
 
 /// The reason why a request is not served.
 enum Refused {
@@ -140,7 +149,7 @@ impl From<inflight::LimitReached> for Refused {
 
 /// Whether a path that is not a resource counts against the limits on requests in flight. Probes do not: they must be answered under any load. No
 /// header that a client could forge decides this.
-fn counts(path: &str) -> bool {
+pub(super) fn counts(path: &str) -> bool {
     !["/readyz", "/livez", "/healthz"].contains(&path)
 }
 
@@ -154,27 +163,32 @@ fn shutting_down() -> Response<Body> {
     response
 }
 
-/// The user of a request after impersonation, and a warning about the credential.
-type AuthenticatedUser = (Arc<UserInfo>, Option<String>);
+/// Who makes a request.
+struct KnownUser {
+    /// The user after impersonation.
+    user: Arc<UserInfo>,
+    /// The user against whose share the request counts.
+    counted: Arc<UserInfo>,
+    /// A warning about the credential.
+    warning: Option<String>,
+}
 
 /// Determines the user of a request from its certificate and headers, and applies impersonation.
-fn authenticate(
-    server: &Server,
-    peer: Option<&PeerCertificates>,
-    headers: &HeaderMap,
-) -> Result<AuthenticatedUser, Status> {
+fn authenticate(server: &Server, peer: Option<&PeerCertificates>, headers: &HeaderMap) -> Result<KnownUser, Status> {
     let now = clock::wall().as_second();
     let known = server.authenticators().authenticate(peer, headers, now).map_err(|refused| {
         tracing::debug!(reasons = ?refused.reasons, "unable to authenticate the request");
         Status::unauthorized("Unauthorized")
     })?;
+    let warning = known.warning.map(str::to_owned);
     let Some(impersonated) = impersonation::requested(headers)? else {
-        return Ok((known.user, known.warning.map(str::to_owned)));
+        return Ok(KnownUser { counted: Arc::clone(&known.user), user: known.user, warning });
     };
     for check in &impersonated.checks {
         server.authorize(&check.attributes(&known.user))?;
     }
-    Ok((Arc::new(impersonated.user), known.warning.map(str::to_owned)))
+    let user = Arc::new(impersonated.user);
+    Ok(KnownUser { counted: inflight::counted_user(known.user, &user), user, warning })
 }
 
 /// Parses the claim under which the request writes.
@@ -206,13 +220,14 @@ async fn handle(
     caller: &Arc<Caller>,
     info: &RequestInfo,
     request: Request<Incoming>,
+    connection: &ConnectionAnswers,
     accept: Option<&str>,
 ) -> Result<Response<Body>, Refused> {
     let query = request.uri().query().unwrap_or("").to_owned();
     if info.resource_request {
-        return on_resource(server, caller, info, request, &query).await;
+        return on_resource(server, caller, info, request, connection, &query).await;
     }
-    let _seat = counts(request.uri().path()).then(|| server.inflight().enter(&caller.user, info)).transpose()?;
+    let _seat = counts(request.uri().path()).then(|| server.inflight().enter(&caller.counted, info)).transpose()?;
     server.authorize(&Attributes::path(&caller.user, info.verb, &info.path))?;
     if info.path == snapshot::PATH {
         return Ok(snapshot::answer(server, caller, request.method()).await?);
@@ -230,12 +245,13 @@ async fn on_resource(
     caller: &Arc<Caller>,
     info: &RequestInfo,
     request: Request<Incoming>,
+    connection: &ConnectionAnswers,
     query: &str,
 ) -> Result<Response<Body>, Refused> {
     let streams = request_info::is_streaming(&info.subresource);
     // Long-running requests take no seat, and a request with a body takes its seat when the body has arrived.
     let reads = matches!(info.verb, "get" | "list") && !streams;
-    let early = reads.then(|| server.inflight().enter(&caller.user, info)).transpose()?;
+    let early = reads.then(|| server.inflight().enter(&caller.counted, info)).transpose()?;
     authorize(server, caller, info, query)?;
     if info.slashes == Slashes::Leading {
         return Ok(plain::page_not_found());
@@ -258,10 +274,17 @@ async fn on_resource(
         let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, true)?;
         let options = options::narrow(options::list(&query, true)?, &info.name)?;
         // A watch counts as a list until its initial events have been sent.
-        let seat = server.inflight().enter(&caller.user, info)?;
+        let seat = server.inflight().enter(&caller.counted, info)?;
         let watch = crate::verbs::watch::watch(server, caller, &target, &options).await?;
-        let initial = (!watch.is_initialized()).then(|| Initial::new(server.streams(), seat));
-        return Ok(stream::watch(watch, &target, wanted, initial));
+        let room = |bytes| server.inflight().answer(&caller.counted, info, bytes);
+        let selector = Some(watch.selector_bytes()).filter(|bytes| *bytes > SHORT_SELECTOR_BYTES);
+        let selector = selector.map(room).transpose()?;
+        let initial = (!watch.is_initialized()).then(|| room(Initial::BYTES)).transpose()?;
+        let initial = initial.map(|room| Initial::new(server.streams(), seat, room));
+        return Ok(unread::watch(
+            connection,
+            stream::watch(watch, &target, wanted, stream::Held { initial, _selector: selector }),
+        ));
     }
     let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, false)?;
     let (parts, incoming) = request.into_parts();
@@ -272,10 +295,10 @@ async fn on_resource(
     };
     let _seat = match early {
         Some(seat) => seat,
-        None => server.inflight().enter(&caller.user, info)?,
+        None => server.inflight().enter(&caller.counted, info)?,
     };
-    let (lanes, user, deadline) = (server.large().clone(), Str::new(&caller.user.name), caller.deadline);
-    let exempt = inflight::is_system(&caller.user);
+    let (lanes, user, deadline) = (server.large().clone(), Str::new(&caller.counted.name), caller.deadline);
+    let exempt = inflight::is_system(&caller.counted);
     let [subresource, namespace, name] = [target.subresource, target.namespace, target.name].map(Str::new);
     if !is_large(server, &target, &asked, &body) {
         let call = asked.call(&target, &body, &query, caller)?;
@@ -304,7 +327,7 @@ async fn receive(server: &Server, caller: &Caller, info: &RequestInfo, body: Inc
     }
     let max = server.config().max_body;
     let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok()).unwrap_or(max);
-    let _room = server.inflight().body(&caller.user, info, length, max)?;
+    let _room = server.inflight().body(&caller.counted, info, length, max)?;
     Ok(body::read(body, max, caller.deadline).await?)
 }
 

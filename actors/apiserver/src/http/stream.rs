@@ -15,11 +15,22 @@ use super::accept::{Format, Transform, Wanted};
 use super::initial::Initial;
 use super::table_answers::{self, INITIAL_END, Style};
 use super::{Body, respond};
+use crate::inflight::Seat;
 use crate::target::Target;
 use crate::verbs::watch::{Delivery, Watch};
 
-/// Number of encoded bytes after which a watch lets other tasks run: about a millisecond where objects must be converted.
-const BYTES_PER_TURN: usize = 64 << 10;
+/// Number of encoded bytes after which a frame of the answer is complete and other tasks run: about a millisecond where objects must be converted. A
+/// client that does not read holds this much and one object, however many events are ready.
+const FRAME_BYTES: usize = 64 << 10;
+
+/// What an answer holds of the limits.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// Until the initial events have been taken.
+    pub(super) initial: Option<Initial>,
+    /// The room of a long selector, for as long as the watch lasts.
+    pub(super) _selector: Option<Seat>,
+}
 
 /// Encodes the frames of one watcher.
 #[derive(Clone)]
@@ -31,22 +42,62 @@ struct FrameEncoder {
     headers_sent: bool,
 }
 
-/// Builds the answer to a watch.
-#[must_use]
-pub(super) fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted, initial: Option<Initial>) -> Response<Body> {
-    let writer = FrameEncoder { resource: target.resource(), kind: target.kind, wanted, headers_sent: false };
-    let frames = stream::unfold((watch, writer, initial), |(mut watch, mut writer, initial)| async move {
-        let deliveries = watch.next().await?;
-        let (mut out, mut turn) = (BytesMut::new(), BYTES_PER_TURN);
-        for delivery in deliveries {
-            out.put_slice(&writer.frame(delivery));
-            if out.len() >= turn {
-                turn = out.len() + BYTES_PER_TURN;
-                tokio::task::yield_now().await;
+/// The events of one watch on their way into frames.
+struct Frames {
+    watch: Watch,
+    encoder: FrameEncoder,
+    held: Held,
+    /// Items that are not yet encoded.
+    pending: std::vec::IntoIter<Delivery>,
+    /// An event of the length of a frame, which is sent as it is: watchers of the same form share its memory.
+    long: Option<Bytes>,
+}
+
+impl Frames {
+    /// Returns the next frame; `None` when the watch has ended.
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(long) = self.long.take() {
+            return Some(long);
+        }
+        if self.pending.len() == 0 {
+            self.pending = self.watch.next().await?.into_iter();
+        } else {
+            tokio::task::yield_now().await;
+        }
+        let mut out = BytesMut::new();
+        while out.len() < FRAME_BYTES
+            && let Some(delivery) = self.pending.next()
+        {
+            let event = self.encoder.frame(delivery);
+            if event.len() < FRAME_BYTES {
+                out.put_slice(&event);
+            } else if out.is_empty() {
+                return Some(event);
+            } else {
+                self.long = Some(event);
+                break;
             }
         }
-        let initial = initial.filter(|_| !watch.is_initialized());
-        Some((Ok::<_, super::BodyError>(Frame::data(out.freeze())), (watch, writer, initial)))
+        Some(out.freeze())
+    }
+
+    /// Releases what is held for the initial events once these have been taken.
+    fn release(&mut self) {
+        if self.watch.is_initialized() && self.pending.len() == 0 && self.long.is_none() {
+            self.held.initial = None;
+        }
+    }
+}
+
+/// Builds the answer to a watch.
+#[must_use]
+pub(super) fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted, held: Held) -> Response<Body> {
+    let encoder = FrameEncoder { resource: target.resource(), kind: target.kind, wanted, headers_sent: false };
+    let frames = Frames { watch, encoder, held, pending: Vec::new().into_iter(), long: None };
+    let frames = stream::unfold(frames, |mut frames| async move {
+        frames.release();
+        let frame = frames.next().await?;
+        Some((Ok::<_, super::BodyError>(Frame::data(frame)), frames))
     });
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     let format = wanted.form.format;

@@ -2,21 +2,22 @@
 
 use oarlock_apis::rules::formats::path_segment;
 use oarlock_client::ListOptions;
-use oarlock_meta::selector::By;
-use oarlock_meta::{FieldSelector, LabelSelector, Status};
+use oarlock_meta::selector::{By, FieldMatcher, LabelMatcher};
+use oarlock_meta::{FieldSelector, Status};
 use oarlock_schema::{Resource, Str};
 use oarlock_store::Entry;
 
-/// Number of comparisons after which a selection lets other tasks run: some tenths of a millisecond. A selector of the length of a request head has
-/// thousands of requirements, and a collection tens of thousands of objects.
+/// Number of comparisons after which a selection lets other tasks run: some tenths of a millisecond. A collection has tens of thousands of objects.
 pub(super) const COMPARISONS_PER_TURN: usize = 16 << 10;
+/// Number of comparisons that one object takes, if it has no more labels than this: a longer selector costs an object no more than its own labels.
+const USUAL_LABELS: usize = 64;
 
 /// The validated selectors of a list or watch.
 #[derive(Clone, Debug)]
 pub struct Selection {
     namespace: Str,
-    labels: LabelSelector,
-    fields: FieldSelector,
+    labels: LabelMatcher,
+    fields: FieldMatcher,
 }
 
 impl Selection {
@@ -35,36 +36,42 @@ impl Selection {
         }
         Ok(Self {
             namespace: namespace.into(),
-            labels: options.label_selector.clone(),
-            fields: FieldSelector::new(requirements),
+            labels: options.label_selector.clone().into(),
+            fields: FieldSelector::new(requirements).into(),
         })
     }
 
-    /// Returns the number of comparisons that the decision about one entry takes at most.
+    /// Returns the number of comparisons that the decision about one usual entry takes at most.
     #[must_use]
     pub fn comparisons(&self) -> usize {
-        1 + self.labels.requirements().len() + self.fields.requirements().len()
+        1 + self.labels.keys().min(USUAL_LABELS) + self.fields.fields()
+    }
+
+    /// Returns the approximate number of bytes of memory that the selectors take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.labels.bytes() + self.fields.bytes()
     }
 
     /// Whether every object of the namespace is selected.
     #[must_use]
     pub fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_everything() && self.fields.is_everything()
     }
 
     /// Whether an entry is selected.
     #[must_use]
     pub fn matches(&self, entry: &Entry) -> bool {
         (self.namespace.is_empty() || entry.namespace() == self.namespace)
-            && (self.labels.is_empty() || self.labels.matches(&By::new(|name: &str| entry.label(name))))
-            && (self.fields.is_empty()
-                || self.fields.matches(&By::new(|name: &str| Some(entry.field(name).unwrap_or("")))))
+            && self.labels.matches(&entry.labels)
+            && self.fields.matches(&By::new(|name: &str| entry.field(name)))
     }
 
     /// Returns the one object that a `metadata.name` selector names, if an object can have that name.
     #[must_use]
     pub fn single_name(&self) -> Option<&str> {
-        self.fields.exact("metadata.name").filter(|name| path_segment(name).is_empty())
+        let mut exact = self.fields.exact();
+        exact.find_map(|(field, name)| (field == "metadata.name" && path_segment(name).is_empty()).then_some(name))
     }
 }
 
@@ -83,10 +90,6 @@ impl Selection {
     /// Returns a field whose value the View can use to wake only the interested watchers, such as `spec.nodeName` for a kubelet's pods.
     #[must_use]
     pub fn indexed_field(&self) -> Option<(&str, &str)> {
-        self.fields
-            .requirements()
-            .iter()
-            .filter(|r| !matches!(r.field.as_str(), "metadata.name" | "metadata.namespace"))
-            .find_map(|r| Some((r.field.as_str(), self.fields.exact(&r.field)?)))
+        self.fields.exact().find(|(field, _)| !matches!(*field, "metadata.name" | "metadata.namespace"))
     }
 }

@@ -19,6 +19,8 @@ use crate::target::Target;
 
 /// Maximum number of events that are delivered at a time.
 const MAX_BATCH: usize = 256;
+/// Number of bytes of objects after which a batch of initial items is complete: their bodies are in memory until they are encoded.
+const MAX_BATCH_BYTES: usize = 256 << 10;
 /// Approximate interval between bookmarks.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// A watch without `timeoutSeconds` ends after one to two times this duration (upstream: `--min-request-timeout`).
@@ -220,20 +222,27 @@ impl Watch {
         self.initial.objects.is_none() && self.initial.last.is_none()
     }
 
+    /// Returns the approximate number of bytes of memory that the selectors take.
+    #[must_use]
+    pub fn selector_bytes(&self) -> usize {
+        self.selection.bytes()
+    }
+
     /// Returns the next initial items; `None` when all have been delivered.
     async fn initial(&mut self) -> Option<Vec<Delivery>> {
         loop {
             let Some((snapshot, start)) = &mut self.initial.objects else {
                 return self.initial.last.take().map(|last| vec![last]);
             };
-            let (mut found, mut next, mut compared) = (Vec::new(), None, 0);
+            let (mut found, mut next, mut compared, mut bytes) = (Vec::new(), None, 0, 0);
             for entry in snapshot.range(within(&self.namespace), start) {
-                if found.len() == MAX_BATCH || compared >= COMPARISONS_PER_TURN {
+                if found.len() == MAX_BATCH || bytes >= MAX_BATCH_BYTES || compared >= COMPARISONS_PER_TURN {
                     next = Some(Str::new(entry.key.rest()));
                     break;
                 }
                 compared += self.selection.comparisons();
                 if self.selection.matches(entry) {
+                    bytes += entry.length();
                     found.push(Delivery::Initial(Arc::clone(entry)));
                 }
             }

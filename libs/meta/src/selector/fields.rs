@@ -106,6 +106,12 @@ impl FieldSelector {
         &self.requirements
     }
 
+    /// Returns the requirements in order.
+    #[must_use]
+    pub fn into_requirements(self) -> Vec<FieldRequirement> {
+        self.requirements
+    }
+
     /// Returns the single value that `field` must have, if the selector requires one; an index can then be used.
     #[must_use]
     pub fn exact(&self, field: &str) -> Option<&str> {

@@ -213,6 +213,12 @@ impl LabelSelector {
         &self.requirements
     }
 
+    /// Returns the requirements, sorted by key.
+    #[must_use]
+    pub fn into_requirements(self) -> Vec<LabelRequirement> {
+        self.requirements
+    }
+
     /// Returns the single value that the label `key` must have, if the selector requires one; an index can then be used.
     #[must_use]
     pub fn exact(&self, key: &str) -> Option<&str> {
