@@ -172,7 +172,8 @@ impl Http {
         tcp.set_read_timeout(Some(self.patience))?;
         tcp.set_write_timeout(Some(self.patience))?;
         tcp.set_nodelay(true)?;
-        let config = ClientConfig { alpn_protocols: vec![protocol.to_vec()], ..ClientConfig::clone(&self.config) };
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = vec![protocol.to_vec()];
         let session = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
         Ok(Connection(StreamOwned::new(session, tcp)))
     }

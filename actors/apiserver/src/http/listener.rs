@@ -38,8 +38,8 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_RESET_STREAMS: usize = 20;
 /// Maximum number of streams of a connection that the server resets because of the client's errors. Then the connection is ended.
 const MAX_STREAM_ERRORS: usize = 1024;
-/// Maximum number of bytes of the head of an HTTP/2 request: as much as a URL may have, which is the longest part.
-const MAX_HEAD_BYTES: u32 = 64 << 10;
+/// Maximum number of bytes of the head of an HTTP/2 request: as much as a URL may have (64 KiB), and 16 KiB for all headers.
+const MAX_HEAD_BYTES: u32 = 80 << 10;
 /// Maximum number of concurrent streams per HTTP/2 connection (upstream's default is 250): all informers of a client share one connection.
 const MAX_STREAMS: u32 = 1000;
 /// At shutdown, how long a connection without a request may still send its first one (Go: 5 s). The client has probably just connected to send it.

@@ -17,6 +17,8 @@ use crate::inflight::Seat;
 const BYTES_PER_SECOND: u64 = 128 << 10;
 /// Number of checks within the time that a client has at least.
 const CHECKS: u32 = 4;
+/// Minimum time between two checks, however short the time limit of requests is.
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a client may take for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +93,7 @@ impl ConnectionAnswers {
     /// Waits until the client has not read one of the answers for too long: for `patience`, and longer if it reads slowly.
     pub(in crate::http) async fn overdue(&self, patience: Duration) {
         loop {
-            clock::sleep(patience / CHECKS).await;
+            clock::sleep((patience / CHECKS).max(MIN_CHECK_INTERVAL)).await;
             if self.is_overdue(clock::now(), patience) {
                 return;
             }
@@ -193,7 +195,7 @@ mod tests {
             let connection = ConnectionAnswers::default();
             let answer = connection.add(pace, None);
             let unread = part(&answer, 10).slice(3..5);
-            assert!(!ends(&connection, PATIENCE).await, "{pace:?}");
+            assert!(!ends(&connection, PATIENCE * 3 / 4).await, "{pace:?}");
             assert!(ends(&connection, PATIENCE).await, "{pace:?}");
             drop((answer, unread));
             assert_eq!(connection.waiting(), 0);
