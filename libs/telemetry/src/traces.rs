@@ -9,6 +9,7 @@
 mod bridge;
 mod change;
 pub mod limits;
+mod links;
 mod metrics;
 mod output;
 mod provider;
@@ -22,16 +23,15 @@ pub mod traceparent;
 
 use std::sync::{Arc, OnceLock};
 
-use opentelemetry::KeyValue;
 use opentelemetry::context::FutureExt as _;
 use opentelemetry::trace::{SpanContext, TraceContextExt as _};
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
-pub use bridge::{adopt, fail, inside, link, set};
+pub use bridge::{adopt, fail, inside, link, link_current, set};
 pub use change::Change;
+pub use links::RELATION;
 pub use metrics::DropReason;
 pub use opentelemetry;
 pub use opentelemetry_sdk;
@@ -40,7 +40,7 @@ pub use queue::ExportQueue;
 pub use ratio::Ratio;
 pub use ring::Ring;
 pub use sampler::Sampler;
-pub use step::{RELATION, Step};
+pub use step::Step;
 pub use subject::Subject;
 
 use provider::Traces;
@@ -86,13 +86,6 @@ pub fn within<F: Future>(span: Option<SpanContext>, work: F) -> impl Future<Outp
         Some(span) => context.with_remote_span_context(span),
         None => context,
     })
-}
-
-/// Links the `tracing` span that runs with another span, as [`Step::linked`] links a step. Nothing happens outside of the spans of [`TARGET`].
-pub fn link_current(relation: &'static str, to: &SpanContext) {
-    if recording() && to.is_valid() {
-        tracing::Span::current().add_link_with_attributes(to.clone(), vec![KeyValue::new(RELATION, relation)]);
-    }
 }
 
 /// Returns the process's spans; `None` when tracing is off.

@@ -64,7 +64,7 @@ impl RequestTrace {
         traces::set(&self.span, "oarlock.user.class", class(user));
         match remote {
             Some(parent) if is_trusted(user) => traces::adopt(&self.span, parent),
-            Some(other) => traces::link(&self.span, "request", "oarlock.link.request", &other),
+            Some(other) => traces::link(&self.span, "request", &other),
             None => {}
         }
     }

@@ -6,7 +6,7 @@ use opentelemetry::{Context, KeyValue, Value};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::step::{self, RELATION};
+use super::links::RELATION;
 
 /// Sets an attribute of a span. Never a secret, a body or a query.
 pub fn set(span: &Span, key: &'static str, value: impl Into<Value>) {
@@ -19,11 +19,17 @@ pub fn adopt(span: &Span, parent: SpanContext) {
     let _disabled = span.set_parent(Context::new().with_remote_span_context(parent));
 }
 
-/// Links a span to another one, with the relation of the other to it, in the attribute `oarlock.link.<relation>` too. `attribute` is the whole name.
-pub fn link(span: &Span, relation: &'static str, attribute: &'static str, to: &SpanContext) {
+/// Links a span to another one, with the relation of the other to it.
+pub fn link(span: &Span, relation: &'static str, to: &SpanContext) {
     if to.is_valid() {
         span.add_link_with_attributes(to.clone(), vec![KeyValue::new(RELATION, relation)]);
-        span.set_attribute(attribute, step::link_text(to));
+    }
+}
+
+/// Links the span that runs, as [`current`](super::current) returns it, to another one. Nothing happens outside every span and when tracing is off.
+pub fn link_current(relation: &'static str, to: &SpanContext) {
+    if super::recording() && to.is_valid() {
+        Context::map_current(|context| context.span().add_link(to.clone(), vec![KeyValue::new(RELATION, relation)]));
     }
 }
 

@@ -8,9 +8,9 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 
 use super::limits;
+use super::links::{self, RELATION};
 use super::queue::ExportQueue;
 use super::ring::Ring;
-use super::step::RELATION;
 
 /// The span processor of the process: each ended span is kept in the ring, each sampled one is queued for the exporter as well. It never waits.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Output {
         }
         for link in span.links.iter() {
             if let Some(relation) = link.attributes.iter().find(|known| known.key.as_str() == RELATION) {
-                limits::repeat_link(&mut span.attributes, &relation.value.as_str(), &link.span_context);
+                links::repeat(&mut span.attributes, &relation.value.as_str(), &link.span_context);
             }
         }
         let span = self.export(span);

@@ -132,7 +132,7 @@ impl Frames {
         let (stream, head) = self.get(path, headers);
         self.send(&head)?;
         loop {
-            let frame = self.next()?;
+            let frame = self.read_frame()?;
             if frame.kind == kind::HEADERS && frame.stream == stream {
                 // The entry `:status: 200` of the static table; the status comes first.
                 return Ok((stream, frame.payload.first() == Some(&0x88)));
@@ -147,7 +147,7 @@ impl Frames {
     ///
     /// # Errors
     /// When the connection is closed, or silent for too long.
-    pub fn next(&mut self) -> io::Result<Frame> {
+    pub fn read_frame(&mut self) -> io::Result<Frame> {
         let mut head = [0; 9];
         self.connection.read_exact(&mut head)?;
         let [a, b, c, kind, _, stream @ ..] = head;
@@ -163,7 +163,7 @@ impl Frames {
     pub fn end(&mut self) -> io::Result<Option<u32>> {
         let mut code = None;
         loop {
-            match self.next() {
+            match self.read_frame() {
                 Ok(frame) if frame.kind == kind::GOAWAY => {
                     code = frame.payload.get(4..8).and_then(|code| Some(u32::from_be_bytes(code.try_into().ok()?)));
                 }
