@@ -1,6 +1,6 @@
 //! The spans of a Deployment's life and of all that it owns, from the steps of several processes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -180,7 +180,7 @@ impl Life {
             let uid = span.attributes.iter().find(|known| own(known.key.as_str())).unwrap();
             assert_eq!(uid.value.to_string(), self.uid, "a step of another object's life: {span:#?}");
         }
-        let ids: BTreeSet<_> = self.spans.iter().map(|span| span.span_context.span_id()).collect();
+        let ids: HashSet<_> = self.spans.iter().map(|span| span.span_context.span_id()).collect();
         assert_eq!(ids.len(), self.spans.len(), "a span twice: {:#?}", self.spans);
     }
 
