@@ -9,6 +9,7 @@
 mod bridge;
 mod change;
 pub mod limits;
+mod links;
 mod metrics;
 mod output;
 mod provider;
@@ -29,6 +30,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 pub use bridge::{adopt, fail, inside, link, set};
 pub use change::Change;
+pub use links::RELATION;
 pub use metrics::DropReason;
 pub use opentelemetry;
 pub use opentelemetry_sdk;
@@ -37,7 +39,7 @@ pub use queue::ExportQueue;
 pub use ratio::Ratio;
 pub use ring::Ring;
 pub use sampler::Sampler;
-pub use step::{RELATION, Step};
+pub use step::Step;
 
 use provider::Traces;
 

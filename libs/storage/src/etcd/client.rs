@@ -223,7 +223,9 @@ impl Members {
             Ok(answer) => answer,
             Err(_) => Err(Failure::Unanswered(format!("etcd {}: no answer within {limit:?}", member.endpoint))),
         };
-        trace::end(&span, &answer);
+        if let Err(failure) = &answer {
+            trace::failed(&span, failure.kind());
+        }
         if let Err(Failure::Refused(status)) = &answer
             && status.message().contains("invalid auth token")
         {

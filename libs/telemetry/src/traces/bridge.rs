@@ -6,7 +6,7 @@ use opentelemetry::{Context, KeyValue, Value};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::step::{self, RELATION};
+use super::links::{self, RELATION};
 
 /// Sets an attribute of a span. Never a secret, a body or a query.
 pub fn set(span: &Span, key: &'static str, value: impl Into<Value>) {
@@ -23,7 +23,7 @@ pub fn adopt(span: &Span, parent: SpanContext) {
 pub fn link(span: &Span, relation: &'static str, attribute: &'static str, to: &SpanContext) {
     if to.is_valid() {
         span.add_link_with_attributes(to.clone(), vec![KeyValue::new(RELATION, relation)]);
-        span.set_attribute(attribute, step::link_text(to));
+        span.set_attribute(attribute, links::text(to));
     }
 }
 

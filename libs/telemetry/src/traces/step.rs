@@ -5,11 +5,12 @@ use std::sync::LazyLock;
 use std::time::SystemTime;
 
 use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceState};
-use opentelemetry::{InstrumentationScope, KeyValue, StringValue, Value};
+use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator, SpanData, SpanEvents, SpanLinks};
 
 use super::change::Change;
 use super::limits::{self, MAX_ATTRIBUTES, MAX_LINKS};
+use super::links::{self, RELATION};
 
 /// Name of the code that made a span, as collectors show it.
 pub(crate) const SCOPE: &str = "oarlock";
@@ -96,7 +97,7 @@ impl Step {
         }
         let attributes = vec![KeyValue::new(RELATION, relation)];
         self.span.links.links.push(Link::new(to.clone(), attributes, 0));
-        limits::repeat_link(&mut self.span.attributes, relation, to);
+        links::repeat(&mut self.span.attributes, relation, to);
         self
     }
 
@@ -145,14 +146,6 @@ impl Step {
         let began = self.began.unwrap_or(ended);
         SpanData { start_time: began, end_time: ended.max(began), ..self.span }
     }
-}
-
-/// Attribute of a link that names its relation to the span.
-pub const RELATION: &str = "oarlock.link.relation";
-
-/// Returns a link's target as the text of the attribute `oarlock.link.<relation>`.
-pub(crate) fn link_text(to: &SpanContext) -> StringValue {
-    format!("{}-{}", to.trace_id(), to.span_id()).into()
 }
 
 #[cfg(test)]

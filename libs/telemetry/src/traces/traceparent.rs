@@ -68,7 +68,7 @@ mod tests {
         for bad in bad {
             assert_eq!(parse(bad), None, "{bad}");
         }
-        for bad in [TEXT.replace("abc", "000"), TEXT.replace("12", "00"), TEXT.replace("-01", "-1")] {
+        for bad in [TEXT.replace("abc", "000"), TEXT.replace("12", "00"), TEXT.replace("-01", "-x1")] {
             assert_eq!(parse(&bad), None, "{bad}");
         }
     }
