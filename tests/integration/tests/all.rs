@@ -36,7 +36,7 @@ mod settings;
 mod snapshots;
 mod streams;
 mod swaps;
-mod tracing;
 mod trace;
+mod tracing;
 mod transcript;
 mod watch;

@@ -68,7 +68,8 @@ fn the_stages_of_a_pod_are_shown_in_order() {
     let spans = &json["traces"]["resourceSpans"][0]["scopeSpans"][0]["spans"];
     let names: Vec<&str> = spans.as_array().unwrap().iter().map(|span| span["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"pod create") && names.contains(&"ready"), "{names:?}");
-    let sum: u64 = json["objects"][0]["stages"].as_array().unwrap().iter().map(|s| s["nanoseconds"].as_u64().unwrap()).sum();
+    let sum: u64 =
+        json["objects"][0]["stages"].as_array().unwrap().iter().map(|s| s["nanoseconds"].as_u64().unwrap()).sum();
     let object = &json["objects"][0];
     assert_eq!(sum, object["ended"].as_u64().unwrap() - object["began"].as_u64().unwrap());
 }
@@ -92,7 +93,11 @@ fn a_deployment_is_shown_with_what_it_owns() {
 fn a_pod_that_does_not_start_is_explained() {
     let (_cluster, kubectl) = up();
     create(&kubectl, "large", "{}", r#", "resources": {"requests": {"cpu": "1000"}}"#);
-    shows(&kubectl, &["pod/large"], &["pod/large is not Ready: stage decide since 20", "Unschedulable", "Insufficient cpu"]);
+    shows(
+        &kubectl,
+        &["pod/large"],
+        &["pod/large is not Ready: stage decide since 20", "Unschedulable", "Insufficient cpu"],
+    );
     create(&kubectl, "unpulled", r#"{"sim.oarlock.dev/fail": "pull: no such image"}"#, "");
     let stages = ["pull main", "✗", "error: ErrImagePull", "no such image", "stage pull", "main: "];
     shows(&kubectl, &["pod/unpulled"], &stages);

@@ -84,7 +84,10 @@ fn failed_pulls_are_spans_with_an_error_and_the_change_goes_on() {
         world.until("web", 60, |_| named(&spans(uid), "pull").len() >= 2).await;
         let all = spans(uid);
         let Status::Error { description } = &named(&all, "pull")[0].status else { panic!("it failed") };
-        assert!(description.starts_with("ErrImagePull: ") && description.contains("https://host/x denied"), "{description}");
+        assert!(
+            description.starts_with("ErrImagePull: ") && description.contains("https://host/x denied"),
+            "{description}"
+        );
         assert!(named(&all, "pod create").is_empty() && named(&all, "ready").is_empty());
     });
 }
@@ -109,7 +112,9 @@ fn a_pod_that_fails_or_is_rejected_ends_its_change_with_the_reason() {
         rejected.until("web", 60, phase("Failed")).await;
         clock::sleep(Duration::from_secs(1)).await;
         let all = spans(uid);
-        assert!(matches!(&named(&all, "admit")[0].status, Status::Error { description } if description.contains("NodeAffinity")));
+        assert!(
+            matches!(&named(&all, "admit")[0].status, Status::Error { description } if description.contains("NodeAffinity"))
+        );
         assert!(matches!(&named(&all, "pod create")[0].status, Status::Error { .. }));
     });
 }
