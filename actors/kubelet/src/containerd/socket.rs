@@ -7,7 +7,7 @@ use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use oarlock_contracts::{Method, ServerStreaming};
 use oarlock_runtime::clock;
-use oarlock_telemetry::traces::traceparent;
+use oarlock_telemetry::traces::{self, traceparent};
 use prost::Message;
 use tokio::net::UnixStream;
 use tonic::client::Grpc;
@@ -96,8 +96,8 @@ impl Socket {
 fn named<Q>(message: Q) -> Request<Q> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("containerd-namespace", MetadataValue::from_static(NAMESPACE));
-    if let Some(parent) = traceparent::current().and_then(|text| text.parse().ok()) {
-        request.metadata_mut().insert("traceparent", parent);
+    if let Some(parent) = traceparent::text(&traces::current()).and_then(|text| text.parse().ok()) {
+        request.metadata_mut().insert(traceparent::HEADER, parent);
     }
     request
 }
