@@ -3,6 +3,7 @@
 use std::io::{self, Read as _, Write as _};
 
 use super::{Connection, Http};
+use crate::wait::{Deadline, STEP_TIMEOUT};
 
 /// Types of frames.
 pub mod kind {
@@ -132,7 +133,7 @@ impl Frames {
         let (stream, head) = self.get(path, headers);
         self.send(&head)?;
         loop {
-            let frame = self.read_frame()?;
+            let frame = self.next_frame()?;
             if frame.kind == kind::HEADERS && frame.stream == stream {
                 // The entry `:status: 200` of the static table; the status comes first.
                 return Ok((stream, frame.payload.first() == Some(&0x88)));
@@ -143,28 +144,43 @@ impl Frames {
         }
     }
 
-    /// Reads the next frame.
+    /// Reads the next frame. A ping of the server is answered and left out: a client that is silent is another test.
     ///
     /// # Errors
     /// When the connection is closed, or silent for too long.
-    pub fn read_frame(&mut self) -> io::Result<Frame> {
+    pub fn next_frame(&mut self) -> io::Result<Frame> {
+        loop {
+            if let Some(frame) = self.read()? {
+                return Ok(frame);
+            }
+        }
+    }
+
+    /// Reads the next frame; `None` after a ping, which is answered.
+    fn read(&mut self) -> io::Result<Option<Frame>> {
+        const ACKNOWLEDGED: u8 = 0x1;
         let mut head = [0; 9];
         self.connection.read_exact(&mut head)?;
-        let [a, b, c, kind, _, stream @ ..] = head;
+        let [a, b, c, kind, flags, stream @ ..] = head;
         let mut payload = vec![0; usize::try_from(u32::from_be_bytes([0, a, b, c])).unwrap_or_default()];
         self.connection.read_exact(&mut payload)?;
-        Ok(Frame { kind, stream: u32::from_be_bytes(stream), payload })
+        if kind == kind::PING && flags & ACKNOWLEDGED == 0 {
+            self.send(&frame(kind::PING, ACKNOWLEDGED, 0, &payload))?;
+            return Ok(None);
+        }
+        Ok(Some(Frame { kind, stream: u32::from_be_bytes(stream), payload }))
     }
 
     /// Reads frames until the connection is closed. Returns the error code of the server's GOAWAY, if there was one.
     ///
     /// # Errors
-    /// When the connection stays open and is silent for too long.
+    /// When the connection stays open for [`STEP_TIMEOUT`].
     pub fn end(&mut self) -> io::Result<Option<u32>> {
-        let mut code = None;
-        loop {
-            match self.read_frame() {
-                Ok(frame) if frame.kind == kind::GOAWAY => {
+        let (mut code, deadline) = (None, Deadline::after(STEP_TIMEOUT));
+        self.connection.0.sock.set_read_timeout(Some(STEP_TIMEOUT))?;
+        while !deadline.passed() {
+            match self.read() {
+                Ok(Some(frame)) if frame.kind == kind::GOAWAY => {
                     code = frame.payload.get(4..8).and_then(|code| Some(u32::from_be_bytes(code.try_into().ok()?)));
                 }
                 Ok(_) => {}
@@ -174,5 +190,6 @@ impl Frames {
                 Err(_) => return Ok(code),
             }
         }
+        Err(io::ErrorKind::TimedOut.into())
     }
 }

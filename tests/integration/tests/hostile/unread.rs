@@ -86,7 +86,7 @@ fn a_watch_that_is_read_slowly_goes_on() {
         }
         let wanted = read + usize::try_from(step).unwrap();
         while read < wanted {
-            let next = slow.read_frame().unwrap();
+            let next = slow.next_frame().unwrap();
             assert_ne!(next.kind, kind::GOAWAY, "cut off after {read} bytes");
             if next.kind == kind::DATA {
                 read += next.payload.len();

@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use super::{MAPS, somebody};
 use crate::samples;
 
-/// Just below the limit of 3 MiB.
+/// The limit of a server: 3 MiB.
+const LIMIT: usize = 3 << 20;
+/// Just below the limit.
 const BODY_BYTES: usize = 2_900_000;
 /// Hostile requests at a time.
 const CLIENTS: usize = 16;
@@ -69,30 +71,41 @@ fn collection(row: &Resource) -> String {
     format!("{root}/{}{namespace}/{}", row.group_version(), row.plural)
 }
 
-/// The body of a place that comes close to the limit.
-fn body(place: &Place) -> String {
+/// The body of a place that comes close to the limit, in the encoding of its transport, which may be longer than JSON.
+fn body<B: AsRef<[u8]>>(place: &Place, encode: impl Fn(String) -> B) -> B {
     let (short, long) = (place.body(1_000).len(), place.body(2_000).len());
     let each = (long - short).max(1).div_ceil(1_000);
-    let body = place.body(BODY_BYTES / each.max(1));
-    body.replacen("\"namespace\":\"d\"", "\"namespace\":\"default\"", 1)
+    let mut count = BODY_BYTES / each.max(1);
+    loop {
+        let body = encode(place.body(count).replacen("\"namespace\":\"d\"", "\"namespace\":\"default\"", 1));
+        let length = body.as_ref().len();
+        if length <= LIMIT {
+            return body;
+        }
+        count = count * BODY_BYTES / length;
+    }
 }
 
 /// The request that brings a place's body to the server in one way; `kept` are the paths of objects that can be changed.
 fn case(place: &Place, way: Way, kept: &[String]) -> Case {
-    let (row, mut body) = (place.resource, body(place));
+    let row = place.resource;
     let list = collection(row);
     let own = kept.iter().find(|path| path.split('/').rev().nth(1) == Some(row.plural) && path.contains(row.group));
     let name = format!("{way:?} {}", place.name());
     let options = "dryRun=All&fieldManager=work";
     let create =
         |media, body| Case { name: name.clone(), method: "POST", path: format!("{list}?{options}"), media, body };
-    let obj = |body: &str| {
+    let obj = |body: String| {
         json::decode(body.as_bytes(), row.ty, Mode::Lenient).map_or_else(|_| Obj::new(row.ty), |read| read.value)
     };
+    let plain = || body(place, |body| body);
     let patch = match (way, own) {
-        (Way::Yaml, _) => return create("application/yaml", yaml::encode(&obj(&body))),
-        (Way::Protobuf, _) => return create("application/vnd.kubernetes.protobuf", protobuf::encode(&obj(&body))),
-        (Way::Json, _) | (_, None) => return create(JSON, body.into_bytes()),
+        (Way::Yaml, _) => return create("application/yaml", body(place, |body| yaml::encode(&obj(body)))),
+        (Way::Protobuf, _) => {
+            let bytes = body(place, |body| protobuf::encode(&obj(body)));
+            return create("application/vnd.kubernetes.protobuf", bytes);
+        }
+        (Way::Json, _) | (_, None) => return create(JSON, plain().into_bytes()),
         (Way::Merge, Some(own)) => ("PATCH", own, "application/merge-patch+json"),
         (Way::Strategic, Some(own)) => ("PATCH", own, "application/strategic-merge-patch+json"),
         (Way::JsonPatch, Some(own)) => ("PATCH", own, "application/json-patch+json"),
@@ -100,6 +113,7 @@ fn case(place: &Place, way: Way, kept: &[String]) -> Case {
         (Way::Replace, Some(own)) => ("PUT", own, JSON),
     };
     let (method, own, media) = patch;
+    let mut body = plain();
     let called = own.rsplit('/').next().unwrap_or_default();
     let segments: Vec<&str> = own.split('/').collect();
     let namespace = segments.iter().position(|part| *part == "namespaces").and_then(|at| segments.get(at + 1));
