@@ -62,6 +62,8 @@ pub(crate) struct Trace {
 /// The picture of one object.
 struct Shown {
     title: String,
+    /// Whether the waterfall shows the change although no step of it is recorded: it goes on.
+    goes_on: bool,
     rows: Vec<Row>,
     shares: Vec<Share>,
     stage: Option<Stage>,
@@ -134,7 +136,7 @@ fn picture(family: &Family, lives: &Lives, now: u64) -> Vec<Shown> {
             explain::explain(pod, node.map(|(_, obj)| obj.as_ref().and_then(objects::node)), failed)
         });
         let shares = shares::shares(&rows, now);
-        Shown { title: subject.title, rows, shares, stage }
+        Shown { title: subject.title, goes_on: objects::has_end(found), rows, shares, stage }
     };
     let object = show(&family.object);
     let began = object.rows.first().map_or(0, |root| root.began);
@@ -153,7 +155,8 @@ const NEAR: u64 = 60_000_000_000;
 
 fn text(family: &Family, shown: &[Shown], report: &TraceReport, width: usize, now: u64) -> String {
     let (few, rest) = shown.split_at_checked(family.owners.len() + 1 + SHOWN_PODS).unwrap_or((shown, &[]));
-    let sections: Vec<(String, Vec<Row>)> = few.iter().map(|one| (one.title.clone(), one.rows.clone())).collect();
+    let drawn = few.iter().filter(|one| one.goes_on || one.rows.len() > 1);
+    let sections: Vec<(String, Vec<Row>)> = drawn.map(|one| (one.title.clone(), one.rows.clone())).collect();
     let mut lines = vec![waterfall::draw(&sections, width, now)];
     if !rest.is_empty() {
         lines.push(format!("{} further objects are not shown.\n", rest.len()));
@@ -171,7 +174,10 @@ fn text(family: &Family, shown: &[Shown], report: &TraceReport, width: usize, no
         }
     }
     if few.iter().all(|one| one.rows.len() <= 1) && report.members.iter().any(|member| member.recording) {
-        lines.push("No process keeps steps of this change: they ended before the processes started, or newer spans have displaced them.\n".into());
+        lines.push(
+            "No process keeps steps of this change: none was recorded yet, or newer spans have displaced them.\n"
+                .into(),
+        );
     }
     lines.extend(missing(report));
     lines.concat()

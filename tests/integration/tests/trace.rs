@@ -126,5 +126,5 @@ fn errors_say_what_to_do() {
 
     let cluster = Cluster::api_only();
     let kubectl = cluster.kubectl();
-    shows(&kubectl, &["ns/default"], &["namespace/default"]);
+    shows(&kubectl, &["ns/default"], &["No process keeps steps of this change"]);
 }

@@ -174,8 +174,24 @@ pub(super) fn node(obj: &Obj) -> Option<Node<'_>> {
     obj.view()
 }
 
-/// Says how far a workload is.
+/// Whether a part records the end of the changes of an object's kind: its readiness, or its end.
+pub(super) fn has_end(found: &Found) -> bool {
+    ["pods", "deployments", "replicasets", "jobs"].contains(&found.resource.plural)
+}
+
+/// Says how far a workload is, or whether a node is ready.
 pub(super) fn progress(found: &Found) -> Option<String> {
+    if let Some(node) = (found.resource.plural == "nodes").then(|| node(&found.obj)).flatten() {
+        let ready = node.status().conditions().iter().find(|condition| condition.type_() == "Ready");
+        return Some(ready.map_or_else(
+            || "its kubelet has written no status".to_owned(),
+            |ready| {
+                let state = if ready.status() == "True" { "Ready" } else { "not Ready" };
+                let (since, reason, message) = (ready.last_transition_time(), ready.reason(), ready.message());
+                format!("{state} since {since}: {reason}: {message}")
+            },
+        ));
+    }
     let deployment: Option<apps_v1::Deployment<'_>> =
         (found.resource.plural == "deployments").then(|| found.obj.view()).flatten();
     let deployment = deployment?;
