@@ -483,6 +483,7 @@ async fn in_a_process_of_their_own_they_work_over_https_with_tokens_of_their_acc
         secure_port: 0,
         serving: oarlock_config::SecureServingOptions::default(),
         nats: Default::default(),
+        tracing: Default::default(),
         log: "warn".to_owned(),
     };
     let started = oarlock_service_controller_manager::start(&cluster.system, &args).await.unwrap();
