@@ -14,11 +14,10 @@ use super::{Attempt, Encoded};
 use crate::target::Target;
 
 /// Kinds whose objects have no life, by group and plural: they are written all the time, and nobody waits for what comes of a write.
-const WITHOUT_LIFE: [(&str, &str); 5] = [
+const WITHOUT_LIFE: [(&str, &str); 4] = [
     ("", "events"),
     ("events.k8s.io", "events"),
     ("coordination.k8s.io", "leases"),
-    ("coordination.k8s.io", "leasecandidates"),
     ("oarlock.dev", "assignments"),
 ];
 
