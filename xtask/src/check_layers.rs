@@ -13,6 +13,7 @@ use crate::tool::{root, say};
 
 /// The allowed dependencies inside one layer (layer 1 in its written order is checked by position).
 const LIBS: &[&str] = &[
+    "telemetry",
     "contracts",
     "schema",
     "pods",
@@ -26,7 +27,6 @@ const LIBS: &[&str] = &[
     "bus",
     "cloud",
     "client",
-    "telemetry",
     "streams",
     "testkit",
 ];
@@ -37,7 +37,17 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("async-nats", &["oarlock-bus"]),
     ("redb", &["oarlock-storage"]),
     ("foyer", &["oarlock-store"]),
-    ("hyper", &["oarlock-apiserver", "oarlock-serving", "oarlock-kubelet", "oarlock-client", "oarlock-streams"]),
+    (
+        "hyper",
+        &[
+            "oarlock-apiserver",
+            "oarlock-serving",
+            "oarlock-kubelet",
+            "oarlock-client",
+            "oarlock-streams",
+            "oarlock-exporter",
+        ],
+    ),
 ];
 
 /// Actors that see the cluster only through the client and its informers.

@@ -5,6 +5,7 @@ mod check_circles;
 mod check_layers;
 mod check_sizes;
 mod check_tests;
+mod check_tracing;
 mod ci;
 mod compile;
 mod conformance;
@@ -45,6 +46,8 @@ enum Chore {
     CheckSizes,
     /// Fail when a file with tests is not compiled.
     CheckTests,
+    /// Fail on two versions of an OpenTelemetry crate, on spans with a second cause, and where a span guard may be held across an await.
+    CheckTracing,
     /// Write the files of a new thing from its pattern.
     New(new::Args),
     /// Make libs/schema/data from upstream's Go types (needs Go); --check fails on a difference.
@@ -79,6 +82,7 @@ fn main() -> anyhow::Result<()> {
         Chore::CheckLayers => check_layers::run(),
         Chore::CheckSizes => check_sizes::run(),
         Chore::CheckTests => check_tests::run(),
+        Chore::CheckTracing => check_tracing::run(),
         Chore::New(args) => new::run(&args),
         Chore::Schema(args) => schema::run(&args),
         Chore::Oracle(args) => oracle::run(&args),

@@ -23,6 +23,7 @@ mod snapshot;
 pub mod stream;
 mod table_answers;
 pub mod text;
+mod trace;
 mod unauthenticated;
 mod unread;
 

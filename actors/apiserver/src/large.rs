@@ -21,6 +21,7 @@ use oarlock_meta::Status;
 use oarlock_runtime::{Gate, Instant, Task, TaskError, clock};
 use oarlock_schema::Str;
 use oarlock_seeded_bug::seeded_bug;
+use oarlock_telemetry::traces;
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
@@ -218,6 +219,7 @@ impl Lanes {
         work: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<T, Status> {
         let lane = self.lane(user, exempt, deadline).await?;
+        let work = traces::within(Some(traces::current()), work);
         let work = BlockInPlace(Box::pin(async move {
             let done = work.await;
             drop(lane);

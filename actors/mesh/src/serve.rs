@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oarlock_bus::{Ask, Asks, Bus, Decline, Pattern, Role, trace};
+use oarlock_bus::{Ask, Asks, Bus, Decline, Pattern, Role};
 use oarlock_meta::Revision;
 use oarlock_runtime::{Failure, Instant, LoopCtx, clock};
 use oarlock_seeded_bug::seeded_bug;
+use oarlock_telemetry::traces;
+use oarlock_telemetry::traces::opentelemetry::trace::SpanContext;
 use tracing::Instrument;
 
 use crate::placement::Placement;
@@ -19,7 +21,6 @@ const RETRY_AFTER: Duration = Duration::from_millis(25);
 const OLD_EPOCH_TIME: Duration = Duration::from_secs(5);
 
 /// The next event of a unit service's loop.
-#[expect(clippy::large_enum_variant, reason = "one at a time, taken where it is made")]
 enum Turn {
     Placement,
     Ask(Ask),
@@ -99,14 +100,17 @@ impl Service {
         let Ok(permit) = self.permits.clone().try_acquire_owned() else {
             return ask.decline_now(Decline::Overloaded { retry_after: RETRY_AFTER });
         };
-        let (deadline, context) = (clock::after(ask.budget()), ask.trace());
+        let (deadline, context) = (clock::after(ask.budget()), ask.trace().cloned());
         let span = tracing::info_span!(
             "ask",
             subject = ask.subject().as_str(),
             sender = %ask.sender(),
-            trace = context.map(|context| context.trace_id())
+            trace = context.as_ref().map(|context| tracing::field::display(context.trace_id()))
         );
-        let handling = trace::scope(context, method(ask)).instrument(span);
+        // An ask outside every span is not sampled and makes none here: polls would displace the ring's requests.
+        let own = context.as_ref().filter(|context| context.is_sampled()).map(|context| span_of(&ask, context));
+        let handling = method(ask).instrument(own.unwrap_or_else(tracing::Span::none));
+        let handling = traces::within(context, handling).instrument(span);
         let work = async move {
             handling.await;
             drop(permit);
@@ -116,6 +120,20 @@ impl Service {
             tracing::debug!(actor = ctx.name(), %closed, "ask not handled");
         }
     }
+}
+
+/// Returns the span of an ask, whose parent is the asker's.
+fn span_of(ask: &Ask, asker: &SpanContext) -> tracing::Span {
+    let span = tracing::info_span!(
+        target: traces::TARGET,
+        parent: None,
+        "answer",
+        otel.kind = "server",
+        rpc.method = ask.subject().method(),
+        oarlock.bus.sender = %ask.sender()
+    );
+    traces::adopt(&span, asker.clone());
+    span
 }
 
 /// Returns the epoch of this process's claim to a unit; `None` without a fenced claim.

@@ -8,12 +8,12 @@ use std::time::Duration;
 use futures::future::join_all;
 use oarlock_bus::proto::bus::v1::FailureCode;
 use oarlock_bus::proto::mesh::v1::{ActorsAnswer, Here};
-use oarlock_bus::trace::{self, TraceContext};
 use oarlock_bus::{AskError, Bus, Decline, Exchange, Identity, Pattern, Role, Subject};
 use oarlock_mesh::member_actors;
 use oarlock_mesh::{Holder, Placement, Service, Unit, attend, inspect};
 use oarlock_meta::Revision;
 use oarlock_runtime::{Actor, ActorKind, Ctx, Failure, Options, System, clock};
+use oarlock_telemetry::traces::{self, traceparent};
 use tokio::sync::Notify;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -175,7 +175,7 @@ async fn a_trace_goes_through_every_process_that_an_ask_causes_work_in() {
     let front = member(&exchange, Role::Admission, "front");
     let back = member(&exchange, Role::Scheduler, "back");
     let asker = member(&exchange, Role::ApiServer, "a");
-    let seen = |_: String, _| async { Ok::<_, Decline>(trace::current().expect("a trace").trace_id()) };
+    let seen = |_: String, _| async { Ok::<_, Decline>(traces::current().trace_id().to_string()) };
     let (pattern, behind) = echo();
     Service::new(pattern, 4).method("echo", seen).start(&system, back).await.unwrap();
     let caller = front.clone();
@@ -186,10 +186,10 @@ async fn a_trace_goes_through_every_process_that_an_ask_causes_work_in() {
     let pattern = Pattern::service(Role::Admission, "review").unwrap();
     Service::new(pattern, 4).method("review", pass_on).start(&system, front).await.unwrap();
     clock::sleep(Duration::from_millis(1)).await;
-    let context = TraceContext::root(0xfeed, 1).unwrap();
+    let context = traceparent::parse("00-0000000000000000000000000000feed-0000000000000001-01").unwrap();
     let subject = Subject::service(Role::Admission, "review").unwrap();
-    let answer = trace::scope(Some(context), ask(&asker, &subject, "")).await;
-    assert_eq!(answer, Ok(context.trace_id()));
+    let answer = traces::within(Some(context.clone()), ask(&asker, &subject, "")).await;
+    assert_eq!(answer, Ok(context.trace_id().to_string()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, clock};
 use oarlock_storage::{Append, Expect, GroupOutcome, Key};
+use oarlock_telemetry::traces::opentelemetry::trace::SpanContext;
 use tokio::sync::oneshot;
 
 use crate::entry::{Entry, EntryParts, Indexer};
@@ -53,6 +54,8 @@ pub(crate) struct Request {
     pub(crate) writes: Vec<Write>,
     pub(crate) reply: oneshot::Sender<Answer>,
     pub(crate) deadline: Instant,
+    /// The caller's span; invalid outside every span.
+    pub(crate) span: SpanContext,
 }
 
 impl Request {

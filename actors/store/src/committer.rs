@@ -9,6 +9,7 @@ use std::sync::Arc;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, OnFailure, Phase};
 use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::{Error, GroupOutcome, Log, Sharing};
+use oarlock_telemetry::traces;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::batch::{self, Request};
@@ -78,7 +79,10 @@ impl Committer {
     async fn commit(&self, requests: Vec<Request>, ctx: &LoopCtx) -> Result<(), Failure> {
         let groups = requests.iter().map(Request::appends).collect();
         let early = if seeded_bug!("read_undurable") { self.publish_early(&requests) } else { None };
-        let outcomes = offload(&self.log, move |log| async move { log.commit(groups).await }).await;
+        // The call belongs to the first request that is traced: a batch has one parent.
+        let span = requests.iter().map(|request| &request.span).find(|span| span.is_valid()).cloned();
+        let call = offload(&self.log, move |log| async move { log.commit(groups).await });
+        let outcomes = traces::within(span, call).await;
         let outcomes = match outcomes {
             Ok(outcomes) if !outcomes.iter().any(|outcome| matches!(outcome, Err(Error::Dead))) => outcomes,
             _ => {
@@ -109,7 +113,8 @@ impl Committer {
         }
         let before = self.view.applied();
         let appends = request.appends();
-        let outcome = offload(&self.log, move |log| async move { log.append_atomic(appends).await }).await;
+        let call = offload(&self.log, move |log| async move { log.append_atomic(appends).await });
+        let outcome = traces::within(Some(request.span.clone()), call).await;
         let answer = match outcome {
             Ok(Ok(outcome)) => resolve::answer(&self.view, &*self.indexer, &request, outcome, before).await,
             // The call was interrupted (a panic, or the runtime shuts down) and may have reached the log.

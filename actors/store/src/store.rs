@@ -130,7 +130,7 @@ impl Store {
             Err(_) => return Err(WriteError::Overloaded),
         };
         let (reply, answer) = oneshot::channel();
-        permit.send(Request { writes, reply, deadline });
+        permit.send(Request { writes, reply, deadline, span: oarlock_telemetry::traces::current() });
         match clock::timeout_at(deadline, answer).await {
             Ok(Ok(answer)) => answer,
             // Dropped without an answer, or late: the write may have been made.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use oarlock_meta::Revision;
 use oarlock_seeded_bug::seeded_bug;
+use oarlock_telemetry::traces::opentelemetry::trace::SpanContext;
 use prost::Name;
 use tokio::time::Instant;
 
@@ -19,7 +20,6 @@ use crate::reply::ReplyChannel;
 use crate::role::Identity;
 use crate::stats::KindStats;
 use crate::subject::Subject;
-use crate::trace::TraceContext;
 use crate::transport::Subscription;
 
 /// Listener for the asks of a pattern. When dropped, the listener ends and answers waiting asks with `Stopping`.
@@ -151,8 +151,8 @@ impl Ask {
 
     /// Returns the trace context of the ask.
     #[must_use]
-    pub const fn trace(&self) -> Option<TraceContext> {
-        self.opened.trace
+    pub fn trace(&self) -> Option<&SpanContext> {
+        self.opened.trace.as_deref()
     }
 
     /// Decodes the body.

@@ -3,6 +3,9 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use oarlock_seeded_bug::seeded_bug;
+use oarlock_telemetry::traces;
+use oarlock_telemetry::traces::opentelemetry::trace::{SpanContext, TraceFlags, TraceState};
 use prost::Name;
 use tokio::time::Instant;
 
@@ -19,7 +22,6 @@ use crate::role::Identity;
 use crate::stats::Stats;
 use crate::subject::{Pattern, Subject};
 use crate::subjects::Traffic;
-use crate::trace::{self, TraceContext};
 use crate::transport::{Proof, Transport};
 
 /// One member's handle on the bus. Clones share the member and its connection, which is closed when the last clone and the last of its [`Asks`] and [`Hints`] are dropped.
@@ -175,11 +177,17 @@ impl Bus {
         Ok(())
     }
 
-    /// Builds an envelope in the trace of the current [`trace::scope`], or in a new trace.
+    /// Builds an envelope in the trace of the span that runs, which is the parent of the receiver's work, or in a new trace. A new trace is not sampled, because no span of it
+    /// is recorded here: asks outside every span, as polls are, make none elsewhere either.
     fn seal<M: Name>(&self, message: &M, budget: Duration, wants_proof: bool) -> bytes::Bytes {
         let (process, number) = self.inner.transport.number();
-        let root = || TraceContext::root(u128::from(process) << 64 | u128::from(number), number);
-        let trace = trace::current().map(|context| context.child(number)).or_else(root);
+        let root = || {
+            let trace = u128::from(process) << 64 | u128::from(number);
+            SpanContext::new(trace.into(), number.into(), TraceFlags::default(), false, TraceState::NONE)
+        };
+        let current =
+            Some(traces::current()).filter(|current| current.is_valid() && !seeded_bug!("context_lost_at_the_bus"));
+        let trace = Some(current.unwrap_or_else(root));
         envelope::seal(message, &self.inner.identity, (process, number), budget, trace, wants_proof)
     }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use oarlock_meta::Revision;
 use oarlock_seeded_bug::seeded_bug;
+use oarlock_telemetry::traces::opentelemetry::trace::SpanContext;
+use oarlock_telemetry::traces::traceparent;
 use prost::{Message, Name};
 
 use crate::error::AskError;
@@ -13,7 +15,6 @@ use crate::proto::bus::v1::answer::Outcome;
 use crate::proto::bus::v1::{self as wire, FailureCode};
 use crate::role::{Identity, Role};
 use crate::subject::Subject;
-use crate::trace::TraceContext;
 
 /// Version of envelopes and answers that this code writes and accepts.
 const VERSION: u32 = 1;
@@ -23,7 +24,7 @@ const VERSION: u32 = 1;
 pub(crate) struct OpenedEnvelope {
     pub(crate) sender: Identity,
     pub(crate) budget: Duration,
-    pub(crate) trace: Option<TraceContext>,
+    pub(crate) trace: Option<Box<SpanContext>>,
     pub(crate) type_name: String,
     pub(crate) body: Bytes,
     /// Digest that identifies the question in the proof of its answer; `None` where the asker wants no proof.
@@ -35,7 +36,7 @@ pub(crate) fn seal<M: Name>(
     sender: &Identity,
     id: (u64, u64),
     budget: Duration,
-    trace: Option<TraceContext>,
+    trace: Option<SpanContext>,
     wants_proof: bool,
 ) -> Bytes {
     let (process, number) = id;
@@ -44,7 +45,7 @@ pub(crate) fn seal<M: Name>(
         id: [process.to_be_bytes(), number.to_be_bytes()].concat().into(),
         sender: Some(wire::Sender { role: sender.role().as_str().to_owned(), name: sender.name().to_owned() }),
         budget_us: micros(budget),
-        traceparent: trace.map(|trace| trace.to_string()).unwrap_or_default(),
+        traceparent: trace.as_ref().and_then(traceparent::text).unwrap_or_default(),
         r#type: M::full_name(),
         body: message.encode_to_vec().into(),
         wants_proof,
@@ -70,7 +71,7 @@ pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, 
     }
     let trace = match envelope.traceparent.as_str() {
         "" => None,
-        text => Some(text.parse().map_err(|error| format!("{text:?}: {error}"))?),
+        text => Some(Box::new(traceparent::parse(text).ok_or_else(|| format!("{text:?} is no traceparent"))?)),
     };
     let budget = Duration::from_micros(envelope.budget_us);
     let proof_of = envelope.wants_proof.then(|| Box::new(proof::asked(&payload)));
@@ -155,9 +156,11 @@ mod tests {
         Identity::new(Role::Node, name).unwrap()
     }
 
+    const TRACE: &str = "00-00000000000000000000000000000004-0000000000000005-01";
+
     fn presence(of: &str, by: &str) -> Result<OpenedEnvelope, String> {
         let payload =
-            seal(&"here".to_owned(), &node(by), (1, 2), Duration::from_secs(3), TraceContext::root(4, 5), false);
+            seal(&"here".to_owned(), &node(by), (1, 2), Duration::from_secs(3), traceparent::parse(TRACE), false);
         open(&Subject::presence(&node(of)), payload)
     }
 
@@ -165,7 +168,7 @@ mod tests {
     fn what_is_sealed_can_be_opened() {
         let opened = presence("n1", "n1").unwrap();
         assert_eq!((opened.sender, opened.budget), (node("n1"), Duration::from_secs(3)));
-        assert_eq!(opened.trace, TraceContext::root(4, 5));
+        assert_eq!(opened.trace.as_deref(), traceparent::parse(TRACE).as_ref());
         assert_eq!(body::<String>(&opened.type_name, opened.body), Ok("here".to_owned()));
     }
 
@@ -198,7 +201,7 @@ mod tests {
     fn damaged_envelopes_and_answers_are_refused_or_read_soundly() {
         let subject = Subject::presence(&node("n1"));
         let sealed =
-            seal(&"here".to_owned(), &node("n1"), (1, 2), Duration::from_secs(3), TraceContext::root(4, 5), false);
+            seal(&"here".to_owned(), &node("n1"), (1, 2), Duration::from_secs(3), traceparent::parse(TRACE), false);
         let answer = answer(Outcome::Done(done(&"there".to_owned())));
         let (mut refused, mut read) = (0, 0);
         for copy in oarlock_testkit::damaged(1, &sealed, 4000) {

@@ -31,7 +31,6 @@ mod role;
 pub mod stats;
 mod subject;
 pub mod subjects;
-pub mod trace;
 mod transport;
 
 /// The generated messages, one module per package: `proto::bus::v1` is `oarlock.bus.v1`.

@@ -2,7 +2,7 @@
 //!
 //! - [`Kubeconfig`] is the file that every Kubernetes client reads; written for the user and for every component, read by components in processes of their own.
 //!   [`Kubeconfig::resolve`] turns a context into an [`Endpoint`]: server address, trust, credential.
-//! - [`ApiOptions`] holds the flags of API clients, [`NatsOptions`] those of bus members, [`SecureServingOptions`] those of services that serve health and metrics.
+//! - [`ApiOptions`] holds the flags of API clients, [`NatsOptions`] those of bus members, [`SecureServingOptions`] those of services that serve health and metrics, [`TracingOptions`] those of traces.
 //! - [`DataDir`] defines all paths inside `--data-dir`.
 
 mod api;
@@ -14,6 +14,7 @@ mod host;
 mod kubeconfig;
 mod nats;
 mod secure_serving;
+mod tracing;
 
 pub use api::ApiOptions;
 pub use clear::in_the_clear;
@@ -27,3 +28,4 @@ pub use kubeconfig::{
 };
 pub use nats::{Nats, NatsOptions, ROLE_KEYS};
 pub use secure_serving::SecureServingOptions;
+pub use tracing::{OtlpProtocol, Tracing, TracingExport, TracingOptions};

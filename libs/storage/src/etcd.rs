@@ -12,6 +12,7 @@ mod load;
 mod options;
 mod shared;
 mod tail;
+mod trace;
 mod txn;
 mod version;
 

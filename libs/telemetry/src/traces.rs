@@ -6,8 +6,10 @@
 //!
 //! Tracing is off until [`start`] is called: spans of the target are disabled, [`record`] does not call its closure, and nothing is allocated.
 
+mod bridge;
 mod change;
 pub mod limits;
+mod links;
 mod metrics;
 mod output;
 mod provider;
@@ -22,13 +24,15 @@ pub mod traceparent;
 use std::sync::{Arc, OnceLock};
 
 use opentelemetry::KeyValue;
+use opentelemetry::context::FutureExt as _;
 use opentelemetry::trace::{SpanContext, TraceContextExt as _};
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
+pub use bridge::{adopt, fail, inside, link, set};
 pub use change::Change;
+pub use links::RELATION;
 pub use metrics::DropReason;
 pub use opentelemetry;
 pub use opentelemetry_sdk;
@@ -37,7 +41,7 @@ pub use queue::ExportQueue;
 pub use ratio::Ratio;
 pub use ring::Ring;
 pub use sampler::Sampler;
-pub use step::{RELATION, Step};
+pub use step::Step;
 pub use subject::Subject;
 
 use provider::Traces;
@@ -76,11 +80,25 @@ pub fn current() -> SpanContext {
     opentelemetry::Context::map_current(|context| context.span().span_context().clone())
 }
 
-/// Links the `tracing` span that runs with another span, as [`Step::linked`] links a step. Nothing happens outside of the spans of [`TARGET`].
+/// Links the span that runs with another span, with the relation of the other to it, in the attribute `oarlock.link.<relation>` too. Nothing happens
+/// outside every span.
 pub fn link_current(relation: &'static str, to: &SpanContext) {
     if recording() && to.is_valid() {
-        tracing::Span::current().add_link_with_attributes(to.clone(), vec![KeyValue::new(RELATION, relation)]);
+        opentelemetry::Context::map_current(|context| {
+            let span = context.span();
+            span.add_link(to.clone(), vec![KeyValue::new(RELATION, relation)]);
+            span.set_attribute(KeyValue::new(format!("oarlock.link.{relation}"), links::text(to)));
+        });
     }
+}
+
+/// Runs `work` inside a span of another task or process: spans of the work are its children. `None` and an invalid context stand for no span.
+pub fn within<F: Future>(span: Option<SpanContext>, work: F) -> impl Future<Output = F::Output> {
+    let context = opentelemetry::Context::new();
+    work.with_context(match span.filter(SpanContext::is_valid) {
+        Some(span) => context.with_remote_span_context(span),
+        None => context,
+    })
 }
 
 /// Returns the process's spans; `None` when tracing is off.

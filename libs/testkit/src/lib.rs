@@ -6,6 +6,7 @@
 //! - [`nats::Nats`] is a real nats-server that can be killed, stopped and restarted.
 //! - [`Peer`] is upstream's own control plane; [`Process`] is any other program.
 //! - [`http::Http`] is a raw HTTP/1.1 client over TLS, for requests that well-behaved clients never send.
+//! - [`otlp::Collector`] receives spans by OTLP.
 //! - [`chaos::Chaos`] is a network between programs with faults that a test controls.
 //! - [`Disk`] is a slow or failing disk for one running process.
 //! - [`workload::Workload`] runs clients; [`history::Recorder`] records what they observe.
@@ -14,7 +15,7 @@
 //! - [`skipped!`] reports that a test is skipped, and why; `cargo xtask ci` lists all such reports at its end.
 //! - [`damaged`] produces damaged input for decoders.
 //!
-//! All functions block, and panic on failure: the failure is that of the calling test.
+//! All functions but those of [`otlp`] block, and panic on failure: the failure is that of the calling test.
 #![allow(
     clippy::panic,
     clippy::expect_used,
@@ -35,6 +36,7 @@ pub mod history;
 pub mod http;
 mod kubectl;
 pub mod nats;
+pub mod otlp;
 mod peer;
 pub mod port;
 mod process;

@@ -25,9 +25,11 @@ pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
 }
 
 async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
+    let traces = oarlock_exporter::prepare(&args.tracing, "admission", oarlock_exporter::Idle::Off)?;
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
+    traces.export(&system).await?;
     let bound = oarlock_serving::bind(&args.serving, args.secure_port, "oarlock-admission").await?;
     let (client, trust) = api(&system, args.kubeconfig.as_deref())?.unzip();
     let name = oarlock_mesh::member_name("admission", &oarlock_config::host_name()?);

@@ -18,9 +18,11 @@ pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
 }
 
 async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
+    let traces = oarlock_exporter::prepare(&args.tracing, "apiserver", oarlock_exporter::Idle::Off)?;
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
+    traces.export(&system).await?;
     let graces = args.shutdown.graces();
     let makes_keys = args.pki_dir.is_none();
     let cluster = Cluster {

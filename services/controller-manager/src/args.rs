@@ -35,6 +35,9 @@ pub struct Args {
     /// Flags of the process's own server.
     #[command(flatten)]
     pub serving: oarlock_config::SecureServingOptions,
+    /// Where spans go.
+    #[command(flatten)]
+    pub tracing: oarlock_config::TracingOptions,
     /// Log filter, such as `info` or `oarlock_controllers=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,

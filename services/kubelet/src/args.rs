@@ -36,6 +36,9 @@ pub struct Args {
     /// How to reach NATS, which connects this process to the other processes besides the API.
     #[command(flatten)]
     pub nats: oarlock_config::NatsOptions,
+    /// Where spans go.
+    #[command(flatten)]
+    pub tracing: oarlock_config::TracingOptions,
     /// Log filter, such as `info` or `oarlock_kubelet=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,

@@ -24,9 +24,11 @@ pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
 }
 
 async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
+    let traces = oarlock_exporter::prepare(&args.tracing, "kubelet", oarlock_exporter::Idle::Off)?;
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
+    traces.export(&system).await?;
     let identities = Identities::open(&args.api, args.data_dir.as_deref())?;
     anyhow::ensure!(
         args.count == 1 || identities.tell_apart(),

@@ -90,6 +90,8 @@ pub(crate) struct Up {
     /// How the API server reaches other processes, over NATS; the parts in this process need no NATS.
     #[command(flatten)]
     pub(crate) nats: oarlock_config::NatsOptions,
+    #[command(flatten)]
+    pub(crate) tracing: oarlock_config::TracingOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "warn", value_name = "FILTER")]
     pub(crate) log: String,

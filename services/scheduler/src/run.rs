@@ -21,9 +21,11 @@ pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
 }
 
 async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
+    let traces = oarlock_exporter::prepare(&args.tracing, "kube-scheduler", oarlock_exporter::Idle::Off)?;
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
+    traces.export(&system).await?;
     let bound = oarlock_serving::bind(&args.serving, args.secure_port, "kube-scheduler").await?;
     let resolved = args.api.read()?;
     let endpoint = Endpoint::new(&resolved, concat!("kube-scheduler/", env!("CARGO_PKG_VERSION")))?;

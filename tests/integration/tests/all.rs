@@ -36,5 +36,6 @@ mod settings;
 mod snapshots;
 mod streams;
 mod swaps;
+mod tracing;
 mod transcript;
 mod watch;

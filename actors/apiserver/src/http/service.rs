@@ -19,6 +19,7 @@ use super::audit_id::AuditId;
 use super::initial::Initial;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo, Slashes};
+use super::trace::RequestTrace;
 use super::unauthenticated::UnauthenticatedConnection;
 use super::unread::{self, Stalled};
 use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream, text};
@@ -28,10 +29,14 @@ use crate::server::Server;
 use crate::target::Target;
 use crate::{inflight, large};
 
-/// Serves one request; failures become Status answers. Every answer carries the request's audit ID.
+/// Serves one request in a span of its own; failures become Status answers. Every answer carries the request's audit ID.
 pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, request: Request<Incoming>) -> Response<Body> {
     let id = AuditId::of(request.headers());
-    let mut response = answer(server, peer, id.as_ref(), request).await;
+    let mut trace = None;
+    let mut response = answer(server, peer, id.as_ref(), request, &mut trace).await;
+    if let Some(trace) = trace {
+        trace.answered(response.status());
+    }
     if let Some(id) = id {
         id.echo(&mut response);
     }
@@ -43,6 +48,7 @@ async fn answer(
     peer: Option<&PeerCertificates>,
     id: Option<&AuditId>,
     mut request: Request<Incoming>,
+    trace: &mut Option<RequestTrace>,
 ) -> Response<Body> {
     let accept = request.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).map(str::to_owned);
     if server.state().is_refusing() && !is_exempt(&request) {
@@ -57,6 +63,7 @@ async fn answer(
         Ok(read) => read,
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
+    let trace = trace.insert(RequestTrace::begin(&request, &info));
     // The shutdown waits only for requests that end by themselves, so only these are counted.
     let ends = info.verb != "watch" && !request_info::is_streaming(&info.subresource) && !is_exempt(&request);
     let _counted = (ends && server.config().termination.send_retry_after).then(|| server.state().request());
@@ -69,6 +76,7 @@ async fn answer(
     {
         connection.mark_authenticated();
     }
+    trace.place(&user);
     let fence = match claim(request.headers()) {
         Ok(fence) => fence,
         Err(status) => return respond::status(&status, accept.as_deref()),
@@ -85,7 +93,7 @@ async fn answer(
     let started = clock::now();
     let method = request.method().clone();
     let stalled = request.extensions().get::<Stalled>().cloned();
-    let answer = handle(server, &caller, &info, request, accept.as_deref()).await;
+    let answer = trace.inside(handle(server, &caller, &info, request, accept.as_deref())).await;
     let answer = answer.and_then(|answer| Ok(unread::hold(server, &caller.user, &info, stalled, answer)?));
     let mut response = match answer {
         Ok(response) => response,

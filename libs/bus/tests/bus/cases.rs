@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use oarlock_bus::proto::bus::v1::FailureCode;
-use oarlock_bus::trace::{self, TraceContext};
 use oarlock_bus::{AnswerError, Ask, AskError, Asks, Bus, Decline, HintError, HintEvent, Hints, Identity, ListenError};
 use oarlock_bus::{Pattern, Role, Subject};
 use oarlock_meta::Revision;
+use oarlock_telemetry::traces::{self, traceparent};
 use tokio::time::{Instant, sleep, timeout};
 
 /// The environment of a case: a server of its own.
@@ -390,23 +390,24 @@ pub(crate) async fn the_table_is_kept(ground: &dyn Ground) {
 
 pub(crate) async fn a_trace_goes_on(ground: &dyn Ground) {
     let (_holder, mut asks, asker, subject) = pair(ground, 8).await;
-    let context = TraceContext::root(0xfeed, 7).unwrap();
-    let (answer, ()) = tokio::join!(trace::scope(Some(context), ask(&asker, &subject, "", LONG_BUDGET)), async {
+    let context = traceparent::parse("00-0000000000000000000000000000feed-0000000000000007-01").unwrap();
+    let asking = traces::within(Some(context.clone()), ask(&asker, &subject, "", LONG_BUDGET));
+    let (answer, ()) = tokio::join!(asking, async {
         let ask = next(&mut asks).await;
-        let there = ask.trace().unwrap();
-        assert_eq!(there.trace_id(), context.trace_id());
-        assert_ne!(there, context, "a place of its own in it");
+        assert_eq!(ask.trace(), Some(&context), "the asker's span is the parent of the work");
         ask.answer(&String::new()).await.unwrap();
     });
     answer.unwrap();
     let (answer, trace) = tokio::join!(ask(&asker, &subject, "", LONG_BUDGET), async {
         let ask = next(&mut asks).await;
-        let trace = ask.trace();
+        let trace = ask.trace().cloned();
         ask.answer(&String::new()).await.unwrap();
         trace
     });
     answer.unwrap();
-    assert_ne!(trace.expect("the root of another").trace_id(), context.trace_id());
+    let other = trace.expect("the root of another");
+    assert_ne!(other.trace_id(), context.trace_id());
+    assert!(!other.is_sampled(), "nobody has recorded its root");
 }
 
 pub(crate) async fn nothing_is_kept_for_later(ground: &dyn Ground) {

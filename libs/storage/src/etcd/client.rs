@@ -8,6 +8,7 @@ use http::uri::PathAndQuery;
 use oarlock_contracts::Method;
 use oarlock_contracts::etcd::{Auth, AuthenticateRequest, Watch, WatchRequest, WatchResponse};
 use oarlock_seeded_bug::seeded_bug;
+use oarlock_telemetry::traces::traceparent;
 use parking_lot::Mutex;
 use prost::Message;
 use tokio::sync::mpsc;
@@ -17,8 +18,10 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, ConnectError, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
+use tracing::Instrument as _;
 
 use super::options::Options;
+use super::trace;
 use crate::Error;
 
 /// Deadline for establishing a connection.
@@ -40,6 +43,17 @@ pub(crate) enum Failure {
     Unanswered(String),
     /// A member refused the request.
     Refused(Status),
+}
+
+impl Failure {
+    /// Returns the sort of failure, without anything of the request.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Unsent(_) => "not sent",
+            Self::Unanswered(_) => "no answer",
+            Self::Refused(_) => "refused",
+        }
+    }
 }
 
 impl From<Failure> for Error {
@@ -204,10 +218,14 @@ impl Members {
             let request = self.signed(member, message).await?;
             call(member, method, request).await
         };
-        let answer = match timeout(limit, exchange).await {
+        let span = trace::of_call(method.path(), &member.endpoint);
+        let answer = match timeout(limit, exchange).instrument(span.clone()).await {
             Ok(answer) => answer,
             Err(_) => Err(Failure::Unanswered(format!("etcd {}: no answer within {limit:?}", member.endpoint))),
         };
+        if let Err(failure) = &answer {
+            trace::failed(&span, failure.kind());
+        }
         if let Err(Failure::Refused(status)) = &answer
             && status.message().contains("invalid auth token")
         {
@@ -221,6 +239,9 @@ impl Members {
     async fn signed<Q>(&self, member: &Member, message: Q) -> Result<Request<Q>, Failure> {
         let mut request = Request::new(message);
         request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+        if let Some(value) = trace::header() {
+            request.metadata_mut().insert(traceparent::HEADER, value);
+        }
         if let Some(login) = &self.login {
             let known = self.token.lock().clone();
             let token = match known {

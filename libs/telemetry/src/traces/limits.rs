@@ -3,11 +3,9 @@
 use std::borrow::Cow;
 use std::mem::size_of;
 
-use opentelemetry::trace::{Link, SpanContext, Status};
+use opentelemetry::trace::{Link, Status};
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::SpanData;
-
-use super::step;
 
 /// The most attributes of a span; further ones are counted and left out.
 pub const MAX_ATTRIBUTES: usize = 32;
@@ -27,19 +25,6 @@ pub(crate) fn cut_attribute(attribute: &mut KeyValue) {
         && text.as_str().len() > MAX_TEXT
     {
         attribute.value = Value::from(cut(text.as_str()).to_owned());
-    }
-}
-
-/// Repeats a link in the attribute of its relation. The attributes of links do not count towards [`MAX_ATTRIBUTES`]: relations are few.
-pub(crate) fn repeat_link(attributes: &mut Vec<KeyValue>, relation: &str, to: &SpanContext) {
-    const PREFIX: &str = "oarlock.link.";
-    let same = |known: &&mut KeyValue| known.key.as_str().strip_prefix(PREFIX) == Some(relation);
-    match attributes.iter_mut().find(same) {
-        Some(KeyValue { value: Value::Array(Array::String(known)), .. }) => known.push(step::link_text(to)),
-        _ => {
-            let value = Value::Array(Array::String(vec![step::link_text(to)]));
-            attributes.push(KeyValue::new(format!("{PREFIX}{relation}"), value));
-        }
     }
 }
 

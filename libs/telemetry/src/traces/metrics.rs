@@ -13,8 +13,6 @@ pub enum DropReason {
     QueueFull,
     /// The collector could not be reached, did not answer in time, or refused the batch.
     Failed,
-    /// The collector took the batch without these spans.
-    Rejected,
     /// The process ended before the spans could be sent.
     Shutdown,
 }
@@ -24,7 +22,6 @@ impl DropReason {
         match self {
             Self::QueueFull => "queue_full",
             Self::Failed => "failed",
-            Self::Rejected => "rejected",
             Self::Shutdown => "shutdown",
         }
     }

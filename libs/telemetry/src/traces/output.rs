@@ -10,7 +10,6 @@ use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use super::limits;
 use super::queue::ExportQueue;
 use super::ring::Ring;
-use super::step::RELATION;
 
 /// The span processor of the process: each ended span is kept in the ring, each sampled one is queued for the exporter as well. It never waits.
 #[derive(Clone, Debug)]
@@ -30,11 +29,6 @@ impl Output {
     fn request(&self, mut span: SpanData) {
         for attribute in &mut span.attributes {
             limits::cut_attribute(attribute);
-        }
-        for link in span.links.iter() {
-            if let Some(relation) = link.attributes.iter().find(|known| known.key.as_str() == RELATION) {
-                limits::repeat_link(&mut span.attributes, &relation.value.as_str(), &link.span_context);
-            }
         }
         let span = self.export(span);
         self.ring.push_request(span);

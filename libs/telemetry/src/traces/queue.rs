@@ -20,7 +20,7 @@ pub struct ExportQueue {
     arrived: Notify,
     full: Notify,
     exported: AtomicU64,
-    dropped: [AtomicU64; 4],
+    dropped: [AtomicU64; 3],
 }
 
 impl ExportQueue {

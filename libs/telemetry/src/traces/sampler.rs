@@ -43,7 +43,7 @@ impl ShouldSample for Sampler {
         _attributes: &[KeyValue],
         _links: &[Link],
     ) -> SamplingResult {
-        let parent = parent.filter(|parent| parent.has_active_span()).map(|parent| {
+        let parent = parent.filter(|parent| parent.span().span_context().is_valid()).map(|parent| {
             let span = parent.span();
             let context = span.span_context();
             (context.is_remote(), context.is_sampled())

@@ -5,11 +5,12 @@ use std::sync::LazyLock;
 use std::time::SystemTime;
 
 use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceState};
-use opentelemetry::{InstrumentationScope, KeyValue, StringValue, Value};
+use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator, SpanData, SpanEvents, SpanLinks};
 
 use super::change::Change;
 use super::limits::{self, MAX_ATTRIBUTES, MAX_LINKS};
+use super::links::{self, RELATION};
 
 /// Name of the code that made a span, as collectors show it.
 pub(crate) const SCOPE: &str = "oarlock";
@@ -96,7 +97,7 @@ impl Step {
         }
         let attributes = vec![KeyValue::new(RELATION, relation)];
         self.span.links.links.push(Link::new(to.clone(), attributes, 0));
-        limits::repeat_link(&mut self.span.attributes, relation, to);
+        links::repeat(&mut self.span.attributes, relation, to);
         self
     }
 
@@ -139,19 +140,12 @@ impl Step {
     }
 
     /// Returns the finished span.
-    pub(crate) fn finish(self) -> SpanData {
+    #[must_use]
+    pub fn finish(self) -> SpanData {
         let ended = self.ended.unwrap_or_else(opentelemetry::time::now);
         let began = self.began.unwrap_or(ended);
         SpanData { start_time: began, end_time: ended.max(began), ..self.span }
     }
-}
-
-/// Attribute of a link that names its relation to the span.
-pub const RELATION: &str = "oarlock.link.relation";
-
-/// Returns a link's target as the text of the attribute `oarlock.link.<relation>`.
-pub(crate) fn link_text(to: &SpanContext) -> StringValue {
-    format!("{}-{}", to.trace_id(), to.span_id()).into()
 }
 
 #[cfg(test)]
@@ -220,7 +214,8 @@ mod tests {
             keys.iter().fold(Step::of(&Change::new(UID, 1), "bind"), |step, key| step.attribute(key, "ä".repeat(200)));
         let step = (1..50).fold(step, |step, trace| step.linked("owner", &other(trace))).failed(&"x".repeat(1000));
         let span = step.attribute("key0", 7).finish();
-        assert_eq!((span.attributes.len(), span.dropped_attributes_count), (MAX_ATTRIBUTES, 8));
+        // The links' attribute is one more.
+        assert_eq!((span.attributes.len(), span.dropped_attributes_count), (MAX_ATTRIBUTES + 1, 8));
         assert_eq!((span.links.len(), span.links.dropped_count), (MAX_LINKS, 49 - MAX_LINKS as u32));
         assert_eq!(span.attributes[0].value, Value::I64(7));
         assert_eq!(span.attributes[1].value.as_str().len(), limits::MAX_TEXT);

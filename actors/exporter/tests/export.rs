@@ -1,0 +1,109 @@
+//! Export over both transports: what arrives, and what a bad collector costs.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use oarlock_config::{OtlpProtocol, TracingExport};
+use oarlock_runtime::shutdown::{self, Graces};
+use oarlock_runtime::{Options, System};
+use oarlock_telemetry::traces::{Change, DropReason, ExportQueue, Ratio, Sampler, Step};
+use oarlock_testkit::otlp::{Answer, Collector, text};
+use oarlock_testkit::wait;
+use opentelemetry::trace::{SpanContext, TraceFlags, TraceState};
+
+const BOTH: [OtlpProtocol; 2] = [OtlpProtocol::Grpc, OtlpProtocol::Http];
+const UID: &str = "6d0a3c52-9e1f-4b7a-8c55-0123456789ab";
+
+async fn exporter(protocol: OtlpProtocol, address: std::net::SocketAddr) -> (System, Arc<ExportQueue>) {
+    let path = if protocol == OtlpProtocol::Http { "/v1/traces" } else { "" };
+    let settings = TracingExport {
+        protocol,
+        endpoint: format!("http://{address}{path}"),
+        headers: vec![("authorization".to_owned(), "Bearer x".to_owned())],
+        gzip: false,
+        timeout: Duration::from_secs(5),
+        authorities: None,
+        sampler: Sampler::parent_based(Ratio::ALL),
+        delay: Duration::from_millis(10),
+        queue: 64,
+        batch: 32,
+        resource: vec![("service.name".to_owned(), "test".to_owned())],
+    };
+    let system = System::start(Options::default()).await.unwrap();
+    let queue = Arc::new(ExportQueue::new(settings.queue, settings.batch));
+    oarlock_exporter::export(&system, &settings, Arc::clone(&queue)).await.unwrap();
+    (system, queue)
+}
+
+fn step(name: &'static str) -> Step {
+    Step::of(&Change::new(UID, 1), name)
+}
+
+fn push(queue: &ExportQueue, step: Step) {
+    queue.push(Arc::new(step.finish()));
+}
+
+#[tokio::test]
+async fn spans_arrive_as_they_were_recorded() {
+    let owner = SpanContext::new(0xdef.into(), 0xe.into(), TraceFlags::SAMPLED, false, TraceState::NONE);
+    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    for protocol in BOTH {
+        let collector = Collector::start(Answer::Accept).await;
+        let (_system, queue) = exporter(protocol, collector.address).await;
+        let pull = step("pull").began(at(5)).ended(at(7)).attribute("number", 7).attribute("flag", true);
+        push(&queue, pull.attribute("k8s.pod.name", "p").linked("owner", &owner).failed("no such image"));
+        let span = collector.spans_at_least(1).await.remove(0);
+        let change = Change::new(UID, 1);
+        assert_eq!(span.trace_id, change.trace().to_bytes());
+        assert_eq!(span.parent_span_id, change.context().span_id().to_bytes());
+        assert_eq!((span.start_time_unix_nano, span.end_time_unix_nano), (5_000_000_000, 7_000_000_000));
+        assert_eq!(text(&span.attributes, "k8s.pod.name").as_deref(), Some("p"));
+        assert_eq!(span.links[0].trace_id, owner.trace_id().to_bytes());
+        assert_eq!(text(&span.links[0].attributes, "oarlock.link.relation").as_deref(), Some("owner"));
+        let status = span.status.unwrap();
+        assert_eq!((status.code, status.message.as_str()), (2, "no such image"));
+        let (headers, sent) = collector.requests().remove(0);
+        assert_eq!(headers.get("authorization").unwrap(), "Bearer x");
+        let resource = sent.resource_spans[0].resource.clone().unwrap();
+        assert_eq!(text(&resource.attributes, "service.name").as_deref(), Some("test"));
+    }
+}
+
+#[tokio::test]
+async fn a_collector_that_comes_back_gets_the_spans_again() {
+    for protocol in BOTH {
+        let collector = Collector::start(Answer::Unavailable).await;
+        let (_system, queue) = exporter(protocol, collector.address).await;
+        push(&queue, step("early"));
+        collector.seen(1).await;
+        collector.answer(Answer::Accept);
+        assert_eq!(collector.spans_at_least(1).await[0].name, "early");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_batch_does_not_hold_up_the_next() {
+    for protocol in BOTH {
+        let collector = Collector::start(Answer::Refuse).await;
+        let (_system, queue) = exporter(protocol, collector.address).await;
+        push(&queue, step("refused"));
+        collector.seen(1).await;
+        collector.answer(Answer::Accept);
+        push(&queue, step("next"));
+        assert_eq!(collector.spans_at_least(1).await[0].name, "next");
+        assert_eq!(queue.dropped(DropReason::Failed), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_collector_that_hangs_does_not_keep_the_process() {
+    for protocol in BOTH {
+        let collector = Collector::start(Answer::Hang).await;
+        let (system, queue) = exporter(protocol, collector.address).await;
+        push(&queue, step("kept"));
+        collector.seen(1).await;
+        let report = wait::step("the shutdown", shutdown::shutdown(&system, Graces::default())).await;
+        assert_eq!(report.late().count(), 0, "the exporter ends within its grace");
+        assert_eq!(queue.dropped(DropReason::Shutdown), 1);
+    }
+}

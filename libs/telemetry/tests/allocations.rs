@@ -1,0 +1,68 @@
+//! Traces that are off allocate nothing.
+
+#![allow(unsafe_code, reason = "an allocator is unsafe by its trait; this one only counts")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use oarlock_telemetry::traces::{self, Change, Settings, Step, TARGET};
+use tracing_subscriber::layer::SubscriberExt as _;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ended_threads_count_nothing = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps the rules of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the memory is the system allocator's.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Counts the allocations of so many requests, each with an attribute, a child and a step of a life.
+fn allocations(requests: usize) -> usize {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let change = Change::new("6d0a3c52-9e1f-4b7a-8c55-0123456789ab", 1);
+    runtime.block_on(async {
+        let before = ALLOCATIONS.get();
+        for _ in 0..requests {
+            let span = tracing::info_span!(target: TARGET, parent: None, "request", http.request.method = "GET");
+            traces::set(&span, "http.route", "/api/v1/pods");
+            traces::inside(&span, async {
+                let child = tracing::info_span!(target: TARGET, "etcd");
+                traces::within(Some(traces::current()), async { drop(child) }).await;
+            })
+            .await;
+            traces::record(|| Step::of(&change, "commit").attribute("text", format!("{requests}")));
+        }
+        ALLOCATIONS.get() - before
+    })
+}
+
+#[test]
+fn traces_that_are_off_allocate_nothing() {
+    oarlock_telemetry::init_logs("error", oarlock_telemetry::logs::Format::Text).unwrap();
+    let _of_the_first_use = allocations(1);
+    assert_eq!((allocations(1000), traces::recording()), (0, false));
+    assert!(traces::start(Settings::ring()));
+    let subscriber = tracing_subscriber::registry().with(traces::layer());
+    tracing::subscriber::with_default(subscriber, || assert!(allocations(10) > 10, "the allocator counts"));
+    let spans = traces::ring().unwrap().find(|_| true);
+    let of = |name: &str| spans.iter().filter(|span| span.name == name).cloned().collect::<Vec<_>>();
+    let (requests, children, steps) = (of("request"), of("etcd"), of("commit"));
+    assert_eq!((requests.len(), children.len(), steps.len()), (10, 10, 10));
+    let has_parent = |child: &_| requests.iter().any(|span| span.span_context.span_id() == *child);
+    assert!(children.iter().all(|child| has_parent(&child.parent_span_id)));
+}

@@ -1,0 +1,193 @@
+//! [`Collector`]: a receiver of spans, by OTLP over gRPC and over HTTP at one port. Its functions are async; each connection is a task of the runtime that started the collector.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+pub use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
+pub use opentelemetry_proto::tonic::trace::v1::Span;
+use parking_lot::Mutex;
+use prost::Message as _;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::wait;
+
+/// Path of the one method of OTLP over gRPC.
+const GRPC: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+
+/// Returns the text of an attribute.
+#[must_use]
+pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
+    let found = attributes.iter().find(|attribute| attribute.key == key)?;
+    match found.value.clone()?.value? {
+        Value::StringValue(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// How a collector answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It takes the spans.
+    Accept,
+    /// It asks to try again.
+    Unavailable,
+    /// It refuses the spans for good.
+    Refuse,
+    /// It never answers.
+    Hang,
+}
+
+/// A running collector on the loopback address.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    /// Where it listens.
+    pub address: SocketAddr,
+    answer: Arc<Mutex<Answer>>,
+    received: Arc<Mutex<Vec<(HeaderMap, ExportTraceServiceRequest)>>>,
+    /// Number of requests whose answer is decided.
+    seen: Arc<watch::Sender<usize>>,
+}
+
+impl Collector {
+    /// Starts a collector that gives this answer.
+    ///
+    /// # Panics
+    /// When no port is free.
+    pub async fn start(answer: Answer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let collector =
+            Self { address, answer: Arc::new(Mutex::new(answer)), received: Arc::default(), seen: Arc::default() };
+        spawn(collector.clone().accept(listener));
+        collector
+    }
+
+    /// Changes the answer to what comes from now on.
+    pub fn answer(&self, answer: Answer) {
+        *self.answer.lock() = answer;
+    }
+
+    /// Waits until the answers of so many requests are decided.
+    ///
+    /// # Panics
+    /// When they do not arrive.
+    pub async fn seen(&self, requests: usize) {
+        let mut seen = self.seen.subscribe();
+        wait::step("requests at the collector", seen.wait_for(|seen| *seen >= requests)).await.unwrap();
+    }
+
+    /// Waits for so many accepted spans and returns all there are.
+    ///
+    /// # Panics
+    /// When they do not arrive.
+    pub async fn spans_at_least(&self, count: usize) -> Vec<Span> {
+        let mut seen = self.seen.subscribe();
+        wait::step("spans at the collector", seen.wait_for(|_| self.spans().len() >= count)).await.unwrap();
+        self.spans()
+    }
+
+    /// Waits for an accepted span that fits a condition and returns it.
+    ///
+    /// # Panics
+    /// When none arrives.
+    pub async fn span(&self, what: &str, fits: impl Fn(&Span) -> bool) -> Span {
+        let mut seen = self.seen.subscribe();
+        let found = || self.spans().into_iter().find(&fits);
+        wait::step(what, seen.wait_for(|_| found().is_some())).await.unwrap();
+        found().unwrap()
+    }
+
+    /// Returns headers and content of the accepted requests.
+    #[must_use]
+    pub fn requests(&self) -> Vec<(HeaderMap, ExportTraceServiceRequest)> {
+        self.received.lock().clone()
+    }
+
+    /// Returns the accepted spans.
+    #[must_use]
+    pub fn spans(&self) -> Vec<Span> {
+        let requests = self.requests();
+        let scopes = requests.into_iter().flat_map(|(_, request)| request.resource_spans).flat_map(|of| of.scope_spans);
+        scopes.flat_map(|scope| scope.spans).collect()
+    }
+
+    async fn accept(self, listener: TcpListener) {
+        while let Ok((connection, _)) = listener.accept().await {
+            let own = self.clone();
+            spawn(async move {
+                let serve = service_fn(move |request| {
+                    let own = own.clone();
+                    async move { Ok::<_, Infallible>(own.serve(request).await) }
+                });
+                // A connection that breaks off is what some tests want.
+                let _ended =
+                    auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(connection), serve).await;
+            });
+        }
+    }
+
+    async fn serve(self, request: Request<Incoming>) -> Response<BoxBody<Bytes, Infallible>> {
+        let grpc = request.uri().path() == GRPC;
+        assert!(grpc || request.uri().path() == "/v1/traces", "{}", request.uri());
+        let headers = request.headers().clone();
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        let answer = *self.answer.lock();
+        match answer {
+            Answer::Accept => {
+                let body = if grpc { body.slice(5..) } else { body };
+                self.received.lock().push((headers, ExportTraceServiceRequest::decode(body).unwrap()));
+            }
+            Answer::Unavailable | Answer::Refuse | Answer::Hang => {}
+        }
+        self.seen.send_modify(|seen| *seen += 1);
+        if answer == Answer::Hang {
+            std::future::pending::<()>().await;
+        }
+        let accepted = ExportTraceServiceResponse::default().encode_to_vec();
+        if grpc { of_grpc(answer, &accepted) } else { of_http(answer, accepted) }
+    }
+}
+
+fn of_http(answer: Answer, body: Vec<u8>) -> Response<BoxBody<Bytes, Infallible>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
+    *response.status_mut() = match answer {
+        Answer::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Answer::Refuse => StatusCode::BAD_REQUEST,
+        Answer::Accept | Answer::Hang => StatusCode::OK,
+    };
+    response
+}
+
+/// One message behind its flag and length, then the status as a trailer.
+fn of_grpc(answer: Answer, message: &[u8]) -> Response<BoxBody<Bytes, Infallible>> {
+    let status = match answer {
+        Answer::Unavailable => "14",
+        Answer::Refuse => "3",
+        Answer::Accept | Answer::Hang => "0",
+    };
+    let mut framed = BytesMut::new();
+    framed.put_u8(0);
+    framed.put_u32(u32::try_from(message.len()).unwrap());
+    framed.put_slice(message);
+    let trailers = HeaderMap::from_iter([("grpc-status".parse().unwrap(), HeaderValue::from_static(status))]);
+    let frames = [Ok(Frame::data(framed.freeze())), Ok(Frame::trailers(trailers))];
+    let mut response = Response::new(BodyExt::boxed(StreamBody::new(futures::stream::iter(frames))));
+    response.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
+    response
+}
+
+fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    #[expect(clippy::disallowed_methods, reason = "a test's server needs no gate")]
+    drop(tokio::spawn(task));
+}
