@@ -14,13 +14,8 @@ use super::{Attempt, Encoded};
 use crate::target::Target;
 
 /// Kinds whose objects have no life, by group and plural: they are written all the time, and nobody waits for what comes of a write.
-const WITHOUT_LIFE: [(&str, &str); 5] = [
-    ("", "events"),
-    ("events.k8s.io", "events"),
-    ("coordination.k8s.io", "leases"),
-    ("coordination.k8s.io", "leasecandidates"),
-    ("oarlock.dev", "assignments"),
-];
+const WITHOUT_LIFE: [(&str, &str); 4] =
+    [("", "events"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases"), ("oarlock.dev", "assignments")];
 
 /// The most owners of an object that its `commit` is linked with.
 const MAX_OWNERS: usize = 8;
