@@ -130,7 +130,7 @@ fn picture(family: &Family, lives: &Lives, now: u64) -> Vec<Shown> {
         let subject = found.subject();
         let spans = lives.get(Change::new(&subject.uid, 0).trace().to_bytes().as_slice());
         let rows = rows::rows(&subject, spans.map_or(&[], Vec::as_slice));
-        let failed = |name: &str| rows.iter().filter(|row| row.name == name).next_back()?.error.clone();
+        let failed = |name: &str| rows.iter().rfind(|row| row.name == name)?.error.clone();
         let stage = found.pod().and_then(|pod| {
             let node = family.nodes.iter().find(|(name, _)| name == pod.spec().node_name());
             explain::explain(pod, node.map(|(_, obj)| obj.as_ref().and_then(objects::node)), failed)
