@@ -32,6 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Counts the allocations of so many requests, each with an attribute, a child and a step of a life.
+#[expect(clippy::unwrap_used, reason = "a test")]
 fn allocations(requests: usize) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let change = Change::new("6d0a3c52-9e1f-4b7a-8c55-0123456789ab", 1);

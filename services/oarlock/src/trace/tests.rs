@@ -257,7 +257,8 @@ fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
 
 fn bound(containers: Value, more: &[Value]) -> Value {
     let scheduled = [condition("PodScheduled", "True", "", "")];
-    json!({"phase": "Pending", "startTime": "2026-01-01T00:00:06Z", "containerStatuses": containers, "conditions": [&scheduled[..], more].concat()})
+    let conditions = [&scheduled[..], more].concat();
+    json!({"phase": "Pending", "startTime": "2026-01-01T00:00:06Z", "containerStatuses": containers, "conditions": conditions})
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn a_watch_that_is_read_slowly_goes_on() {
             }
         }
         // The pace of the client, not a wait: less than half of the bytes that earn more time.
-        std::thread::sleep(Duration::from_secs(2));
+        pace(Duration::from_secs(2));
     }
 }
 
@@ -141,4 +141,10 @@ fn long_selectors_of_watches_are_counted() {
     assert_eq!(somebody.get(&short).code, 200, "short ones are not counted");
     let long = "a".repeat(1 << 16);
     assert_eq!(admin.get(&format!("{MAPS}?labelSelector={long}")).code, 414);
+}
+
+/// Waits between two reads of a client that reads slowly.
+#[expect(clippy::disallowed_methods, reason = "a client of a real server reads in real time")]
+fn pace(pause: Duration) {
+    std::thread::sleep(pause);
 }
