@@ -46,6 +46,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "oarlock-client",
             "oarlock-streams",
             "oarlock-exporter",
+            "oarlock-testkit",
         ],
     ),
 ];

@@ -34,6 +34,7 @@ mod inbox;
 mod intake;
 mod metrics;
 mod names;
+mod outcome;
 mod proposal_bus;
 mod proposal_messages;
 mod proposals;
@@ -47,11 +48,11 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use bind::Outcome;
 use catch_up::catch_up;
 use duties::Duties;
 use inbox::{ProposalInbox, ReceivedBatch};
 use intake::Intake;
+use outcome::Outcome;
 use proposal_bus::ProposalBus;
 use proposals::{Answered, Proposals};
 use relay::PodRelay;

@@ -205,6 +205,12 @@ fn decode(text: &str) -> Result<Str, PathError> {
     String::from_utf8(out).map(Str::from).map_err(|_| PathError::Encoding)
 }
 
+/// Whether a path that is not a resource is a probe. Probes do not count against the limits on requests in flight: they must be answered under any load.
+/// No header that a client could forge decides this.
+pub(super) fn is_probe(path: &str) -> bool {
+    ["/readyz", "/livez", "/healthz"].contains(&path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

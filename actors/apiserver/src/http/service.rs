@@ -147,12 +147,6 @@ impl From<inflight::LimitReached> for Refused {
     }
 }
 
-/// Whether a path that is not a resource counts against the limits on requests in flight. Probes do not: they must be answered under any load. No
-/// header that a client could forge decides this.
-pub(super) fn counts(path: &str) -> bool {
-    !["/readyz", "/livez", "/healthz"].contains(&path)
-}
-
 /// Returns the answer of a server that is shutting down, with upstream's text.
 fn shutting_down() -> Response<Body> {
     let words = "The apiserver is shutting down, please try again later.\n";
@@ -227,7 +221,9 @@ async fn handle(
     if info.resource_request {
         return on_resource(server, caller, info, request, connection, &query).await;
     }
-    let _seat = counts(request.uri().path()).then(|| server.inflight().enter(&caller.counted, info)).transpose()?;
+    let _seat = (!request_info::is_probe(request.uri().path()))
+        .then(|| server.inflight().enter(&caller.counted, info))
+        .transpose()?;
     server.authorize(&Attributes::path(&caller.user, info.verb, &info.path))?;
     if info.path == snapshot::PATH {
         return Ok(snapshot::answer(server, caller, request.method()).await?);

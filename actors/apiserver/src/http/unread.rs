@@ -23,7 +23,7 @@ use oarlock_auth::UserInfo;
 
 use self::connection::{ConnectionAnswers, Pace, UnreadAnswer};
 use super::request_info::{self, RequestInfo};
-use super::{Body, BodyError, service};
+use super::{Body, BodyError};
 use crate::inflight::{self, LimitReached, Seat};
 use crate::server::Server;
 
@@ -59,7 +59,7 @@ pub(super) fn hold(
             Err(LimitReached) => hold(server, user, info, connection, inflight::refusal()),
         };
     }
-    let is_probe = !info.resource_request && !service::counts(&info.path);
+    let is_probe = !info.resource_request && request_info::is_probe(&info.path);
     match server.inflight().small_answer(user, info, length) {
         Ok(seat) => track(connection, Pace::Progress, Some(seat), response),
         Err(LimitReached) if is_probe && connection.waiting() < MAX_UNREAD_PROBES => {

@@ -53,7 +53,7 @@ impl Commit {
 pub(crate) async fn commit(attempt: &mut Attempt<'_>, write: Encoded) -> Result<Commit, Status> {
     let (server, caller) = (attempt.server, attempt.caller);
     let dry_run = attempt.context.dry_run && !seeded_bug!("dry_run_commits");
-    let life = if dry_run { None } else { LifeCommit::begin(attempt, &write) };
+    let life = if dry_run { None } else { LifeCommit::begin(attempt, write.generation, write.append.value.is_none()) };
     let Encoded { append, parts, .. } = write;
     if dry_run {
         return Ok(Commit::Done(Arc::new(uncommitted(append, parts))));

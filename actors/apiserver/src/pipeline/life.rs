@@ -10,7 +10,7 @@ use oarlock_schema::{Obj, RESOURCES, Resource, Value};
 use oarlock_seeded_bug::seeded_bug;
 use oarlock_telemetry::traces::{self, Change, Step, Subject};
 
-use super::{Attempt, Encoded};
+use super::Attempt;
 use crate::target::Target;
 
 /// Kinds whose objects have no life, by group and plural: they are written all the time, and nobody waits for what comes of a write.
@@ -38,14 +38,14 @@ pub(super) struct LifeCommit {
 }
 
 impl LifeCommit {
-    /// Begins a commit; `None` if the commit is no part of a life or tracing is off.
-    pub(super) fn begin(attempt: &Attempt<'_>, write: &Encoded) -> Option<Self> {
+    /// Begins a commit after which the object has this generation, or is removed; `None` if the commit is no part of a life or tracing is off.
+    pub(super) fn begin(attempt: &Attempt<'_>, generation: i64, removes: bool) -> Option<Self> {
         if !traces::recording() || !has_life(attempt.target.resource()) {
             return None;
         }
         let before = attempt.old.map(|old| old.meta().generation());
-        let effect = effect(before, write.generation, write.append.value.is_none())?;
-        Some(Self { effect, generation: write.generation, began: clock::now() })
+        let effect = effect(before, generation, removes)?;
+        Some(Self { effect, generation, began: clock::now() })
     }
 
     /// Records the spans of a commit that has succeeded, and links the span of the request with the life.

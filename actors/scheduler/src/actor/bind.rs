@@ -4,72 +4,24 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use oarlock_client::{Client, Fence, fence};
+use oarlock_client::{Client, fence};
 use oarlock_informer::Recorder;
 use oarlock_mesh::Claim;
 use oarlock_meta::Status;
 use oarlock_runtime::LoopCtx;
 use oarlock_seeded_bug::seeded_bug;
 
-use crate::engine::Unfit;
 use crate::framework::Call;
 use crate::model::PodInfo;
-use crate::queue::Popped;
 
 use super::doubt::BindingGuard;
-use super::inbox::Slot;
 use super::names::namespace;
+use super::outcome::{Done, Origin, Outcome, Unbound};
 use super::set::Set;
 use super::{doubt, evict, spans};
 
 const BIND: &str = "running Bind plugin \"DefaultBinder\"";
 const PREEMPT: &str = "preemption";
-
-/// Why a binding or preemption failed.
-#[derive(Debug)]
-pub(super) struct Unbound {
-    /// The text for the pod's condition and Event.
-    pub(super) text: String,
-    /// The pod's revision with its nomination, if that was written before the failure; some victims may be terminating.
-    pub(super) nominated: Option<u64>,
-    /// Whether the failure is not reported: the pod is deleted, or this incarnation is shutting down.
-    pub(super) unreported: bool,
-    /// The claim, if the API refused a write as stale because another process is the arbiter now.
-    pub(super) stale: Option<Fence>,
-}
-
-/// Where a decision comes from.
-#[derive(Clone, Debug)]
-pub(super) enum Origin {
-    /// A binding of a pod of this process's own queue.
-    Own(Popped),
-    /// A preemption for a pod of this process's own queue that fits on no node.
-    OwnPreemption(Unfit),
-    /// A proposal of another process, with the address of its verdict.
-    Proposed(Slot),
-}
-
-/// The result of successful writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Done {
-    /// The pod is bound.
-    Bound,
-    /// The pod is nominated and its victims are being evicted; holds the pod's revision with the nomination.
-    Nominated(u64),
-}
-
-/// The outcome of a binding or preemption.
-#[derive(Debug)]
-pub(super) struct Outcome {
-    /// Where the decision came from.
-    pub(super) origin: Origin,
-    /// The pod.
-    pub(super) pod: Arc<PodInfo>,
-    /// The node.
-    pub(super) node: Arc<str>,
-    /// The result of the writes, or why they failed.
-    pub(super) result: Result<Done, Unbound>,
-}
 
 /// Starts the writes. The returned future yields their outcome, or never completes if the incarnation is stopped meanwhile.
 pub(super) fn start(

@@ -11,9 +11,10 @@ use crate::framework::Call;
 use crate::model::{PodInfo, Uid};
 use crate::queue::Stamp;
 
-use super::bind::{self, Done, Origin, Outcome};
+use super::bind;
 use super::duties::Parts;
 use super::inbox::PendingProposal;
+use super::outcome::{Done, Origin, Outcome};
 use super::proposal_messages::ProposalVerdict;
 use super::proposals::{Preempts, Sent};
 use super::{DECISIONS_PER_TURN, Shell, spans};

@@ -11,8 +11,8 @@ use crate::engine::Decision;
 use crate::model::PodInfo;
 use crate::queue::{Popped, Stamp};
 
-use super::bind::{Done, Unbound};
 use super::names::namespace;
+use super::outcome::{Done, Unbound};
 use super::proposal_messages::ProposalVerdict;
 
 /// Attribute of the node of a decision, a proposal or a binding.
