@@ -62,9 +62,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // Upstream's programs for conformance take longer to build than everything here.
     let programs = if chosen().any(|(name, _)| *name == "conformance") { conformance::PROGRAMS } else { &[] };
     if chosen().any(|(_, chore)| matches!(chore, Chore::Tests(_))) {
-        executables = steps.step("compile, peers", || {
-            ci::beside(|| peer::prepare(&[peer::ALL, programs].concat()), compile)
-        })?;
+        executables =
+            steps.step("compile, peers", || ci::beside(|| peer::prepare(&[peer::ALL, programs].concat()), compile))?;
     }
     let mut failed = Vec::new();
     for (name, chore) in chosen() {
