@@ -52,8 +52,13 @@ impl ChangeRoots {
         match root {
             Some(root) if !ended_before => traces::record(|| root.ended(clock::wall().into())),
             Some(_) => {}
-            None if disturbed.len() < MAX_DISTURBED => drop(disturbed.insert(uid, generation)),
-            None => {}
+            None => {
+                // Workloads that were deleted while they were disturbed are never removed otherwise.
+                if disturbed.len() >= MAX_DISTURBED {
+                    disturbed.pop_first();
+                }
+                disturbed.insert(uid, generation);
+            }
         }
     }
 }

@@ -96,7 +96,13 @@ fn connector(settings: &TracingExport) -> Result<TlsConnector, String> {
             let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
             read.map_err(|error| format!("certificate authorities: {error}"))?
         }
-        None => rustls_native_certs::load_native_certs().certs,
+        None => {
+            let found = rustls_native_certs::load_native_certs();
+            if found.certs.is_empty() {
+                return Err(format!("the machine has no certificate authorities: {:?}", found.errors));
+            }
+            found.certs
+        }
     };
     let mut config = client_config(ServerTrust::Authorities(authorities), None).map_err(|error| error.to_string())?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

@@ -160,6 +160,10 @@ impl State {
         let at = Time::from_unix(clock::wall().as_second() + grace).to_string();
         marked.set_at(&["metadata", "deletionTimestamp"], at);
         marked.set_at(&["metadata", "deletionGracePeriodSeconds"], grace);
+        let generation = current.meta().generation();
+        if generation > 0 && current.at(&["metadata", "deletionTimestamp"]).is_none() {
+            marked.set_at(&["metadata", "generation"], generation + 1);
+        }
         Ok(self.put(key, marked))
     }
 }

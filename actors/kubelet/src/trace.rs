@@ -1,8 +1,9 @@
 //! The spans that a kubelet records in the trace of a pod's life: `admit`, `volumes`, `sandbox`, `pull`, `start`, `ready`, and the root of the pod's change (docs/adr/0007-traces.md).
 //!
-//! Each is recorded when that part of the pod's start has ended. Probes, syncs without work and status writes that change nothing record nothing. When tracing is off, a pod has no [`Life`] and
-//! nothing is allocated.
+//! Each is recorded when that part of the pod's start has ended or was interrupted. Probes, syncs without work and status writes that change nothing record nothing. When tracing is off, a pod
+//! has no [`Life`] and nothing is allocated.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -48,7 +49,7 @@ impl Life {
         why_failed: Option<&str>,
     ) {
         let step = attributes.into_iter().fold(self.describe(Step::of(&self.change, name)), attribute);
-        self.end(step, at(began), why_failed);
+        self.end(step, clock::wall_at(began), why_failed);
     }
 
     /// Records the root of the pod's change, which ends now. The creation began at `metadata.creationTimestamp`, which has whole seconds; a later change began when the kubelet saw it, at
@@ -60,7 +61,7 @@ impl Life {
             SystemTime::UNIX_EPOCH.checked_add(seconds)
         });
         let root = Step::root(&self.change, if creation { "pod create" } else { "pod update" });
-        self.end(self.describe(root), created.unwrap_or_else(|| at(began)), why_failed);
+        self.end(self.describe(root), created.unwrap_or_else(|| clock::wall_at(began)), why_failed);
     }
 
     fn end(&self, step: Step, began: SystemTime, why_failed: Option<&str>) {
@@ -87,7 +88,25 @@ fn attribute(step: Step, (key, value): Attribute) -> Step {
     step.attribute(key, value)
 }
 
-/// Performs a part of a pod's start and records it. Calls of `work` to the container runtime carry the context of the recorded span. Without a life `attributes` is not called.
+/// Part of a pod's start that is under way. The end of the value records the part: as interrupted, unless the outcome is known by then.
+struct Part<'a> {
+    life: &'a Life,
+    /// The span; `None` once it is recorded.
+    step: Option<Step>,
+    began: Instant,
+    why_failed: Option<Cow<'static, str>>,
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        if let Some(step) = self.step.take() {
+            self.life.end(step, clock::wall_at(self.began), self.why_failed.as_deref());
+        }
+    }
+}
+
+/// Performs a part of a pod's start and records it, also when the future is dropped before its end, as a deletion does with a pull. Calls of `work` to the container
+/// runtime carry the context of the recorded span. Without a life `attributes` is not called.
 pub(crate) async fn step<T, E: Failure>(
     life: Option<&Life>,
     name: &'static str,
@@ -95,11 +114,11 @@ pub(crate) async fn step<T, E: Failure>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     let Some(life) = life else { return work.await };
-    let (step, began) = (life.describe(Step::of(&life.change, name)), clock::now());
+    let step = attributes().into_iter().fold(life.describe(Step::of(&life.change, name)), attribute);
     let context = Context::new().with_remote_span_context(step.context().clone());
+    let mut part = Part { life, step: Some(step), began: clock::now(), why_failed: Some("interrupted".into()) };
     let done = work.with_context(context).await;
-    let step = attributes().into_iter().fold(step, attribute);
-    life.end(step, at(began), done.as_ref().err().map(Failure::text).as_deref());
+    part.why_failed = done.as_ref().err().map(|error| error.text().into());
     done
 }
 
@@ -124,10 +143,4 @@ impl Failure for Vec<WarningEvent> {
     fn text(&self) -> String {
         self.iter().map(|(_, message)| message.as_str()).collect::<Vec<_>>().join("; ")
     }
-}
-
-/// Returns the wall time of an instant.
-fn at(instant: Instant) -> SystemTime {
-    let now = SystemTime::from(clock::wall());
-    now.checked_sub(instant.elapsed()).unwrap_or(now)
 }

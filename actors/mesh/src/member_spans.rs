@@ -1,6 +1,7 @@
 //! Asks all members of the bus for the spans that their processes keep in memory of some traces, and answers that question.
 
 mod page;
+mod received;
 mod report;
 
 use std::collections::{BTreeSet, HashSet};
@@ -9,11 +10,12 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use oarlock_bus::proto::mesh::v1::{SpansAnswer, SpansQuestion};
 use oarlock_bus::{AskError, Bus, Identity, Role, Subject};
+use oarlock_runtime::clock;
 use oarlock_telemetry::traces;
 use oarlock_telemetry::traces::opentelemetry::trace::TraceId;
 use opentelemetry_proto::tonic::trace::v1::Span;
-use prost::Message;
 
+use self::received::Received;
 use crate::inspect::{CONCURRENT_ASKS, everybody};
 use crate::methods::SPANS;
 
@@ -22,7 +24,9 @@ pub use report::{MemberReport, TraceReport};
 
 /// The most traces that one question names.
 pub const MAX_TRACES: usize = 128;
-/// The most spans that are accepted of one process; bounds the pages that a faulty member can send.
+/// The most nodes that one request to the API server names.
+pub const MAX_NODES: usize = 128;
+/// The most spans that are accepted of one process.
 const MAX_SPANS: usize = 10_000;
 
 /// A process with the spans that it keeps, or why the process did not answer.
@@ -41,7 +45,7 @@ pub struct MemberSpans {
 pub struct Kept {
     /// Whether the process keeps spans; false where tracing is off.
     pub recording: bool,
-    /// Whether the process keeps more than [`MAX_SPANS`] spans of these traces, so that some are missing.
+    /// Whether the process keeps further spans of these traces: more than are accepted of one process, or than it sent within the budget.
     pub truncated: bool,
     /// The spans in the order of their trace ids and span ids, each once.
     pub spans: Vec<Span>,
@@ -58,7 +62,7 @@ pub fn own(traces: &HashSet<TraceId>) -> Kept {
 }
 
 /// Asks all members with a recent heartbeat, except this process; of the nodes only those that are named. A named node without a recent heartbeat is among the
-/// members that did not answer. Each answer may take `budget`.
+/// members that did not answer. The roster, and then all answers of a member together, may take `budget`.
 ///
 /// # Errors
 /// When no roster of members was received.
@@ -80,24 +84,63 @@ pub async fn list(
     Ok(stream::iter(members).map(ask).buffered(CONCURRENT_ASKS).collect().await)
 }
 
+/// Receives the pages of one member. When the budget ends between two pages, the earlier ones count.
 async fn pages(bus: &Bus, member: &Identity, traces: &HashSet<TraceId>, budget: Duration) -> Result<Kept, AskError> {
+    let end = clock::after(budget);
     let subject = Subject::member(member, SPANS).map_err(|error| AskError::Denied(error.to_string()))?;
-    let mut kept = Kept::default();
+    let mut received = Received::new(traces);
     let mut question = SpansQuestion {
         traces: traces.iter().map(|trace| trace.to_bytes().to_vec().into()).collect(),
         ..SpansQuestion::default()
     };
     loop {
-        let page: SpansAnswer = bus.ask(&subject, &question, budget).await?;
-        kept.recording = page.recording;
-        for span in &page.spans {
-            kept.spans.push(Span::decode(span.clone()).map_err(|error| AskError::Garbled(error.to_string()))?);
+        let page: SpansAnswer = match bus.ask(&subject, &question, end.remaining()).await {
+            Ok(page) => page,
+            Err(AskError::Timeout | AskError::Expired) if received.after().is_some() => {
+                return Ok(received.finish(true));
+            }
+            Err(error) => return Err(error),
+        };
+        if !received.add(&page)? {
+            return Ok(received.finish(false));
         }
-        let Some(last) = kept.spans.last().filter(|_| page.more && !page.spans.is_empty()) else { return Ok(kept) };
-        if kept.spans.len() >= MAX_SPANS {
-            kept.truncated = true;
-            return Ok(kept);
-        }
-        question.after = page::position(last).into();
+        question.after = received.after().unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_bus::{Exchange, Pattern};
+    use prost::Message;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn all_pages_of_a_trace_have_one_budget() {
+        let exchange = Exchange::new();
+        let member = |role, name| Bus::memory(&exchange, Identity::new(role, name).unwrap());
+        let (asker, slow) = (member(Role::ApiServer, "asker"), member(Role::Node, "slow"));
+        let mut asks = slow.serve(&Pattern::member(slow.identity()), 4).await.unwrap();
+        let traces = HashSet::from([TraceId::from_bytes([7; 16])]);
+        let page = |id: u64| {
+            let span = Span { trace_id: vec![7; 16], span_id: id.to_be_bytes().to_vec(), ..Span::default() };
+            SpansAnswer { spans: vec![span.encode_to_vec().into()], more: true, recording: true }
+        };
+        let answers = async {
+            let mut sent = 0;
+            while let Ok(ask) = asks.next().await.ok_or("over") {
+                clock::sleep(Duration::from_millis(300)).await;
+                sent += 1;
+                // The last asker no longer waits.
+                let _late = ask.answer(&page(sent)).await;
+            }
+        };
+        let (began, budget) = (clock::now(), Duration::from_secs(2));
+        let kept = tokio::select! {
+            () = answers => panic!("nobody asks any more"),
+            kept = pages(&asker, slow.identity(), &traces, budget) => kept.unwrap(),
+        };
+        assert_eq!(began.elapsed(), budget, "of virtual time");
+        assert_eq!((kept.spans.len(), kept.truncated, kept.recording), (6, true, true));
     }
 }

@@ -35,6 +35,18 @@ pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     }
 }
 
+/// Returns the texts of an attribute that is a list.
+#[must_use]
+pub fn texts(attributes: &[KeyValue], key: &str) -> Vec<String> {
+    let found = attributes.iter().find(|attribute| attribute.key == key);
+    let Some(Value::ArrayValue(list)) = found.and_then(|found| found.value.clone()?.value) else { return Vec::new() };
+    let text = |value| match value {
+        Some(Value::StringValue(text)) => Some(text),
+        _ => None,
+    };
+    list.values.into_iter().filter_map(|value| text(value.value)).collect()
+}
+
 /// How a collector answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {

@@ -1,7 +1,9 @@
 //! `oarlock trace`: shows the trace of an object's life in the terminal, from the spans that processes keep in memory.
 
+mod ask;
 mod explain;
 mod objects;
+mod plain;
 mod rows;
 mod shares;
 mod spans;
@@ -12,13 +14,10 @@ mod words;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context, bail};
-use oarlock_client::{Client, RawRequest};
+use anyhow::bail;
 use oarlock_config::Kubeconfig;
-use oarlock_mesh::member_spans::{MAX_TRACES, TraceReport};
-use oarlock_meta::Status;
+use oarlock_mesh::member_spans::TraceReport;
 use oarlock_runtime::clock;
 use oarlock_telemetry::traces::Change;
 use serde_json::json;
@@ -28,16 +27,13 @@ use self::objects::{Family, Found};
 use self::rows::Row;
 use self::shares::Share;
 use self::spans::Lives;
+use self::words::plain;
 use crate::client;
 
 /// Width of the output where there is no terminal.
 const DEFAULT_WIDTH: usize = 110;
 /// The most pods of a workload that are shown: those that are not Ready first, then the slowest.
 const SHOWN_PODS: usize = 10;
-/// How long to wait for the spans; the server itself waits two seconds for each process.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-/// Largest number of bytes of an answer.
-const MAX_ANSWER: usize = 64 << 20;
 
 /// Flags of `trace`.
 #[derive(Clone, Debug, clap::Args)]
@@ -79,9 +75,9 @@ pub(crate) async fn run(args: Trace) -> anyhow::Result<u8> {
     let (row, name) = objects::parse(&args.object)?;
     let client = client::of(&endpoint, concat!("oarlock-trace/", env!("CARGO_PKG_VERSION"))).await?;
     let family = objects::read(&client, row, &namespace, name).await?;
-    let report = ask(&client, &family).await?;
+    let report = ask::ask(&client, &family).await?;
     let now = u64::try_from(clock::wall().as_nanosecond()).unwrap_or(0);
-    let lives = spans::merge(&report);
+    let lives = spans::merge(&report, now);
     let shown = picture(&family, &lives, now);
     let text = match args.output.as_str() {
         "json" => json(&family, &shown, &report)?,
@@ -95,33 +91,6 @@ pub(crate) async fn run(args: Trace) -> anyhow::Result<u8> {
         );
     }
     Ok(0)
-}
-
-/// Asks the API server for the spans of the family, in as many requests as their number needs.
-async fn ask(client: &Client, family: &Family) -> anyhow::Result<TraceReport> {
-    let traces: Vec<String> =
-        family.all().map(|found| format!("trace={}", Change::new(found.obj.meta().uid(), 0).trace())).collect();
-    let mut whole = TraceReport::default();
-    for some in traces.chunks(MAX_TRACES) {
-        let nodes = family.nodes.iter().take(MAX_TRACES).map(|(name, _)| format!("node={name}"));
-        let query: Vec<String> = some.iter().cloned().chain(nodes).collect();
-        let path = format!("/debug/traces?{}", query.join("&"));
-        let reply = client.raw(RawRequest::get(path, ANSWER_TIMEOUT)).await.map_err(objects::said)?;
-        let code = reply.code;
-        let bytes = reply.bytes(MAX_ANSWER).await.map_err(objects::said)?;
-        match code {
-            200 => {}
-            404 => bail!("the API server has no path /debug/traces: it is not Oarlock's, or an older version"),
-            _ => match serde_json::from_slice::<Status>(&bytes) {
-                Ok(status) => return Err(objects::said(status)),
-                Err(_) => bail!("/debug/traces is answered with {code}"),
-            },
-        }
-        let report: TraceReport = serde_json::from_slice(&bytes).context("the answer of /debug/traces")?;
-        whole.traces.resource_spans.extend(report.traces.resource_spans);
-        (whole.members, whole.incomplete) = (report.members, report.incomplete.or(whole.incomplete));
-    }
-    Ok(whole)
 }
 
 /// Arranges the lives: owners, the object, what it owns. Of the owned pods those that are not Ready come first, then those whose change took longest.
@@ -187,13 +156,12 @@ fn text(family: &Family, shown: &[Shown], report: &TraceReport, width: usize, no
 fn missing(report: &TraceReport) -> Vec<String> {
     let silent = report.members.iter().filter_map(|member| {
         let error = member.error.as_ref()?;
-        Some(format!("{} {} did not answer: {error}\n", member.role, member.name))
+        Some(format!("{} {} did not answer: {error}", member.role, member.name))
     });
     let truncated = report.members.iter().filter(|member| member.truncated);
-    let truncated =
-        truncated.map(|member| format!("{} {} keeps more spans than are shown\n", member.role, member.name));
-    let incomplete = report.incomplete.iter().map(|why| format!("{why}\n"));
-    silent.chain(truncated).chain(incomplete).collect()
+    let truncated = truncated.map(|member| format!("{} {} keeps more spans than are shown", member.role, member.name));
+    let lines = silent.chain(truncated).chain(report.incomplete.clone());
+    lines.map(|line| plain(&line) + "\n").collect()
 }
 
 fn json(family: &Family, shown: &[Shown], report: &TraceReport) -> anyhow::Result<String> {

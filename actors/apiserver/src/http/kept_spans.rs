@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Method, Response, StatusCode};
 use oarlock_bus::Role;
-use oarlock_mesh::member_spans::{self, MAX_TRACES, MemberSpans, TraceReport};
+use oarlock_mesh::member_spans::{self, MAX_NODES, MAX_TRACES, MemberSpans, TraceReport};
 use oarlock_meta::Status;
 use oarlock_telemetry::traces::opentelemetry::trace::TraceId;
 
@@ -17,10 +17,8 @@ use crate::server::Server;
 /// Path of the endpoint.
 pub(super) const PATH: &str = "/debug/traces";
 
-/// How long a process may take to answer.
+/// How long a process may take to send its spans.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// The most nodes that one request names.
-const MAX_NODES: usize = 128;
 
 /// Answers the path.
 ///
@@ -79,7 +77,9 @@ mod tests {
         let (traces, nodes) = read(&Query::new(&text)).unwrap();
         assert_eq!((traces.len(), nodes.len()), (1, 2), "both are one trace");
         let many = (1..=MAX_TRACES + 1).fold(String::new(), |text, id| format!("{text}trace={id:032x}&"));
-        for bad in ["", "node=a", "trace=", "trace=xyz", "trace=1", "trace=00000000000000000000000000000000", &many] {
+        let nodes = (0..=MAX_NODES).fold(format!("trace={uuid}"), |text, id| format!("{text}&node=n{id}"));
+        let zero = "trace=00000000000000000000000000000000";
+        for bad in ["", "node=a", "trace=", "trace=xyz", "trace=1", zero, &many, &nodes] {
             assert_eq!(read(&Query::new(bad)).unwrap_err().code, 400, "{bad}");
         }
     }

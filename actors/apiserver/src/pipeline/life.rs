@@ -1,7 +1,7 @@
 //! The spans that a commit adds to the life of its object: `commit`, and the root of a change that the commit ends (`docs/adr/0007-traces.md`).
 //!
 //! Only a commit that creates the object, raises its generation or removes it is part of a life. Status writes, writes without effect, dry runs and failed
-//! writes are not, and neither are objects that are written all the time: Events, Leases and Assignments.
+//! writes are not, nor is the removal of an object whose change has ended, and neither are objects that are written all the time: Events, Leases and Assignments.
 
 use oarlock_apis::last_change;
 use oarlock_registry::key;
@@ -11,6 +11,7 @@ use oarlock_seeded_bug::seeded_bug;
 use oarlock_telemetry::traces::{self, Change, Step, Subject};
 
 use super::Attempt;
+use crate::large;
 use crate::target::Target;
 
 /// Kinds whose objects have no life, by group and plural: they are written all the time, and nobody waits for what comes of a write.
@@ -96,20 +97,28 @@ impl LifeCommit {
     }
 }
 
-/// Returns the owner references of an object.
+/// Returns the owner references of an object, one for each UID.
 fn owners(object: Option<&Obj>) -> impl Iterator<Item = &Value> {
-    let owners = object.and_then(|object| object.at(&["metadata", "ownerReferences"]));
-    owners.map_or(&[][..], Value::items).iter().take(MAX_OWNERS)
+    let owners = object.and_then(|object| object.at(&["metadata", "ownerReferences"])).map_or(&[][..], Value::items);
+    let owners = owners.get(..owners.len().min(MAX_OWNERS)).unwrap_or_default();
+    let uid = |owner: &'_ Value| owner.get("uid").and_then(Value::as_str).map(str::to_owned);
+    let is_first = move |at: usize, owner: &Value| !owners.iter().take(at).any(|other| uid(other) == uid(owner));
+    owners.iter().enumerate().filter(move |(at, owner)| is_first(*at, owner)).map(|(_, owner)| owner)
 }
 
-/// Returns the last change of an owner; its first one if the owner is not to be found.
+/// Returns the last change of an owner; its first one if the owner is not to be found, not in memory or large: to decode a large object takes longer than a
+/// small request may.
 fn owner_change(attempt: &Attempt<'_>, owner: &Value) -> Option<Change> {
     let text = |field| owner.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     let (version, kind, name, uid) = (text("apiVersion")?, text("kind")?, text("name")?, text("uid")?);
     let generation = || {
         let row = RESOURCES.iter().find(|row| row.kind == kind && row.group_version() == version)?;
         let namespace = if row.namespaced { attempt.target.namespace } else { "" };
-        let entry = attempt.server.view().get(&key::key(row, namespace, name)?).filter(|entry| entry.uid == uid)?;
+        let entry = attempt
+            .server
+            .view()
+            .get(&key::key(row, namespace, name)?)
+            .filter(|entry| entry.uid == uid && !large::is_large_stored(entry.length()))?;
         Some(Target::new(row, "", namespace, name).decode(&entry).ok()?.meta().generation())
     };
     Some(Change::new(uid, generation().unwrap_or(1)))

@@ -86,7 +86,8 @@ fn is_tag(tag: &str) -> bool {
         && tag.chars().all(|char| word(char) || matches!(char, '.' | '-'))
 }
 
-fn is_digest(digest: &str) -> bool {
+/// Whether a text is a digest: algorithm, colon and hexadecimal digits.
+pub(crate) fn is_digest(digest: &str) -> bool {
     digest.split_once(':').is_some_and(|(kind, hex)| {
         kind.starts_with(|char: char| char.is_ascii_alphabetic())
             && hex.len() >= 32

@@ -48,10 +48,11 @@ impl End {
 }
 
 impl Entry {
-    /// Returns the end of the pod's change, if the computed status is the first to show it.
+    /// Returns the end of the pod's change, if the computed status is the first to show it. A graceful deletion is a change too, which ends with the pod's removal:
+    /// the API server records it.
     fn end(&self, node: &Arc<str>) -> Option<(i64, Option<End>)> {
         let (pod, generation): (&Pod, i64) = (&self.pod, self.pod.api_identity().1);
-        if generation == self.settled || !pod.is_settled() {
+        if generation == self.settled || !pod.is_settled() || pod.item.meta.deleting() {
             return None;
         }
         let end = |life| End {

@@ -33,6 +33,10 @@ fn names(spans: &[Arc<SpanData>]) -> Vec<&str> {
     spans.iter().map(|span| &*span.name).collect()
 }
 
+fn attributes(span: &SpanData) -> BTreeMap<String, String> {
+    span.attributes.iter().map(|a| (a.key.to_string(), a.value.to_string())).collect()
+}
+
 fn took(span: &SpanData) -> Duration {
     span.end_time.duration_since(span.start_time).unwrap()
 }
@@ -59,8 +63,6 @@ fn every_step_is_recorded_when_it_ends_and_the_root_when_the_pod_is_ready() {
         assert_eq!(root.span_context, Change::new(uid, 1).context());
         assert_eq!(root.start_time, SystemTime::UNIX_EPOCH + Duration::from_secs(1_577_836_800));
         assert!(all.iter().all(|span| span.name == "pod create" || span.parent_span_id == root.span_context.span_id()));
-        let attributes: BTreeMap<String, String> =
-            named(&all, "pull")[0].attributes.iter().map(|a| (a.key.to_string(), a.value.to_string())).collect();
         let pairs = [
             ("container.image.name", "nginx:1"),
             ("k8s.container.name", "main"),
@@ -69,7 +71,8 @@ fn every_step_is_recorded_when_it_ends_and_the_root_when_the_pod_is_ready() {
             ("k8s.pod.name", "web"),
             ("k8s.pod.uid", uid),
         ];
-        assert_eq!(attributes, pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(attributes(named(&all, "pull")[0]), pairs.into());
         // Syncs without work, and status writes of other clients that the kubelet corrects, record nothing.
         clock::sleep(Duration::from_secs(3600)).await;
         assert_eq!(spans(uid).len(), all.len());
@@ -96,7 +99,7 @@ fn failed_pulls_are_spans_with_an_error_and_the_change_goes_on() {
 fn a_pod_that_fails_or_is_rejected_ends_its_change_with_the_reason() {
     once(|| async {
         let uid = "c0000000-0000-4000-8000-000000000001";
-        let mut change = says(&[("exit-code", "3"), ("exit-after", "1s")]);
+        let mut change = says(&[("exit-code", "3"), ("exit-after", "1s"), ("ready-after", "60s")]);
         change["spec"] = json!({"restartPolicy": "Never"});
         let ended = world(uid, &change).await;
         ended.until("web", 30, phase("Failed")).await;
@@ -116,5 +119,75 @@ fn a_pod_that_fails_or_is_rejected_ends_its_change_with_the_reason() {
             matches!(&named(&all, "admit")[0].status, Status::Error { description } if description.contains("NodeAffinity"))
         );
         assert!(matches!(&named(&all, "pod create")[0].status, Status::Error { .. }));
+    });
+}
+
+#[test]
+fn a_deletion_has_no_root_from_the_kubelet() {
+    once(|| async {
+        let uid = "d0000000-0000-4000-8000-000000000001";
+        let world = world(uid, &says(&[("stop-delay", "4s")])).await;
+        world.until("web", 5, ready).await;
+        clock::sleep(Duration::from_secs(1)).await;
+        let before = names(&spans(uid)).join(" ");
+        assert_eq!(before, "admit sandbox pull start ready pod create");
+        let writes = world.api.calls("patch pods/status");
+        world.api.delete("pods", "default", "web", None);
+        world
+            .until("web", 3, |pod| pod["metadata"]["generation"] == 2 && pod["status"]["observedGeneration"] == 2)
+            .await;
+        world.gone("web", 6).await;
+        clock::sleep(Duration::from_secs(1)).await;
+        assert!(world.api.calls("patch pods/status") > writes + 1, "the end of the containers was written too");
+        assert_eq!(names(&spans(uid)).join(" "), before);
+    });
+}
+
+#[test]
+fn a_pull_that_a_deletion_interrupts_is_a_failed_span_of_the_creation() {
+    once(|| async {
+        let uid = "e0000000-0000-4000-8000-000000000001";
+        let world = world(uid, &says(&[("pull-delay", "10m")])).await;
+        world.until("web", 5, |_| !named(&spans(uid), "sandbox").is_empty()).await;
+        clock::sleep(Duration::from_secs(7)).await;
+        assert!(named(&spans(uid), "pull").is_empty(), "it has not ended");
+        world.api.delete("pods", "default", "web", None);
+        world.gone("web", 3).await;
+        clock::sleep(Duration::from_secs(1)).await;
+        let all = spans(uid);
+        assert_eq!(names(&all), ["admit", "sandbox", "pull"]);
+        let pull = named(&all, "pull")[0];
+        assert_eq!((&pull.status, took(pull).as_secs()), (&Status::error("interrupted"), 7));
+        assert_eq!(pull.parent_span_id, Change::new(uid, 1).context().span_id());
+        assert_eq!(attributes(pull)["container.image.name"], "nginx:1");
+    });
+}
+
+#[test]
+fn credentials_in_image_names_reach_no_span() {
+    once(|| async {
+        let cases = [
+            ("me:secret@localhost:5000/a/b", "localhost:5000/a/b"),
+            ("me:secret@nginx", "nginx"),
+            ("me:pa/secret@host/a", "host/a"),
+            ("https://me:secret@host/a?signature=secret", "host/a"),
+        ];
+        for (index, (written, shown)) in cases.into_iter().enumerate() {
+            let uid = &format!("f0000000-0000-4000-8000-{:012}", index + 1);
+            let world = world(uid, &json!({"spec": {"containers": [{"name": "main", "image": written}]}})).await;
+            let refused = |pod: &Value| {
+                let message = container(pod)["state"]["waiting"]["message"].as_str();
+                message.is_some_and(|message| message.contains(written))
+            };
+            world.until("web", 5, refused).await;
+            let all = spans(uid);
+            let pull = named(&all, "pull")[0];
+            let why = format!(
+                "InvalidImageName: Failed to apply default image tag \"{shown}\": couldn't parse image name \"{shown}\": invalid reference format"
+            );
+            assert_eq!(pull.status, Status::error(why));
+            assert_eq!(attributes(pull)["container.image.name"], shown);
+            assert!(!format!("{all:?}").contains("secret"), "{all:?}");
+        }
     });
 }

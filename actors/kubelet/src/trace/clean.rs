@@ -1,11 +1,17 @@
 //! Removes what may be secret from texts for spans: user names and passwords in URLs and image names, and queries, which hold signatures and tokens.
 
-/// Returns an image's name without credentials.
-pub(crate) fn image_name(written: &str) -> &str {
+use crate::configs::image_name::is_digest;
+
+/// Returns an image's name without scheme, credentials and query. An `@` that does not begin a digest ends credentials, also where the name is no valid reference.
+pub(crate) fn image_name(written: &str) -> String {
     let without_scheme = written.split_once("://").map_or(written, |(_, rest)| rest);
-    let Some((host, _)) = without_scheme.split_once('/') else { return without_scheme };
-    // An `@` behind the first slash begins a digest.
-    host.rfind('@').and_then(|at| without_scheme.get(at + 1..)).unwrap_or(without_scheme)
+    let (head, digest) = match without_scheme.rsplit_once('@') {
+        Some((head, digest)) if is_digest(digest) => (head, Some(digest)),
+        _ => (without_scheme, None),
+    };
+    let name = head.rsplit_once('@').map_or(head, |(_, name)| name);
+    let name = name.split_once('?').map_or(name, |(name, _)| name);
+    digest.map_or_else(|| name.to_owned(), |digest| format!("{name}@{digest}"))
 }
 
 /// Returns a text without credentials and queries in its URLs.
@@ -41,13 +47,20 @@ mod tests {
         let cases = [
             ("nginx:1", "nginx:1"),
             ("registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10"),
-            ("busybox@sha256:00ff", "busybox@sha256:00ff"),
-            ("localhost:5000/a/b@sha256:00ff", "localhost:5000/a/b@sha256:00ff"),
+            ("busybox@DIGEST", "busybox@DIGEST"),
+            ("localhost:5000/a/b@DIGEST", "localhost:5000/a/b@DIGEST"),
             ("me:secret@localhost:5000/a/b", "localhost:5000/a/b"),
-            ("https://me:s@cret@localhost/a@sha256:00ff", "localhost/a@sha256:00ff"),
+            ("me:secret@localhost:5000", "localhost:5000"),
+            ("me:secret@nginx", "nginx"),
+            ("me:pa/ss@host/a", "host/a"),
+            ("me:pa/ss@host/a@DIGEST", "host/a@DIGEST"),
+            ("https://me:s@cret@localhost/a@DIGEST", "localhost/a@DIGEST"),
+            ("https://me:pa?ss@host/a?sig=secret", "host/a"),
+            ("", ""),
         ];
-        for (written, shown) in cases {
-            assert_eq!(image_name(written), shown, "{written}");
+        let digest = format!("sha256:{}", "0f".repeat(32));
+        for (written, shown) in cases.map(|(written, shown)| (written, shown.replace("DIGEST", &digest))) {
+            assert_eq!(image_name(&written.replace("DIGEST", &digest)), shown, "{written}");
         }
     }
 

@@ -13,7 +13,7 @@ use prost::Message;
 use super::MAX_TRACES;
 
 /// The most spans in one answer.
-const PAGE_SPANS: usize = 1000;
+pub(super) const PAGE_SPANS: usize = 1000;
 /// The most bytes of spans in one answer; a message carries a megabyte. One span alone may be larger.
 const PAGE_BYTES: usize = 256 << 10;
 

@@ -26,12 +26,18 @@ fn step(pod: &PodInfo, name: &'static str) -> Step {
     subject.step(name)
 }
 
-/// Records how long a pod was queued, and the decision about the pod, which has just been made. `origin` is the time of stamp zero.
+/// Records how long a pod was queued, and the decision about the pod, which has just been made. `origin` is the time of stamp zero. Of attempts that fail,
+/// only those are recorded whose number is a power of two: thousands of pods that never fit would displace all other lives from memory.
 pub(super) fn decided<C>(decision: &Decision<C>, origin: Instant, began: Instant) {
     if !traces::recording() {
         return;
     }
     let popped = decision.popped();
+    let failed =
+        matches!(decision, Decision::Unschedulable { .. } | Decision::Postponed { .. } | Decision::Skipped { .. });
+    if failed && !popped.attempt.is_power_of_two() {
+        return;
+    }
     let began = clock::wall_at(began);
     traces::record(|| queued(popped, origin, began));
     traces::record(|| {

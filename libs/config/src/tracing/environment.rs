@@ -30,7 +30,7 @@ impl Variables {
         self.invalid.into_iter().chain(unused).collect()
     }
 
-    /// Whether tracing is off whatever else is set: `OTEL_SDK_DISABLED`, `OTEL_TRACES_EXPORTER`.
+    /// Whether nothing is exported whatever else is set: `OTEL_SDK_DISABLED`, `OTEL_TRACES_EXPORTER`.
     pub(super) fn disabled(&mut self) -> bool {
         let disabled = self.get("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let none = self.parsed("OTEL_TRACES_EXPORTER", "otlp or none", |value| match value {
@@ -162,8 +162,8 @@ impl Variables {
 
     fn count(&mut self, name: &str) -> Option<usize> {
         /// A bound of the bound, so that a mistyped number cannot use up the process's memory.
-        const MOST: usize = 1 << 20;
-        self.parsed(name, "a number from 1 to 1048576", |value| {
+        const MOST: usize = 1 << 16;
+        self.parsed(name, "a number from 1 to 65536", |value| {
             value.parse().ok().filter(|count| (1..=MOST).contains(count))
         })
     }

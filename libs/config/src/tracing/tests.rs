@@ -124,7 +124,7 @@ fn what_has_no_effect_is_warned_about_without_its_value() {
     let (secret, bad) = (("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "token=secret"), ("OTEL_BSP_MAX_QUEUE_SIZE", "0"));
     let empty = ("OTEL_PROPAGATORS", " ");
     let expected = [
-        "OTEL_BSP_MAX_QUEUE_SIZE has no effect: it must be a number from 1 to 1048576",
+        "OTEL_BSP_MAX_QUEUE_SIZE has no effect: it must be a number from 1 to 65536",
         "OTEL_EXPORTER_OTLP_METRICS_HEADERS has no effect",
     ];
     assert_eq!(read(&[AT, secret, bad, empty]).warnings, expected);

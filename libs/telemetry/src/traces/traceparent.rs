@@ -1,25 +1,9 @@
 //! The text by which a span is named to other processes (W3C Trace Context, header `traceparent`).
 
-use opentelemetry::Context;
-use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
-use opentelemetry::trace::{SpanContext, TraceContextExt as _};
-use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
 /// Name of the HTTP header, of the gRPC metadata and of the bus's field.
 pub const HEADER: &str = "traceparent";
-
-/// One header.
-struct Carrier<'a>(&'a str);
-
-impl Extractor for Carrier<'_> {
-    fn get(&self, key: &str) -> Option<&str> {
-        (key == HEADER).then_some(self.0)
-    }
-
-    fn keys(&self) -> Vec<&str> {
-        vec![HEADER]
-    }
-}
 
 /// Returns the `traceparent` of a span; `None` for an invalid context. `tracestate` is not passed on.
 #[must_use]
@@ -28,16 +12,27 @@ pub fn text(context: &SpanContext) -> Option<String> {
     context.is_valid().then(|| format!("00-{}-{}-{flags:02x}", context.trace_id(), context.span_id()))
 }
 
-/// Reads a `traceparent` as a remote span; `None` for a text that is none. Fields of versions later than 00 that this version does not know are ignored, as the standard asks.
+/// Reads a `traceparent` as a remote span; `None` for a text that is none. The SDK's propagator is not used: it refuses flags of level 2 of the standard and
+/// accepts ids that are too short. Flags other than "sampled", and fields of versions later than 00 that this version does not know are ignored, as the standard asks.
 #[must_use]
 pub fn parse(text: &str) -> Option<SpanContext> {
-    /// Bytes of a text of version 00; later versions are longer, and each process bounds what it reads.
+    /// The most bytes of a text. Version 00 has 55; later versions may have more fields.
     const LONGEST: usize = 256;
     if text.len() > LONGEST {
         return None;
     }
-    let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &Carrier(text));
-    Some(context.span().span_context().clone()).filter(SpanContext::is_valid)
+    let mut parts = text.split('-');
+    let mut part = |length: usize| {
+        let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        parts.next().filter(|part| part.len() == length && part.bytes().all(hex))
+    };
+    let (version, trace, span, flags) = (part(2)?, part(32)?, part(16)?, part(2)?);
+    if version == "ff" || version == "00" && parts.next().is_some() {
+        return None;
+    }
+    let (trace, span) = (TraceId::from_hex(trace).ok()?, SpanId::from_hex(span).ok()?);
+    let sampled = TraceFlags::new(u8::from_str_radix(flags, 16).ok()? & TraceFlags::SAMPLED.to_u8());
+    Some(SpanContext::new(trace, span, sampled, true, TraceState::NONE)).filter(SpanContext::is_valid)
 }
 
 #[cfg(test)]
@@ -63,12 +58,35 @@ mod tests {
     }
 
     #[test]
+    fn unknown_flags_and_fields_of_later_versions_are_ignored() {
+        for flags in ["-03", "-ff"] {
+            assert!(parse(&TEXT.replace("-01", flags)).unwrap().is_sampled(), "{flags}");
+        }
+        assert!(!parse(&TEXT.replace("-01", "-02")).unwrap().is_sampled());
+        assert!(parse(&format!("{}-later", TEXT.replacen("00", "01", 1))).is_some());
+    }
+
+    #[test]
     fn what_the_standard_forbids_is_no_context() {
-        let bad = ["", "00", "-", &TEXT.replacen("00", "ff", 1), &TEXT.replacen("00", "xx", 1), &"0".repeat(10_000)];
+        let bad = [
+            "",
+            "00",
+            "-",
+            "00-1-1-01",
+            &format!("{TEXT}-more"),
+            &TEXT.replacen("00", "ff", 1),
+            &TEXT.replacen("00", "xx", 1),
+            &"0".repeat(10_000),
+        ];
         for bad in bad {
             assert_eq!(parse(bad), None, "{bad}");
         }
-        for bad in [TEXT.replace("abc", "000"), TEXT.replace("12", "00"), TEXT.replace("-01", "-x1")] {
+        for bad in [
+            TEXT.replace("abc", "000"),
+            TEXT.replace("12", "00"),
+            TEXT.replace("-01", "-x1"),
+            TEXT.replace("abc", "ABC"),
+        ] {
             assert_eq!(parse(&bad), None, "{bad}");
         }
     }

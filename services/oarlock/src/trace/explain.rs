@@ -3,6 +3,8 @@
 use oarlock_pods::conditions;
 use oarlock_schema::views::core_v1::{ContainerStatus, Node, Pod};
 
+use super::plain::plain;
+
 /// The stage of a pod's start in which the pod is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Stage {
@@ -15,8 +17,8 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    fn new(stage: &'static str, since: &str, why: impl Into<String>) -> Self {
-        Self { stage, since: since.to_owned(), why: why.into() }
+    fn new(stage: &'static str, since: &str, why: impl AsRef<str>) -> Self {
+        Self { stage, since: plain(since), why: plain(why.as_ref()) }
     }
 }
 

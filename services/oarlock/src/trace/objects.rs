@@ -10,6 +10,7 @@ use oarlock_schema::views::core_v1::{Node, Pod};
 use oarlock_schema::views::meta_v1::OwnerReference;
 use oarlock_schema::{Obj, RESOURCES, Resource, resource};
 
+use super::plain::plain;
 use super::rows::Subject;
 
 /// The most owners above an object that are followed.
@@ -30,7 +31,9 @@ pub(super) struct Family {
     pub(super) object: Found,
     /// Replica sets and pods that the object owns.
     pub(super) owned: Vec<Found>,
-    /// Nodes of the pods; a Node that does not exist has no object.
+    /// Names of the pods' nodes.
+    pub(super) node_names: BTreeSet<String>,
+    /// Those Nodes of the pods that the user may read; a Node that does not exist has no object.
     pub(super) nodes: Vec<(String, Option<Obj>)>,
 }
 
@@ -66,7 +69,7 @@ impl Found {
         let generation = meta.generation();
         let verb = if generation <= 1 { "create" } else { "update" };
         Subject {
-            title: format!("{}/{}", self.resource.singular, self.obj.name()),
+            title: plain(&format!("{}/{}", self.resource.singular, self.obj.name())),
             change: format!("{} {verb}", self.resource.singular),
             uid: self.uid().to_owned(),
             generation,
@@ -134,8 +137,9 @@ pub(super) async fn read(
         }
         uids.extend(owned.iter().map(|found| found.uid().to_owned()));
     }
-    let nodes = nodes(client, owned.iter().chain([&object])).await?;
-    Ok(Family { owners, object, owned, nodes })
+    let node_names = node_names(owned.iter().chain([&object]));
+    let nodes = nodes(client, &node_names).await?;
+    Ok(Family { owners, object, owned, node_names, nodes })
 }
 
 /// Reads the controller of an object; `None` without one, and if another object has its name now.
@@ -149,18 +153,18 @@ async fn owner(client: &Client, of: &Found, namespace: &str) -> anyhow::Result<O
     Ok(found.filter(|found| found.uid() == owner.uid()))
 }
 
-async fn nodes<'a>(
-    client: &Client,
-    pods: impl Iterator<Item = &'a Found>,
-) -> anyhow::Result<Vec<(String, Option<Obj>)>> {
+/// Returns the names of the nodes to which the pods among some objects are bound.
+pub(super) fn node_names<'a>(pods: impl Iterator<Item = &'a Found>) -> BTreeSet<String> {
     let names = pods.filter_map(|found| Some(found.pod()?.spec().node_name().to_owned()));
-    let names: BTreeSet<String> = names.filter(|name| !name.is_empty()).collect();
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+async fn nodes(client: &Client, names: &BTreeSet<String>) -> anyhow::Result<Vec<(String, Option<Obj>)>> {
     let row = resource("", "v1", "nodes").context("the schema lacks nodes")?;
     let mut nodes = Vec::new();
     for name in names {
-        let found = client.find(row, "", &name).await;
-        match found {
-            Ok(found) => nodes.push((name, found.map(|object| object.obj()).transpose().map_err(said)?)),
+        match client.find(row, "", name).await {
+            Ok(found) => nodes.push((name.clone(), found.map(|object| object.obj()).transpose().map_err(said)?)),
             // A user who may read pods need not be allowed to read Nodes.
             Err(status) if status.code == 403 => {}
             Err(status) => return Err(said(status)),
@@ -188,7 +192,7 @@ pub(super) fn progress(found: &Found) -> Option<String> {
             |ready| {
                 let state = if ready.status() == "True" { "Ready" } else { "not Ready" };
                 let (since, reason, message) = (ready.last_transition_time(), ready.reason(), ready.message());
-                format!("{state} since {since}: {reason}: {message}")
+                plain(&format!("{state} since {since}: {reason}: {message}"))
             },
         ));
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use oarlock_mesh::otlp::trace::v1::Span;
 use oarlock_telemetry::traces::Change;
 
+use super::plain::plain;
 use super::spans;
 
 /// Deepest level that is indented; deeper spans stand on this level.
@@ -96,10 +97,10 @@ fn root_row(subject: &Subject, root: Option<&Span>, earliest: Option<u64>) -> Ro
 fn row(depth: usize, span: &Span) -> Row {
     Row {
         depth,
-        name: span.name.clone(),
-        container: spans::attribute(span, "k8s.container.name").map(str::to_owned),
+        name: plain(&span.name),
+        container: spans::attribute(span, "k8s.container.name").map(plain),
         began: span.start_time_unix_nano,
         ended: Some(span.end_time_unix_nano),
-        error: spans::error(span).map(str::to_owned),
+        error: spans::error(span),
     }
 }

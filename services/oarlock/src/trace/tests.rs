@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use oarlock_client::Object;
-use oarlock_mesh::member_spans::TraceReport;
+use oarlock_mesh::member_spans::{MemberReport, TraceReport};
 use oarlock_mesh::otlp::common::v1::{AnyValue, KeyValue, any_value::Value as Any};
 use oarlock_mesh::otlp::trace::v1::{ResourceSpans, ScopeSpans, Span, Status, status::StatusCode};
 use oarlock_schema::{Obj, resource};
@@ -10,9 +10,10 @@ use oarlock_telemetry::traces::Change;
 use serde_json::{Value, json};
 
 use super::explain::{Stage, explain};
+use super::plain::plain;
 use super::rows::{Row, Subject, rows};
 use super::shares::{BETWEEN, Share, shares};
-use super::{objects, spans, waterfall, words};
+use super::{ask, objects, spans, waterfall, words};
 
 const UID: &str = "6d0a3c52-9e1f-4b7a-8c55-0123456789ab";
 /// The second in which the pod was created, in nanoseconds.
@@ -196,6 +197,78 @@ fn times_have_about_three_digits() {
 }
 
 #[test]
+fn times_at_the_end_of_the_range_are_drawn_and_those_far_ahead_are_left_out() {
+    let row = |began, ended| Row { name: "a".to_owned(), began, ended, ..Row::default() };
+    for rows in [vec![row(u64::MAX, None)], vec![row(u64::MAX, Some(0))], vec![row(0, Some(u64::MAX)), row(7, None)]] {
+        let text = waterfall::draw(&[("pod/web".to_owned(), rows.clone())], 60, CREATED);
+        assert_eq!(text.lines().count(), 1 + rows.len(), "{text}");
+    }
+    let at = |id: u8, began: u64, ended: u64| Span {
+        start_time_unix_nano: began,
+        end_time_unix_nano: ended,
+        ..span("a", &[id; 8], &[], 0, 0)
+    };
+    let day = 24 * 3600 * 1000 * MS;
+    let near = at(1, CREATED, CREATED + day);
+    let far = [at(2, u64::MAX, u64::MAX), at(3, CREATED, u64::MAX), at(4, CREATED + day + 1, CREATED)];
+    let scope = ScopeSpans { spans: [&[near.clone()][..], &far].concat(), ..ScopeSpans::default() };
+    let mut report = TraceReport::default();
+    report.traces.resource_spans = vec![ResourceSpans { scope_spans: vec![scope], ..ResourceSpans::default() }];
+    assert_eq!(spans::merge(&report, CREATED).into_values().collect::<Vec<_>>(), [[near]]);
+}
+
+#[test]
+fn control_characters_of_the_cluster_do_not_reach_the_terminal() {
+    let bad = "a\u{1b}]0;x\u{7}\n\u{9b}2Jb";
+    let good = "a\u{FFFD}]0;x\u{FFFD}\u{FFFD}\u{FFFD}2Jb";
+    assert_eq!(plain(bad), good);
+    assert_eq!(plain("ü ✗ tab"), "ü ✗ tab");
+
+    let mut step = failed(span(bad, &[1; 8], &root_id(1), 1, 2), bad);
+    step.attributes[0].value = Some(AnyValue { value: Some(Any::StringValue(bad.to_owned())) });
+    let rows = rows(&subject(1), &[step]);
+    let row = &rows[1];
+    assert_eq!((row.name.as_str(), row.container.as_deref(), row.error.as_deref()), (good, Some(good), Some(good)));
+
+    let waits = json!([{"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": bad}}}]);
+    let (_, _, why) = stage(json!({"nodeName": "n1"}), bound(waits, &[]), None).unwrap();
+    assert!(why.ends_with(good), "{why:?}");
+
+    let status = json!({"conditions": [condition("Ready", "False", "KubeletNotReady", bad)]});
+    let node = object("nodes", &json!({"metadata": {"name": "n1"}, "status": status}));
+    let node = objects::Found { resource: resource("", "v1", "nodes").unwrap(), obj: node };
+    let progress = objects::progress(&node).unwrap();
+    assert!(progress.ends_with(good), "{progress:?}");
+
+    let member =
+        MemberReport { truncated: true, name: bad.to_owned(), error: Some(bad.to_owned()), ..MemberReport::default() };
+    let report = TraceReport { members: vec![member], incomplete: Some(bad.to_owned()), ..TraceReport::default() };
+    let lines = super::missing(&report);
+    assert_eq!(lines.len(), 3);
+    for line in lines {
+        let text = line.strip_suffix('\n').unwrap();
+        assert!(text.contains(good) && !text.contains(char::is_control), "{text:?}");
+    }
+}
+
+#[test]
+fn nodes_are_asked_whether_or_not_the_user_may_read_them() {
+    let pod = |name: &str, spec: Value| objects::Found {
+        resource: resource("", "v1", "pods").unwrap(),
+        obj: object("pods", &json!({"metadata": {"name": name, "uid": UID}, "spec": spec})),
+    };
+    let owned = vec![pod("b", json!({"nodeName": "n2"})), pod("c", json!({"nodeName": "n1"})), pod("d", json!({}))];
+    let object = pod("a", json!({"nodeName": "n1"}));
+    let node_names = objects::node_names(owned.iter().chain([&object]));
+    // A user who may not read Nodes has a family without Nodes.
+    let family = objects::Family { owners: Vec::new(), object, owned, node_names, nodes: Vec::new() };
+    let trace = Change::new(UID, 0).trace();
+    assert_eq!(ask::paths(&family), [format!("/debug/traces?trace={trace}&node=n1&node=n2")]);
+    let shown = super::picture(&family, &spans::Lives::new(), CREATED);
+    assert_eq!(shown[0].stage.as_ref().map(|stage| stage.stage), Some("admit"), "an unknown node is not silent");
+}
+
+#[test]
 fn of_two_records_of_a_root_the_first_end_counts() {
     let (first, second) = (span("pod create", &root_id(1), &[], 0, 10), span("pod create", &root_id(1), &[], 0, 90));
     let resource = |span: &Span| {
@@ -204,7 +277,7 @@ fn of_two_records_of_a_root_the_first_end_counts() {
     };
     let mut report = TraceReport::default();
     report.traces.resource_spans = vec![resource(&second), resource(&first)];
-    assert_eq!(spans::merge(&report).into_values().collect::<Vec<_>>(), [[first]]);
+    assert_eq!(spans::merge(&report, CREATED).into_values().collect::<Vec<_>>(), [[first]]);
 }
 
 #[test]

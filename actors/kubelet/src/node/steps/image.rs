@@ -12,17 +12,19 @@ use crate::trace::{self, Attribute};
 
 /// Returns the attributes of a pull's span.
 fn attributes(spec: &ContainerSpec) -> Vec<Attribute> {
-    let image = trace::image_name(&spec.image).to_owned();
-    vec![("k8s.container.name", spec.name.to_string()), ("container.image.name", image)]
+    vec![("k8s.container.name", spec.name.to_string()), ("container.image.name", trace::image_name(&spec.image))]
 }
 
 impl Start {
     /// Returns the image of a container, pulling it if necessary.
     pub(super) async fn image(&self, spec: &ContainerSpec) -> Result<Image, StartError> {
-        let (written, began) = (&spec.image, clock::now());
+        let written = &spec.image;
+        let traced = self.subject.life.as_ref().map(|life| (life, clock::now()));
         let refused = |reason, text: String| {
-            if let Some(life) = &self.subject.life {
-                life.record("pull", attributes(spec), began, Some(&format!("{reason}: {text}")));
+            if let Some((life, began)) = traced {
+                // The name may hold credentials, which the texts of Events and statuses show as upstream's do.
+                let clean = text.replace(written.as_str(), &trace::image_name(written));
+                life.record("pull", attributes(spec), began, Some(&format!("{reason}: {clean}")));
             }
             StartError::Image(reason, text)
         };

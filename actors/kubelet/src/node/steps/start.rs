@@ -53,10 +53,10 @@ impl Start {
         let end = Err(StartError::Create("no such container".to_owned()));
         let mut report = StartReport { index: self.index, image_id: None, end };
         let Some(spec) = self.spec.clone() else { return report };
-        let began = clock::now();
+        let began = self.subject.life.as_ref().map(|_| clock::now());
         if let Err(why) = self.subject.complete().await {
             let error = self.not_configured(&why);
-            if let Some(life) = &self.subject.life {
+            if let (Some(life), Some(began)) = (&self.subject.life, began) {
                 let name = [("k8s.container.name", spec.name.to_string())];
                 life.record("start", name, began, Some(error.message()));
             }
@@ -67,7 +67,7 @@ impl Start {
             Ok(image) => {
                 report.image_id = Some(image.id.clone());
                 let name = || vec![("k8s.container.name", spec.name.to_string())];
-                trace::step(self.subject.life.as_ref(), "start", name, self.start(spec.clone(), &image)).await
+                trace::step(self.subject.life.as_ref(), "start", name, self.start(&spec, &image)).await
             }
             Err(error) => Err(error),
         };
@@ -81,7 +81,7 @@ impl Start {
         StartError::Config(why.to_string())
     }
 
-    async fn start(&self, spec: Arc<ContainerSpec>, image: &Image) -> Result<ContainerStatus, StartError> {
+    async fn start(&self, spec: &ContainerSpec, image: &Image) -> Result<ContainerStatus, StartError> {
         let failed = |error: &cri::Error| self.send_event(true, "Failed", format!("Error: {error}"));
         let create_error = |error: cri::Error| {
             failed(&error);
@@ -116,7 +116,7 @@ impl Start {
         };
         runtime.start_container(&id).await.map_err(start_error)?;
         self.send_event(false, "Started", "Container started".to_owned());
-        self.post_start(&spec, &id).await;
+        self.post_start(spec, &id).await;
         runtime.container_status(&id).await.map_err(start_error)
     }
 
