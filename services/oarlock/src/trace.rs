@@ -24,10 +24,10 @@ use serde_json::json;
 
 use self::explain::Stage;
 use self::objects::{Family, Found};
+use self::plain::plain;
 use self::rows::Row;
 use self::shares::Share;
 use self::spans::Lives;
-use self::words::plain;
 use crate::client;
 
 /// Width of the output where there is no terminal.
