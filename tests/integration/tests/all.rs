@@ -25,6 +25,7 @@ mod kubectl_next;
 mod kubelet;
 mod link;
 mod mesh;
+mod observe;
 mod older;
 mod presentation;
 mod python;
