@@ -12,7 +12,7 @@ const ROOT: &str = "containerd-node";
 const KEYS: &str = "keys";
 
 /// The volume of keys that each service mounts: the one of its part.
-const SEES: [(&str, &[&str]); 18] = [
+const SEES: [(&str, &[&str]); 19] = [
     ("admission", &["keys-admission"]),
     ("apiserver", &["keys-apiserver"]),
     ("balancer", &[]),
@@ -30,6 +30,7 @@ const SEES: [(&str, &[&str]); 18] = [
     ("prometheus", &["keys-monitoring"]),
     ("ready", &["keys-user"]),
     ("scheduler", &["keys-scheduler"]),
+    ("victoria-metrics", &["keys-monitoring"]),
     (
         KEYS,
         &[

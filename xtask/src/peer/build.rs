@@ -78,6 +78,18 @@ const MODULES: &[Module] = &[
             Program("ctr", "github.com/containerd/containerd/v2/cmd/ctr"),
         ],
     },
+    // Traces of compose.yaml. Version 2 is in the module of version 1; its page is not.
+    Module {
+        name: "jaeger",
+        version: "1.76.0",
+        programs: &[Program("jaeger", "github.com/jaegertracing/jaeger/cmd/jaeger")],
+    },
+    // Dashboards of compose.yaml where no image of Grafana can be had.
+    Module {
+        name: "victoria-metrics",
+        version: "1.113.0",
+        programs: &[Program("victoria-metrics", "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics")],
+    },
     // The newest whose modules the proxy has.
     Module { name: "k9s", version: "0.40.5", programs: &[Program("k9s", "github.com/derailed/k9s")] },
 ];
