@@ -23,7 +23,11 @@ pub(super) fn all(server: &Server) -> Result<Vec<Desired>, Status> {
     objects.push(authentication(server)?);
     objects.push(token_tracking()?);
     // The server's own calls of kubelets. kubeadm grants the same by putting the certificate into the group `system:masters`.
-    objects.push(bound("oarlock:kube-apiserver-kubelet-client", "system:kubelet-api-admin", "kube-apiserver-kubelet-client")?);
+    objects.push(bound(
+        "oarlock:kube-apiserver-kubelet-client",
+        "system:kubelet-api-admin",
+        "kube-apiserver-kubelet-client",
+    )?);
     // The process that evaluates admission policies asks who may read its metrics.
     objects.push(bound("oarlock:admission", "system:auth-delegator", "oarlock:admission")?);
     objects.extend(super::mesh::all(&controllers(&objects))?);

@@ -53,7 +53,8 @@ fn every_query_is_valid_and_reads_documented_metrics() {
         for (title, query) in queries(&dashboard) {
             assert_known(&format!("{file}: {title}"), query, &documented, &recorded);
             let query = query.replace("$__rate_interval", "5m");
-            let query = variables(&query).iter().fold(query.clone(), |all, name| all.replace(&format!("${name}"), ".*"));
+            let query =
+                variables(&query).iter().fold(query.clone(), |all, name| all.replace(&format!("${name}"), ".*"));
             let number = rules.lines().count();
             writeln!(rules, "  - {{record: 'query:{number}', expr: '{}'}}", query.replace('\'', "''")).unwrap();
         }
@@ -75,8 +76,7 @@ fn every_variable_resolves_and_is_used() {
             let (metric, _) = inside.and_then(|inside| inside.split_once(", ")).unwrap();
             assert_known(&file, metric, &documented, &recorded);
         }
-        let used: BTreeSet<&str> =
-            queries(&dashboard).into_iter().flat_map(|(_, query)| variables(query)).collect();
+        let used: BTreeSet<&str> = queries(&dashboard).into_iter().flat_map(|(_, query)| variables(query)).collect();
         let used: BTreeSet<&str> = used.into_iter().filter(|name| !BUILT_IN.contains(name)).collect();
         assert_eq!(used, defined, "{file}");
     }

@@ -4,8 +4,25 @@ use std::collections::BTreeSet;
 
 /// Words of the language that stand where a metric could.
 const WORDS: [&str; 19] = [
-    "and", "avg", "bool", "bottomk", "count", "group", "inf", "max", "min", "nan", "offset", "or", "quantile",
-    "stddev", "stdvar", "sum", "topk", "unless", "count_values",
+    "and",
+    "avg",
+    "bool",
+    "bottomk",
+    "count",
+    "group",
+    "inf",
+    "max",
+    "min",
+    "nan",
+    "offset",
+    "or",
+    "quantile",
+    "stddev",
+    "stdvar",
+    "sum",
+    "topk",
+    "unless",
+    "count_values",
 ];
 /// Words before a list of labels.
 const BEFORE_LABELS: [&str; 6] = ["by", "group_left", "group_right", "ignoring", "on", "without"];

@@ -29,7 +29,9 @@ fn every_part_is_read_and_known_by_its_certificate() {
         let tls = flat(job["tls_config"].as_mapping().unwrap());
         assert_eq!(tls["server_name"].as_str(), Some(name));
         assert!(tls.get("insecure_skip_verify").is_none(), "{name}");
-        for (key, path) in [("ca_file", "/keys/ca.crt"), ("cert_file", "/keys/client.crt"), ("key_file", "/keys/client.key")] {
+        for (key, path) in
+            [("ca_file", "/keys/ca.crt"), ("cert_file", "/keys/client.crt"), ("key_file", "/keys/client.key")]
+        {
             assert_eq!(tls[key].as_str(), Some(path), "{name}");
         }
         read.insert((name.to_owned(), target["port"].as_u64().unwrap()));

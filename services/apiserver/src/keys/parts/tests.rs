@@ -173,7 +173,10 @@ fn monitoring_may_read_metrics_and_knows_every_part_by_its_certificate() {
         assert!(pki.ca.signed(&chain[0]), "{file}");
         oarlock_pki::Presented::parse(&chain[0]).unwrap()
     };
-    assert_eq!(presented("monitoring/client.crt").subject, oarlock_pki::Subject::user("prometheus", ["system:monitoring"]));
+    assert_eq!(
+        presented("monitoring/client.crt").subject,
+        oarlock_pki::Subject::user("prometheus", ["system:monitoring"])
+    );
     let authority = std::fs::read_to_string(parts.join("monitoring/ca.crt")).unwrap();
     assert_eq!(authority, pki.ca.certificate_pem());
     for part in ["admission", "cloud-controller-manager", "controller-manager", "scheduler"] {
