@@ -27,6 +27,7 @@ mod link;
 mod mesh;
 mod older;
 mod presentation;
+mod prometheus;
 mod python;
 mod replicas;
 mod rolling;

@@ -78,6 +78,12 @@ const MODULES: &[Module] = &[
             Program("ctr", "github.com/containerd/containerd/v2/cmd/ctr"),
         ],
     },
+    // Makes metrics of the objects that it watches.
+    Module {
+        name: "kube-state-metrics",
+        version: "2.18.0",
+        programs: &[Program("kube-state-metrics", "k8s.io/kube-state-metrics/v2")],
+    },
     // The newest whose modules the proxy has.
     Module { name: "k9s", version: "0.40.5", programs: &[Program("k9s", "github.com/derailed/k9s")] },
 ];
