@@ -28,6 +28,7 @@ mod mesh;
 mod observe;
 mod older;
 mod presentation;
+mod prometheus;
 mod python;
 mod replicas;
 mod rolling;

@@ -90,6 +90,12 @@ const MODULES: &[Module] = &[
         version: "1.113.0",
         programs: &[Program("victoria-metrics", "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics")],
     },
+    // Makes metrics of the objects that it watches.
+    Module {
+        name: "kube-state-metrics",
+        version: "2.18.0",
+        programs: &[Program("kube-state-metrics", "k8s.io/kube-state-metrics/v2")],
+    },
     // The newest whose modules the proxy has.
     Module { name: "k9s", version: "0.40.5", programs: &[Program("k9s", "github.com/derailed/k9s")] },
 ];

@@ -84,11 +84,15 @@ impl DryRun {
             return Self::None;
         }
         let query = Query::new(query);
-        let mut values = query.all("dryRun").peekable();
-        match values.peek() {
-            None => Self::None,
-            Some(_) if values.all(|value| value == "All") => Self::All,
-            Some(_) => Self::Invalid,
+        let (mut given, mut valid) = (false, true);
+        for value in query.all("dryRun") {
+            given = true;
+            valid &= value == "All";
+        }
+        match (given, valid) {
+            (false, _) => Self::None,
+            (true, true) => Self::All,
+            (true, false) => Self::Invalid,
         }
     }
 }

@@ -3,7 +3,6 @@
 //! The process that queues a pod observes the pod's attempts, also those that the arbiter of another process carries out: the sum over all processes has each attempt once, and a
 //! shard that moves takes nothing with it.
 
-use std::array;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -59,11 +58,13 @@ struct PointLabels {
     profile: Arc<str>,
 }
 
+type Pods = Family<PodLabels, Histogram, fn() -> Histogram>;
+
 /// The metrics of all schedulers of a process.
 struct Families {
     attempts: Family<AttemptLabels, AttemptHistogram, fn() -> AttemptHistogram>,
     algorithm: Histogram,
-    pods: Family<PodLabels, Histogram, fn() -> Histogram>,
+    pods: Pods,
     pod_attempts: Histogram,
     points: Family<PointLabels, Histogram, fn() -> Histogram>,
     victims: Histogram,
@@ -107,7 +108,8 @@ impl Families {
 pub(super) struct AttemptMetrics {
     attempts: [AttemptHistogram; RESULTS.len()],
     algorithm: Histogram,
-    pods: [Histogram; ATTEMPTS.len()],
+    /// By number of attempts. Made with the first binding of each number, since most pods are bound at once.
+    pods: Pods,
     pod_attempts: Histogram,
     binds: [Histogram; BIND_STATUS.len()],
     victims: Histogram,
@@ -123,14 +125,10 @@ impl AttemptMetrics {
         let profile: Arc<str> = profile.into();
         let attempts = |result| AttemptLabels { result, profile: Arc::clone(&profile) };
         let bind = |status| PointLabels { extension_point: "Bind", status, profile: Arc::clone(&profile) };
-        let mut numbers = ATTEMPTS.iter();
         Self {
             attempts: RESULTS.map(|result| families.attempts.get_or_create_owned(&attempts(result))),
             algorithm: families.algorithm.clone(),
-            pods: array::from_fn(|_| {
-                let attempts = numbers.next().copied().unwrap_or_default();
-                families.pods.get_or_create_owned(&PodLabels { attempts })
-            }),
+            pods: families.pods.clone(),
             pod_attempts: families.pod_attempts.clone(),
             binds: BIND_STATUS.map(|status| families.points.get_or_create_owned(&bind(status))),
             victims: families.victims.clone(),
@@ -155,7 +153,8 @@ impl AttemptMetrics {
         }
         if result == Attempt::Scheduled {
             let number = (popped.attempt as usize).clamp(1, MANY_ATTEMPTS);
-            if let Some(pods) = self.pods.get(number - 1) {
+            if let Some(attempts) = ATTEMPTS.get(number - 1) {
+                let pods = self.pods.get_or_create(&PodLabels { attempts });
                 pods.observe(now.since(popped.first_attempt).as_secs_f64());
             }
             self.pod_attempts.observe(f64::from(popped.attempt));
