@@ -57,7 +57,7 @@ fn each_alert_has_a_severity_and_a_section_in_the_run_book() {
         assert!(matches!(rule.labels["severity"].as_str(), Some("critical" | "warning")), "{}", rule.name);
         named.insert(rule.name.strip_prefix("Oarlock").unwrap().to_owned());
     }
-    assert_eq!(sections, named.iter().map(String::as_str).collect());
+    assert_eq!(sections, named.iter().map(String::as_str).collect::<BTreeSet<&str>>());
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn queries(dashboard: &Value) -> Vec<(&str, &str)> {
     assert!(panels(dashboard).all(|panel| targets(panel) > 0));
     let all = panels(dashboard).flat_map(|panel| {
         let targets = panel["targets"].as_array().unwrap().iter();
-        targets.map(|target| (text(panel, "title"), text(target, "expr")))
+        targets.map(move |target| (text(panel, "title"), text(target, "expr")))
     });
     all.collect()
 }

@@ -21,7 +21,7 @@ const SERVED: [(&str, u64); 6] = [
 fn every_part_is_read_and_known_by_its_certificate() {
     let file: Value = serde_norway::from_str(&read("observe/prometheus.yml")).unwrap();
     let jobs = file["scrape_configs"].as_sequence().unwrap();
-    let mut read = BTreeSet::new();
+    let mut found = BTreeSet::new();
     for job in jobs {
         assert_eq!(job["scheme"].as_str(), Some("https"));
         let target = &job["dns_sd_configs"][0];
@@ -34,9 +34,9 @@ fn every_part_is_read_and_known_by_its_certificate() {
         {
             assert_eq!(tls[key].as_str(), Some(path), "{name}");
         }
-        read.insert((name.to_owned(), target["port"].as_u64().unwrap()));
+        found.insert((name.to_owned(), target["port"].as_u64().unwrap()));
     }
-    assert_eq!(read, SERVED.map(|(name, port)| (name.to_owned(), port)).into());
+    assert_eq!(found, BTreeSet::from(SERVED.map(|(name, port)| (name.to_owned(), port))));
     assert_eq!(jobs.len(), SERVED.len());
 }
 
