@@ -6,7 +6,9 @@ use crate::compile::compile;
 use crate::steps::Steps;
 use crate::tests::{Selection, Tier};
 use crate::tool::{cargo, run as exec, say};
-use crate::{check_circles, check_layers, check_sizes, check_tests, check_tracing, peer, seeded_bugs, since, tests};
+use crate::{
+    check_circles, check_layers, check_sizes, check_tests, check_tracing, dashboards, peer, seeded_bugs, since, tests,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -28,6 +30,7 @@ const SOURCES: &[(&str, Check)] = &[
     ("sizes", check_sizes::run),
     ("tests", check_tests::run),
     ("tracing", check_tracing::run),
+    ("dashboards", dashboards::check),
     ("seeded bugs", seeded_bugs::complete),
 ];
 

@@ -1,6 +1,7 @@
 //! `cargo xtask images`: what compose.yaml needs, where no registry can be reached: Debian's packages, etcd and nats-server from their Go modules, and a program
 //! that cargo has built.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,13 +9,16 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 
 use crate::peer;
-use crate::tool::{capture, root, run as exec, say};
+use crate::tool::{capture, output, root, run as exec, say};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The program to be put into the image.
     #[arg(long, default_value = "target/dist/oarlock", value_name = "FILE")]
     program: PathBuf,
+    /// Make the image of the profiles `observe` and `vmui` too (five minutes more, for Jaeger).
+    #[arg(long)]
+    observe: bool,
 }
 
 /// Debian's base, under the name by which the Dockerfile asks for it.
@@ -26,6 +30,8 @@ const ETCD: &str = "oarlock-etcd:local";
 /// NATS with busybox, as in upstream's image, for the health check.
 const NATS: &str = "oarlock-nats-busybox:local";
 const PROGRAM: &str = "oarlock-program:local";
+/// Prometheus, Jaeger and VictoriaMetrics, each at the path that it has in upstream's image, with busybox for the health checks.
+const OBSERVE: &str = "oarlock-observe:local";
 
 /// Makes the images, and writes their names to `.oarlock/compose/images.env`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -62,9 +68,37 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let names = root().join(".oarlock/compose/images.env");
     fs::create_dir_all(names.parent().context("it has a folder")?)?;
-    fs::write(&names, format!("ETCD_IMAGE={ETCD}\nNATS_IMAGE={NATS}\nHAPROXY_IMAGE={WITH_HAPROXY}\n"))?;
+    let mut text = format!("ETCD_IMAGE={ETCD}\nNATS_IMAGE={NATS}\nHAPROXY_IMAGE={WITH_HAPROXY}\n");
+    if args.observe {
+        observe(&scratch)?;
+        for variable in ["PROMETHEUS_IMAGE", "JAEGER_IMAGE", "VICTORIA_METRICS_IMAGE"] {
+            writeln!(text, "{variable}={OBSERVE}")?;
+        }
+    }
+    fs::write(&names, text)?;
     say("docker compose --env-file .oarlock/compose/images.env up");
     Ok(())
+}
+
+/// Makes the image of what observes the control plane: Prometheus from Debian's package, the others from their Go modules.
+fn observe(scratch: &Path) -> anyhow::Result<()> {
+    if is_there(OBSERVE)? {
+        return Ok(());
+    }
+    exec(&mut Command::new("tests/install-prometheus"))?;
+    let prometheus = output(Command::new("which").arg("prometheus"))?;
+    let built = peer::build(&peer::folder(), &["jaeger", "victoria-metrics"])?;
+    let folder = debian(scratch, "observe", "busybox")?;
+    for (program, place) in [
+        (PathBuf::from(prometheus.trim()), "bin/prometheus"),
+        (built.join("jaeger"), "cmd/jaeger/jaeger-linux"),
+        (built.join("victoria-metrics"), "victoria-metrics-prod"),
+    ] {
+        let place = folder.join(place);
+        fs::create_dir_all(place.parent().context("a program has a folder")?)?;
+        fs::copy(&program, place).with_context(|| program.display().to_string())?;
+    }
+    import(&folder, OBSERVE)
 }
 
 fn is_there(image: &str) -> anyhow::Result<bool> {

@@ -9,6 +9,7 @@ mod check_tracing;
 mod ci;
 mod compile;
 mod conformance;
+mod dashboards;
 mod docs;
 mod executables;
 mod faults;
@@ -64,6 +65,8 @@ enum Chore {
     Images(images::Args),
     /// Run upstream's conformance specs against our control plane and two nodes in network namespaces (needs root, Go, debootstrap).
     Conformance(conformance::Args),
+    /// Write dashboards for Grafana and vmui from observe/dashboards; --check fails on a difference.
+    Dashboards(dashboards::Args),
     /// The gate: everything that CI runs, in its order.
     Ci(ci::Args),
     /// Build `--release` from nothing and wait until a cluster answers kubectl; print what that took.
@@ -91,6 +94,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Faults(args) => faults::run(&args),
         Chore::Images(args) => images::run(&args),
         Chore::Conformance(args) => conformance::run(&args),
+        Chore::Dashboards(args) => dashboards::run(&args),
         Chore::Ci(args) => ci::run(&args),
         Chore::FirstBuild(args) => first_build::run(&args),
         Chore::Executables(args) => executables::run(&args),

@@ -22,11 +22,14 @@ const EVERYTHING: [&str; 5] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"
 
 /// Files outside of a package's folder that its build script or its tests read: how their paths begin, and the package. Files that sources include
 /// (`include_str!`) are found by themselves.
-const READ: [(&str, &str); 7] = [
+const READ: [(&str, &str); 10] = [
     ("proto/", "oarlock-contracts"),
     ("Dockerfile", INTEGRATION),
     ("compose.yaml", INTEGRATION),
     ("compose/", INTEGRATION),
+    ("docs/operations/alerts.md", INTEGRATION),
+    ("docs/operations/metrics.md", INTEGRATION),
+    ("observe/", INTEGRATION),
     ("tests/install-", INTEGRATION),
     ("tests/nightly.toml", INTEGRATION),
     ("tests/oracle/cases/", INTEGRATION),

@@ -53,12 +53,6 @@ impl Config {
     }
 }
 
-/// Returns the `gitVersion` for `/version`: upstream's level, with our version as build metadata, which Helm's comparisons ignore.
-#[must_use]
-pub fn git_version() -> String {
-    format!("{}+oarlock.{}", oarlock_schema::resources::KUBERNETES, env!("CARGO_PKG_VERSION"))
-}
-
 /// Minimum number of watches that are ended per second (upstream: 200).
 const MIN_WATCHES_PER_SECOND: u32 = 200;
 

@@ -13,6 +13,7 @@ use oarlock_store::{Entry, EventKind};
 
 use crate::call::{Dispatch, selected_name};
 use crate::caller::Caller;
+use crate::metrics::{self, OpenWatch, RequestLabels};
 use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::watch::{self, Delivery};
@@ -46,8 +47,22 @@ impl Transport for InProcess {
         let budget = request.timeout;
         let mut caller = self.caller(budget);
         caller.fence.clone_from(&request.fence);
-        let late = |_| Status::timeout("the call took too long", 0);
-        clock::timeout(budget, Dispatch::new(&self.server, &caller).call(request)).await.map_err(late)?
+        let labels = RequestLabels::of_call(request.resource, request.subresource, &request.namespace, &request.call);
+        let began = clock::now();
+        let answer = match clock::timeout(budget, Dispatch::new(&self.server, &caller).call(request)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                metrics::terminated(labels, 504);
+                Err(Status::timeout("the call took too long", 0))
+            }
+        };
+        let code = match &answer {
+            Ok(Reply::Object { created: true, .. }) => 201,
+            Ok(_) => 200,
+            Err(status) => status.code,
+        };
+        metrics::answered(labels, code, began.elapsed(), (None, None));
+        answer
     }
 
     async fn watch(
@@ -63,7 +78,8 @@ impl Transport for InProcess {
         let target = Target::new(resource, "", namespace, "");
         watch::validate(&options)?;
         let running = watch::watch(&self.server, &caller, &target, &options).await?;
-        Ok(Box::new(Running { watch: running, resource }))
+        let open = OpenWatch::begin(RequestLabels::of_watch(resource, namespace));
+        Ok(Box::new(Running { watch: running, resource, _open: open }))
     }
 
     async fn raw(&self, request: RawRequest) -> Result<RawReply, Status> {
@@ -74,6 +90,8 @@ impl Transport for InProcess {
 struct Running {
     watch: watch::Watch,
     resource: &'static Resource,
+    /// The watch in the metrics.
+    _open: OpenWatch,
 }
 
 #[async_trait]

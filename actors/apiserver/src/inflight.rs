@@ -248,13 +248,15 @@ struct Labels {
     request_kind: &'static str,
 }
 
-static CURRENT: LazyLock<Family<Labels, Gauge>> = LazyLock::new(|| {
+/// Gauges of the reading and of the mutating requests. They are looked up once, not with every request.
+static CURRENT: LazyLock<(Gauge, Gauge)> = LazyLock::new(|| {
     let current: Family<Labels, Gauge> = Family::default();
     oarlock_telemetry::registry().declare(|registry| {
         let help = "Requests under way that count against a limit, by kind";
         registry.register("apiserver_current_inflight_requests", help, current.clone());
     });
-    current
+    let of = |request_kind| current.get_or_create_owned(&Labels { request_kind });
+    (of("readOnly"), of("mutating"))
 });
 
 static ANSWERS: LazyLock<Gauge> = LazyLock::new(|| {
@@ -323,8 +325,8 @@ impl Drop for Seat {
 fn publish(kind: UsageKind, held: usize) {
     let held = i64::try_from(held).unwrap_or(i64::MAX);
     match kind {
-        UsageKind::Reads => CURRENT.get_or_create(&Labels { request_kind: "readOnly" }).set(held),
-        UsageKind::Writes => CURRENT.get_or_create(&Labels { request_kind: "mutating" }).set(held),
+        UsageKind::Reads => CURRENT.0.set(held),
+        UsageKind::Writes => CURRENT.1.set(held),
         UsageKind::Bodies => BODIES.set(held),
         UsageKind::Answers => ANSWERS.set(held),
         UsageKind::SmallAnswers => SMALL_ANSWERS.set(held),

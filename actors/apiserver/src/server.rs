@@ -1,6 +1,6 @@
 //! The state that all requests share: store, authorizers, admission chain and more.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use oarlock_admission::Chain;
@@ -21,6 +21,25 @@ const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 #[derive(Clone)]
 pub struct Server {
     parts: Arc<Parts>,
+}
+
+/// A reference to a server that does not keep the server alive.
+#[derive(Clone)]
+pub(crate) struct WeakServer {
+    parts: Weak<Parts>,
+}
+
+impl std::fmt::Debug for WeakServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WeakServer").finish_non_exhaustive()
+    }
+}
+
+impl WeakServer {
+    /// Returns the server; `None` once it is dropped.
+    pub(crate) fn upgrade(&self) -> Option<Server> {
+        Some(Server { parts: self.parts.upgrade()? })
+    }
 }
 
 /// The components of a server.
@@ -62,6 +81,11 @@ impl Server {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         Self { parts: Arc::new(parts) }
+    }
+
+    /// Returns a reference that does not keep the server alive.
+    pub(crate) fn downgrade(&self) -> WeakServer {
+        WeakServer { parts: Arc::downgrade(&self.parts) }
     }
 
     /// Returns the store.

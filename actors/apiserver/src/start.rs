@@ -124,6 +124,7 @@ async fn listen(system: &System, options: Options) -> Result<Running, StartError
         authenticators.with_tokens(verifier, Arc::new(ReaderLookup::new(reader.clone())))
     })
     .await?;
+    crate::metrics::objects(&server);
     let (for_bootstrap, for_announcer, for_listener) = (server.clone(), server.clone(), server.clone());
     let socket = listener::Socket::new(socket);
     system.spawn_loop(&bootstrap::BOOTSTRAP, "main", move |ctx| bootstrap::run(ctx, for_bootstrap.clone())).await?;

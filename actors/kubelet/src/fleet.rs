@@ -21,6 +21,7 @@ use crate::cri::{self, LogStream, Runtime};
 use crate::event_sender::{Budget, EventSender};
 use crate::logs::LogRequest;
 use crate::manifests::{self, Files, MANIFESTS};
+use crate::measured::Measured;
 use crate::node::command::{Command, RunningPod};
 use crate::node::{self, NODE, Parts};
 
@@ -110,7 +111,8 @@ impl Fleet {
         Box::pin(self.begin(client, config))
     }
 
-    async fn begin(&self, client: Client, config: NodeConfig) -> Result<KubeletHandle> {
+    async fn begin(&self, client: Client, mut config: NodeConfig) -> Result<KubeletHandle> {
+        config.runtime = Measured::new(config.runtime);
         let client = refusals_seen(&client, "kubelet");
         let recorder = self.recorder(&client, &config.name).await?;
         let name = config.name.clone();

@@ -34,6 +34,8 @@ mod log_rotation;
 mod logs;
 mod machine;
 mod manifests;
+mod measured;
+mod metrics;
 mod node;
 mod pod;
 mod pod_error;

@@ -26,6 +26,7 @@ use crate::event_sender::EventSender;
 use crate::image_gc::ImageGc;
 use crate::logs;
 use crate::manifests::{self, Files};
+use crate::metrics::{NodeMetrics, PodShare};
 use crate::pod::{Now, Pod, specs};
 use crate::template::PodView;
 
@@ -129,6 +130,9 @@ struct Entry {
     revision: u64,
     failures: u32,
     hold: Option<Instant>,
+    /// What the pod adds to the metrics, and whether its start is still to be recorded: not of a pod that ran before this kubelet.
+    share: PodShare,
+    starting: bool,
 }
 
 struct Node {
@@ -162,6 +166,7 @@ struct Node {
     synced: bool,
     host_ip: String,
     runtime_name: Str,
+    metrics: NodeMetrics,
 }
 
 /// Runs one incarnation of a node's actor until it is asked to stop.
@@ -262,6 +267,7 @@ impl Node {
             host_resources: HostResources::new(&parts.client, &parts.config, services).map(Arc::new),
         };
         Self {
+            metrics: NodeMetrics::show(&parts.config.name),
             ctx,
             parts,
             tools,

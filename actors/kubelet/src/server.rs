@@ -69,15 +69,27 @@ struct Inner {
     access: Access,
     /// Gate for the tasks of pipes and of upgraded connections.
     streams: Gate,
+    /// Whether `/metrics` answers with the metrics of the process. False where another server of the process does, so that no series is scraped twice.
+    shows_metrics: bool,
 }
 
 impl Server {
     /// Creates a server for the nodes of `fleet`. `clients` holds the authorities of client certificates; without it only tokens are accepted.
     #[must_use]
     pub fn new(system: &System, fleet: &Fleet, clients: Option<ClientTrust>) -> Self {
+        Self::build(system, fleet, clients, true)
+    }
+
+    /// Creates a server for the nodes of a process whose API server shows the metrics of the process, and calls this server through [`Server::connect`].
+    #[must_use]
+    pub fn within(system: &System, fleet: &Fleet) -> Self {
+        Self::build(system, fleet, None, false)
+    }
+
+    fn build(system: &System, fleet: &Fleet, clients: Option<ClientTrust>, shows_metrics: bool) -> Self {
         let streams = system.gate("kubelet.streams", Phase::Ingress);
         let (system, fleet, access) = (system.clone(), fleet.clone(), Access::new(clients));
-        Self { inner: Arc::new(Inner { system, fleet, access, streams }) }
+        Self { inner: Arc::new(Inner { system, fleet, access, streams, shows_metrics }) }
     }
 
     /// Opens an HTTP/1.1 connection as `user` to the kubelet of `node`; `None` when this process has no such node.

@@ -23,6 +23,7 @@ use oarlock_seeded_bug::seeded_bug;
 use crate::engine::Engine;
 use crate::queue::Stamp;
 
+mod attempt_metrics;
 mod bind;
 mod catch_up;
 mod condition;

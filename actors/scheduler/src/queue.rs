@@ -95,6 +95,8 @@ pub(crate) struct Popped {
     pub(crate) attempt: u32,
     /// When the pod's first attempt began.
     pub(crate) first_attempt: Stamp,
+    /// When this attempt began.
+    pub(crate) taken: Stamp,
 }
 
 /// Numbers of waiting pods, by state.
@@ -268,7 +270,7 @@ impl Queue {
         queued.missed = false;
         let first_attempt = *queued.first_attempt.get_or_insert(now);
         let (pod, queued, attempt) = (Arc::clone(&queued.pod), queued.queued, queued.attempts);
-        Some(Popped { pod, queued, attempt, first_attempt })
+        Some(Popped { pod, queued, attempt, first_attempt, taken: now })
     }
 
     /// Requeues a pod that plugins rejected: the pod waits for an event that one of these plugins registered.

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use http::{HeaderMap, header};
 use oarlock_runtime::System;
+use oarlock_schema::version::build_info;
+use oarlock_telemetry::metrics::Format;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
@@ -12,21 +15,51 @@ use prometheus_client::registry::Registry;
 use crate::actors::{self, OfKind};
 use crate::answer::{self, Answer};
 
-/// The media type of Prometheus' text format.
-pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// Returns the metrics of the process and of the actors of `system`, in Prometheus' text format.
+/// Returns the format of metrics that the `Accept` header of a request asks for.
 #[must_use]
-pub fn text(system: &System) -> String {
-    let mut actors = Registry::default();
-    actors.register_collector(Box::new(Actors(actors::by_kind(system.snapshot()))));
-    oarlock_telemetry::registry().encode_with(&actors)
+pub fn format(headers: &HeaderMap) -> Format {
+    Format::accepted(headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()))
 }
 
-/// Returns the metrics as an HTTP answer.
+/// Returns the metrics of the process and of the actors of `system`.
 #[must_use]
-pub fn answer(system: &System) -> Answer {
-    answer::whole(200, MEDIA_TYPE, text(system))
+pub fn text(system: &System, format: Format) -> String {
+    let mut more = Registry::default();
+    more.register_collector(Box::new(Actors(actors::by_kind(system.snapshot()))));
+    more.register_collector(Box::new(Build));
+    oarlock_telemetry::registry().encode_with(format, &more)
+}
+
+/// Returns the metrics as an HTTP answer, in the format that the request asks for.
+#[must_use]
+pub fn answer(system: &System, headers: &HeaderMap) -> Answer {
+    let format = format(headers);
+    answer::whole(200, format.media_type(), text(system, format))
+}
+
+/// Collector of the version (upstream: `kubernetes_build_info`).
+#[derive(Debug)]
+struct Build;
+
+impl Collector for Build {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let build = build_info();
+        let labels = [
+            ("major", build.major),
+            ("minor", build.minor),
+            ("git_version", &build.git_version),
+            ("git_commit", build.git_commit),
+            ("git_tree_state", build.git_tree_state),
+            ("build_date", build.build_date),
+            ("go_version", build.go_version),
+            ("compiler", build.compiler),
+            ("platform", &build.platform),
+        ];
+        encoder
+            .encode_descriptor("kubernetes_build_info", "1, with the version as labels", None, MetricType::Gauge)?
+            .encode_family(&labels)?
+            .encode_gauge(&1_u64)
+    }
 }
 
 type Figure = fn(&OfKind) -> u64;

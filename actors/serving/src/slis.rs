@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use prometheus_client::encoding::text::encode;
+use http::HeaderMap;
+use oarlock_telemetry::metrics::{Format, encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -10,7 +11,7 @@ use prometheus_client::registry::Registry;
 
 use crate::answer::{self, Answer};
 use crate::check::Finding;
-use crate::metrics::MEDIA_TYPE;
+use crate::metrics;
 
 type Label = (&'static str, &'static str);
 
@@ -46,11 +47,8 @@ impl Slis {
         }
     }
 
-    fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing to a String cannot fail.
-        let _ = encode(&mut text, &self.registry);
-        text
+    fn text(&self, format: Format) -> String {
+        encode(format, [&self.registry])
     }
 }
 
@@ -59,16 +57,17 @@ pub(crate) fn observe<'a>(endpoint: &str, findings: impl Iterator<Item = &'a Fin
     PROCESS.observe(endpoint, findings);
 }
 
-/// Returns all results of the process in Prometheus' text format.
+/// Returns all results of the process.
 #[must_use]
-pub fn text() -> String {
-    PROCESS.text()
+pub fn text(format: Format) -> String {
+    PROCESS.text(format)
 }
 
-/// Returns the results as an HTTP answer.
+/// Returns the results as an HTTP answer, in the format that the request asks for.
 #[must_use]
-pub fn answer() -> Answer {
-    answer::whole(200, MEDIA_TYPE, text())
+pub fn answer(headers: &HeaderMap) -> Answer {
+    let format = metrics::format(headers);
+    answer::whole(200, format.media_type(), text(format))
 }
 
 #[cfg(test)]
@@ -83,7 +82,7 @@ mod tests {
             slis.observe("readyz", [found(wrong)].iter());
         }
         slis.observe("made-up", [found(None)].iter());
-        let text = slis.text();
+        let text = slis.text(Format::Plain);
         for line in [
             "kubernetes_healthcheck{name=\"ping\",type=\"readyz\"} 1",
             "kubernetes_healthchecks_total{name=\"ping\",type=\"readyz\",status=\"error\"} 2",

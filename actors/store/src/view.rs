@@ -197,6 +197,12 @@ impl View {
         self.shared.resources.read().values().map(|resource| resource.held()).sum()
     }
 
+    /// Returns the bytes that all watch windows may hold together.
+    #[must_use]
+    pub fn window_limit_bytes(&self) -> usize {
+        self.shared.window_bytes
+    }
+
     /// Applies committed changes, in the log's order, and wakes the waiting readers; returns the entry of each (for a delete: the last state under
     /// the revision of the deletion). Only the feeder calls this.
     ///

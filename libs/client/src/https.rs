@@ -29,6 +29,7 @@ mod compose;
 mod connection;
 mod endpoint;
 mod frames;
+mod metrics;
 mod names;
 mod pool;
 mod server;
@@ -150,8 +151,11 @@ impl Https {
             }
             None => false,
         };
-        let sent = timeout_at(deadline, connection.send(request)).await;
-        let (response, stream) = sent.map_err(|_| Failure::Deadline)??;
+        let began = Instant::now();
+        let sent = timeout_at(deadline, connection.send(request)).await.unwrap_or(Err(Failure::Deadline));
+        let code = sent.as_ref().ok().map(|(response, _)| response.status());
+        server.metrics.count(&composed.method, code, began.elapsed());
+        let (response, stream) = sent?;
         if authorized && response.status() == http::StatusCode::UNAUTHORIZED {
             return Err(Failure::Unauthorized(Box::new((response, stream))));
         }

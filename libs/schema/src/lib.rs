@@ -15,6 +15,7 @@ mod obj;
 pub mod resources;
 pub mod types;
 pub mod value;
+pub mod version;
 pub mod views;
 
 pub use gates::FeatureGates;

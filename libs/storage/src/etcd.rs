@@ -9,6 +9,7 @@ mod heads;
 mod history;
 mod layout;
 mod load;
+mod metrics;
 mod options;
 mod shared;
 mod tail;
@@ -31,6 +32,7 @@ use oarlock_contracts::etcd::{
 };
 use oarlock_meta::Revision;
 use oarlock_seeded_bug::seeded_bug;
+use tokio::time::Instant;
 
 use self::client::{Failure, Members};
 use self::history::History;
@@ -94,7 +96,10 @@ impl EtcdLog {
             return Err(Error::Unavailable(error.to_string()));
         }
         let (history, before) = (shared.history(), shared.seen());
-        match shared.members.write(Kv::TXN, txn::request(&shared.layout, &history, group)).await {
+        let began = Instant::now();
+        let answer = shared.members.write(Kv::TXN, txn::request(&shared.layout, &history, group)).await;
+        metrics::transaction(group, answer.is_ok(), began.elapsed());
+        match answer {
             Ok(answer) => {
                 let header = answer.header.unwrap_or_default();
                 if shared.check(&history, &header, before).is_err() {

@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn this_process_has_them_all() {
-        let text = crate::registry().encode_with(&prometheus_client::registry::Registry::default());
+        let more = prometheus_client::registry::Registry::default();
+        let text = crate::registry().encode_with(crate::metrics::Format::OpenMetrics, &more);
         for name in [
             "process_virtual_memory_bytes ",
             "process_resident_memory_bytes ",

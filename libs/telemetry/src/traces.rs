@@ -33,6 +33,7 @@ pub use bridge::{adopt, fail, inside, link, link_current, set};
 pub use change::Change;
 pub use links::RELATION;
 pub use metrics::DropReason;
+pub(crate) use metrics::Spans;
 pub use opentelemetry;
 pub use opentelemetry_sdk;
 pub use provider::Settings;

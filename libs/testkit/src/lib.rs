@@ -35,6 +35,7 @@ mod etcd;
 pub mod history;
 pub mod http;
 mod kubectl;
+pub mod metrics;
 pub mod nats;
 pub mod otlp;
 mod peer;

@@ -79,7 +79,7 @@ pub fn keys(args: KeysArgs) -> anyhow::Result<u8> {
         etcd::write(&directory, &args.etcd_san, now)?;
     }
     if let Some(folder) = &args.parts {
-        parts::write(folder, &directory, &server_config)?;
+        parts::write(folder, &directory, &pki, &server_config, now)?;
         for part in &args.part_nodes {
             nodes::write(folder, &directory, &pki, part, &servers.components, now)?;
         }

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
         serving: args.serving.clone(),
         kubelets: args.kubelets.clone(),
         shutdown: args.shutdown.clone(),
-        local: Some(Arc::new(crew::ToFleet(Server::new(&system, &fleet, None)))),
+        local: Some(Arc::new(crew::ToFleet(Server::within(&system, &fleet)))),
     };
     let api = assemble::start(&system, cluster).await?;
     oarlock_apiserver::start::ready(&api.server, clock::after(READY_WAIT))
@@ -74,7 +74,7 @@ fn store(args: &Up) -> assemble::Store {
 /// Prints the server's address, the kubeconfig and the parts for the user.
 #[expect(clippy::print_stdout, reason = "the answer to the person at the terminal")]
 fn print_summary(args: &Up, api: &assemble::Api, ready: Duration, crew: &[String]) {
-    println!("oarlock {} · Kubernetes {}", env!("CARGO_PKG_VERSION"), oarlock_apiserver::config::git_version());
+    println!("oarlock {} · Kubernetes {}", env!("CARGO_PKG_VERSION"), oarlock_schema::version::git_version());
     println!("  api server          https://{} (ready in {} ms)", api.address, ready.as_millis());
     println!("  state               {}", store(args));
     for line in crew {

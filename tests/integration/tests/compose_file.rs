@@ -12,7 +12,7 @@ const ROOT: &str = "containerd-node";
 const KEYS: &str = "keys";
 
 /// The volume of keys that each service mounts: the one of its part.
-const SEES: [(&str, &[&str]); 15] = [
+const SEES: [(&str, &[&str]); 19] = [
     ("admission", &["keys-admission"]),
     ("apiserver", &["keys-apiserver"]),
     ("balancer", &[]),
@@ -21,12 +21,16 @@ const SEES: [(&str, &[&str]); 15] = [
     ("etcd-0", &["keys-etcd"]),
     ("etcd-1", &["keys-etcd"]),
     ("etcd-2", &["keys-etcd"]),
+    ("grafana", &[]),
+    ("jaeger", &[]),
     ("nats-0", &["keys-nats"]),
     ("nats-1", &["keys-nats"]),
     ("nats-2", &["keys-nats"]),
     ("nodes", &["keys-nodes"]),
+    ("prometheus", &["keys-monitoring"]),
     ("ready", &["keys-user"]),
     ("scheduler", &["keys-scheduler"]),
+    ("victoria-metrics", &["keys-monitoring"]),
     (
         KEYS,
         &[
@@ -37,6 +41,7 @@ const SEES: [(&str, &[&str]); 15] = [
             "keys-containerd-node",
             "keys-controller-manager",
             "keys-etcd",
+            "keys-monitoring",
             "keys-nats",
             "keys-nodes",
             "keys-scheduler",
@@ -54,7 +59,7 @@ fn read(name: &str) -> String {
 }
 
 /// A mapping with all merged mappings; its own keys take precedence.
-fn flat(mapping: &Mapping) -> Mapping {
+pub(crate) fn flat(mapping: &Mapping) -> Mapping {
     let mut mapping = mapping.clone();
     while let Some(merged) = mapping.remove("<<") {
         for (key, value) in merged.as_mapping().unwrap() {
@@ -103,6 +108,9 @@ fn no_part_but_the_real_node_is_root_or_has_a_capability() {
         assert_eq!(texts(service.get("security_opt")), ["no-new-privileges:true"], "{name}");
         assert_eq!(service.get("read_only").and_then(Value::as_bool), Some(true), "{name}");
         assert_ne!(service.get("network_mode").and_then(Value::as_str), Some("host"), "{name}");
+        for port in texts(service.get("ports")) {
+            assert!(port.starts_with("127.0.0.1:"), "{name} serves other hosts at {port}");
+        }
         for (what, ..) in mounts(service) {
             assert!(!what.starts_with(['/', '.', '~', '$']), "{name} mounts {what} of the host");
         }

@@ -78,9 +78,30 @@ const MODULES: &[Module] = &[
             Program("ctr", "github.com/containerd/containerd/v2/cmd/ctr"),
         ],
     },
+    // Traces of compose.yaml. Version 2 is in the module of version 1; its page is not.
+    Module {
+        name: "jaeger",
+        version: "1.76.0",
+        programs: &[Program("jaeger", "github.com/jaegertracing/jaeger/cmd/jaeger")],
+    },
+    // Dashboards of compose.yaml where no image of Grafana can be had.
+    Module {
+        name: "victoria-metrics",
+        version: "1.113.0",
+        programs: &[Program("victoria-metrics", "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics")],
+    },
+    // Makes metrics of the objects that it watches.
+    Module {
+        name: "kube-state-metrics",
+        version: "2.18.0",
+        programs: &[Program("kube-state-metrics", "k8s.io/kube-state-metrics/v2")],
+    },
     // The newest whose modules the proxy has.
     Module { name: "k9s", version: "0.40.5", programs: &[Program("k9s", "github.com/derailed/k9s")] },
 ];
+
+/// Modules whose dependencies are not all in Go's database of checksums. Their own `go.sum`, which the database vouches for, has the checksums.
+const WITH_SUMS: &[(&str, &str)] = &[("victoria-metrics", "github.com/VictoriaMetrics/VictoriaMetrics")];
 
 /// Builds those of the named programs that are not [kept](super::kept) yet in the version that is wanted now, links to them in `folder`/bin, and returns that folder. Needs Go and its module proxy; takes some minutes
 /// for Kubernetes' programs, fewer when one was built before and the caches are not [forgotten](forget_caches) yet.
@@ -179,6 +200,11 @@ impl Module {
         if !module.join("go.mod").exists() {
             std::fs::write(module.join("go.mod"), text)?;
         }
+        if let Some((_, source)) = WITH_SUMS.iter().find(|(name, _)| *name == self.name) {
+            let source = download(folder, &format!("{source}@v{}", self.version), "Dir").with_context(failed)?;
+            let sums = std::fs::read(Path::new(&source).join("go.sum")).context(source).with_context(failed)?;
+            std::fs::write(module.join("go.sum"), sums)?;
+        }
         let go = |verb: &str| {
             let mut command = go(folder);
             command.arg("-C").arg(&module).arg(verb);
@@ -240,7 +266,7 @@ fn staging() -> String {
 /// # Errors
 /// When its module cannot be downloaded.
 pub(crate) fn kubernetes_source(folder: &Path) -> anyhow::Result<PathBuf> {
-    download(folder, "Dir").map(PathBuf::from)
+    download(folder, &format!("k8s.io/kubernetes@v{KUBERNETES}"), "Dir").map(PathBuf::from)
 }
 
 /// Go with caches of our own, so that they can be forgotten. Its compiler is over before it has to tidy its memory up, which takes a quarter of the
@@ -268,7 +294,7 @@ fn version_flags() -> String {
 
 /// The module that builds Kubernetes: its staging modules are replaced by directories there, by published versions here.
 fn kubernetes_module(folder: &Path) -> anyhow::Result<String> {
-    let file = download(folder, "GoMod")?;
+    let file = download(folder, &format!("k8s.io/kubernetes@v{KUBERNETES}"), "GoMod")?;
     let mut module =
         format!("module peer.local/kubernetes\ngo 1.25.0\nrequire k8s.io/kubernetes v{KUBERNETES}\nreplace (\n");
     let staging = staging();
@@ -279,10 +305,9 @@ fn kubernetes_module(folder: &Path) -> anyhow::Result<String> {
     Ok(module + ")\n")
 }
 
-/// Downloads Kubernetes' module; returns a field of Go's answer.
-fn download(folder: &Path, key: &str) -> anyhow::Result<String> {
-    let wanted = format!("k8s.io/kubernetes@v{KUBERNETES}");
-    let (ok, text) = capture(go(folder).args(["mod", "download", "-json", &wanted]))?;
+/// Downloads a module, `PATH@VERSION`; returns a field of Go's answer.
+fn download(folder: &Path, wanted: &str, key: &str) -> anyhow::Result<String> {
+    let (ok, text) = capture(go(folder).args(["mod", "download", "-json", wanted]))?;
     let begins = format!("\"{key}\": \"");
     let said = text.lines().find_map(|line| line.trim().strip_prefix(begins.as_str())?.strip_suffix("\","));
     let Some(said) = said.filter(|_| ok) else { bail!("go mod download {wanted}: {text}") };

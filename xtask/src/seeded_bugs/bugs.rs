@@ -23,6 +23,13 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("anybody_samples", "oarlock-apiserver", None, "sampled_headers_of_an_ordinary_user_leave_the_rate_unchanged"),
     bug("query_in_a_span", "oarlock-apiserver", None, "a_span_says_what_was_asked_for_and_what_came_of_it"),
     bug("life_sampled_by_half", "oarlock-telemetry", None, "a_life_is_sampled_by_its_id_alone"),
+    bug("exemplar_without_a_trace", "oarlock-telemetry", None, "only_a_sampled_span_is_an_exemplar"),
+    bug(
+        "depth_of_a_dropped_queue",
+        "oarlock-informer",
+        None,
+        "a_queue_that_is_dropped_leaves_its_counts_and_takes_its_gauges",
+    ),
     bug("context_lost_at_the_bus", "oarlock-bus", Some("bus"), "memory::a_trace_goes_on"),
     bug("access_is_not_reviewed", "oarlock-serving", None, "metrics_are_for_whom_the_api_server_lets_see_them"),
     bug("span_of_no_change", "oarlock-apiserver", None, "only_what_changes_the_desired_state_is_a_step_of_a_life"),

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use oarlock_meta::Status;
 use oarlock_runtime::clock;
 use oarlock_schema::views::rbac_v1::{ClusterRoleBinding, RoleBinding};
-use oarlock_schema::{Resource, Value, resource, resource_of_kind};
+use oarlock_schema::{Resource, Value, resource_of_kind};
 
-use super::desired::{Desired, Repair, from_json, made};
+use super::desired::{Desired, GROUP, Repair, made, rbac};
 use crate::server::Server;
 
 static RECORDED: LazyLock<Result<Vec<Desired>, String>> = LazyLock::new(|| recorded().map_err(|status| status.message));
@@ -22,7 +22,14 @@ pub(super) fn all(server: &Server) -> Result<Vec<Desired>, Status> {
     objects.push(service_cidr(server)?);
     objects.push(authentication(server)?);
     objects.push(token_tracking()?);
-    objects.push(kubelet_client()?);
+    // The server's own calls of kubelets. kubeadm grants the same by putting the certificate into the group `system:masters`.
+    objects.push(bound(
+        "oarlock:kube-apiserver-kubelet-client",
+        "system:kubelet-api-admin",
+        "kube-apiserver-kubelet-client",
+    )?);
+    // The process that evaluates admission policies asks who may read its metrics.
+    objects.push(bound("oarlock:admission", "system:auth-delegator", "oarlock:admission")?);
     objects.extend(super::mesh::all(&controllers(&objects))?);
     objects.extend(super::cloud::all()?);
     Ok(objects)
@@ -64,16 +71,14 @@ fn desired(row: &'static Resource, json: &str) -> Result<Desired, Status> {
     Ok(Desired { resource: row, obj, repair })
 }
 
-/// Builds the binding that lets this server call kubelets. kubeadm grants the same by putting the certificate into the group `system:masters`.
-fn kubelet_client() -> Result<Desired, Status> {
-    let row = resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings");
-    let row = row.ok_or_else(|| Status::internal_error("no resource clusterrolebindings"))?;
+/// Builds the binding of a ClusterRole to one user.
+fn bound(name: &str, role: &str, user: &str) -> Result<Desired, Status> {
     let binding = serde_json::json!({
-        "metadata": {"name": "oarlock:kube-apiserver-kubelet-client"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kubelet-api-admin"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "kube-apiserver-kubelet-client"}],
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": GROUP, "kind": "User", "name": user}],
     });
-    from_json(row, binding, Repair::AddItems("subjects"))
+    rbac("clusterrolebindings", binding, Repair::AddItems("subjects"))
 }
 
 fn service_cidr(server: &Server) -> Result<Desired, Status> {

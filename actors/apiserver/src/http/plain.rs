@@ -7,6 +7,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use oarlock_codec::negotiate::{self, Endpoint};
 use oarlock_meta::Status;
+use oarlock_serving::{metrics, slis};
 
 use super::options::Query;
 use super::{Body, routes, text};
@@ -43,13 +44,13 @@ pub fn answer(
         ["healthz" | "livez" | "readyz", ""] => Ok(page_not_found()),
         ["healthz" | "livez" | "readyz", ..] => Ok(health::answer(server, &segments, &query)),
         ["version"] => Ok(json(version::document())),
-        ["metrics"] => Ok(text::reply(
-            StatusCode::OK,
-            oarlock_serving::metrics::MEDIA_TYPE,
-            oarlock_serving::metrics::text(server.system()),
-        )),
+        ["metrics"] => {
+            let format = metrics::format(request.headers());
+            Ok(text::reply(StatusCode::OK, format.media_type(), metrics::text(server.system(), format)))
+        }
         ["metrics", "slis"] => {
-            Ok(text::reply(StatusCode::OK, oarlock_serving::metrics::MEDIA_TYPE, oarlock_serving::slis::text()))
+            let format = metrics::format(request.headers());
+            Ok(text::reply(StatusCode::OK, format.media_type(), slis::text(format)))
         }
         ["api"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_CORE, AGGREGATED, request)),
         ["apis"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_GROUPS, AGGREGATED, request)),

@@ -13,6 +13,7 @@ use oarlock_codec::negotiate::Format;
 use oarlock_meta::{FieldSelector, GoDuration, Status};
 use oarlock_runtime::clock;
 use oarlock_schema::{Str, resource};
+use oarlock_telemetry::metrics::of_current_span;
 
 use super::accept::Wanted;
 use super::audit_id::AuditId;
@@ -26,6 +27,7 @@ use super::unread::connection::ConnectionAnswers;
 use super::{Body, body, deprecated, kept_spans, plain, respond, routes, snapshot, stream, text};
 use crate::call::Dispatch;
 use crate::caller::Caller;
+use crate::metrics::{self, OpenWatch, RequestLabels};
 use crate::server::Server;
 use crate::target::Target;
 use crate::{inflight, large};
@@ -70,6 +72,7 @@ async fn answer(
         Ok(read) => read,
         Err(status) => return unknown(&status),
     };
+    let labels = RequestLabels::of(request.method(), &info, uri.query().unwrap_or(""), request.headers());
     let trace = trace.insert(RequestTrace::begin(&request, &info));
     // The shutdown waits only for requests that end by themselves, so only these are counted.
     let ends = info.verb != "watch" && !request_info::is_streaming(&info.subresource) && !is_exempt(&request);
@@ -99,11 +102,15 @@ async fn answer(
     let caller = Arc::new(caller);
     known.warning.into_iter().for_each(|text| caller.warn(text));
     let started = clock::now();
-    let method = request.method().clone();
-    let answer = match trace.inside(handle(server, &caller, &info, request, &connection, accept.as_deref())).await {
+    let handled = handle(server, &caller, (&info, labels), request, &connection, accept.as_deref());
+    let (handled, exemplar) = trace.inside(async { (handled.await, of_current_span()) }).await;
+    let answer = match handled {
         Ok(response) => response,
         Err(Refused::Status(status)) => respond::status(&status, accept.as_deref()),
-        Err(Refused::LimitReached) => inflight::refusal(),
+        Err(Refused::LimitReached) => {
+            metrics::terminated(labels, 429);
+            inflight::refusal()
+        }
     };
     let mut response = unread::hold(server, &caller.counted, &info, &connection, answer);
     for text in caller.take_warnings() {
@@ -111,7 +118,15 @@ async fn answer(
             response.headers_mut().append(header::WARNING, value);
         }
     }
-    crate::metrics::request(&info, &method, response.status(), started.elapsed());
+    let code = response.status();
+    if code == StatusCode::GATEWAY_TIMEOUT && caller.deadline.passed() {
+        metrics::terminated(labels, 504);
+    }
+    // A watch that has begun counts when it ends.
+    if !(labels.is_watch() && code.is_success()) {
+        let bytes = response.body().size_hint().exact();
+        metrics::answered(labels, code.as_u16(), started.elapsed(), (bytes, exemplar));
+    }
     response
 }
 
@@ -174,6 +189,9 @@ fn authenticate(server: &Server, peer: Option<&PeerCertificates>, headers: &Head
         tracing::debug!(reasons = ?refused.reasons, "unable to authenticate the request");
         Status::unauthorized("Unauthorized")
     })?;
+    if let Some(expires) = peer.and_then(PeerCertificates::expires) {
+        metrics::certificate(i64::try_from(expires).unwrap_or(i64::MAX).saturating_sub(now));
+    }
     let warning = known.warning.map(str::to_owned);
     let Some(impersonated) = impersonation::requested(headers)? else {
         return Ok(KnownUser { counted: Arc::clone(&known.user), user: known.user, warning });
@@ -212,14 +230,14 @@ fn time_limit(server: &Server, info: &RequestInfo, query: &str) -> Result<Durati
 async fn handle(
     server: &Server,
     caller: &Arc<Caller>,
-    info: &RequestInfo,
+    (info, labels): (&RequestInfo, RequestLabels),
     request: Request<Incoming>,
     connection: &ConnectionAnswers,
     accept: Option<&str>,
 ) -> Result<Response<Body>, Refused> {
     let query = request.uri().query().unwrap_or("").to_owned();
     if info.resource_request {
-        return on_resource(server, caller, info, request, connection, &query).await;
+        return on_resource(server, caller, (info, labels), request, connection, &query).await;
     }
     let _seat = (!request_info::is_probe(request.uri().path()))
         .then(|| server.inflight().enter(&caller.counted, info))
@@ -239,7 +257,7 @@ async fn handle(
 async fn on_resource(
     server: &Server,
     caller: &Arc<Caller>,
-    info: &RequestInfo,
+    (info, labels): (&RequestInfo, RequestLabels),
     request: Request<Incoming>,
     connection: &ConnectionAnswers,
     query: &str,
@@ -279,7 +297,12 @@ async fn on_resource(
         let initial = initial.map(|room| Initial::new(server.streams(), seat, room));
         return Ok(unread::watch(
             connection,
-            stream::watch(watch, &target, wanted, stream::Held { initial, _selector: selector }),
+            stream::watch(
+                watch,
+                &target,
+                wanted,
+                stream::Held { initial, _selector: selector, _open: OpenWatch::begin(labels) },
+            ),
         ));
     }
     let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, false)?;

@@ -16,6 +16,7 @@ use super::initial::Initial;
 use super::table_answers::{self, INITIAL_END, Style};
 use super::{Body, respond};
 use crate::inflight::Seat;
+use crate::metrics::OpenWatch;
 use crate::target::Target;
 use crate::verbs::watch::{Delivery, Watch};
 
@@ -30,6 +31,8 @@ pub(super) struct Held {
     pub(super) initial: Option<Initial>,
     /// The room of a long selector, for as long as the watch lasts.
     pub(super) _selector: Option<Seat>,
+    /// The watch in the metrics.
+    pub(super) _open: OpenWatch,
 }
 
 /// Encodes the frames of one watcher.

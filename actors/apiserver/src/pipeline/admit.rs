@@ -2,10 +2,12 @@
 
 use oarlock_admission::{Attributes, Operation, RequestContext, Subject, UserPermissions};
 use oarlock_meta::Status;
+use oarlock_runtime::clock;
 use oarlock_schema::Obj;
 
 use super::{Attempt, Shown};
 use crate::caller::Caller;
+use crate::metrics;
 use crate::rights::OwnRights;
 use crate::server::Server;
 use crate::target::Target;
@@ -92,10 +94,13 @@ impl StageRun<'_> {
             bus: self.server.state().bus(),
         };
         let stages = self.server.admission();
-        match self.half {
+        let began = clock::now();
+        let result = match self.half {
             AdmissionHalf::Mutating => stages.admit(&mut attributes).await,
             AdmissionHalf::Judging => stages.validate(&mut attributes).await,
-        }
+        };
+        metrics::admission(self.operation, self.half == AdmissionHalf::Mutating, result.is_err(), began.elapsed());
+        result
     }
 }
 

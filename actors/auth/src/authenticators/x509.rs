@@ -35,6 +35,12 @@ impl PeerCertificates {
         self.verified(&self.client, trust, now)?.user.clone()
     }
 
+    /// Returns the last second of the validity of a certificate that was verified as a client's, since the epoch.
+    #[must_use]
+    pub fn expires(&self) -> Option<u64> {
+        Some(self.client.get()?.as_ref().ok()?.facts.not_after)
+    }
+
     /// Returns the names in the certificate, verified against the front proxy's authority.
     pub(super) fn proxy(&self, trust: &ClientTrust, now: i64) -> Result<Arc<Presented>, String> {
         Ok(Arc::clone(&self.verified(&self.proxy, trust, now)?.facts))

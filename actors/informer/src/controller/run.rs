@@ -170,7 +170,7 @@ impl Drop for Turn {
             }
         }
         self.shared.queue.done(&self.key);
-        self.shared.metrics.worked(self.shared.queue.stats(), self.began.elapsed());
+        self.shared.metrics.worked(self.shared.queue.stats(), self.began);
     }
 }
 
@@ -185,8 +185,8 @@ async fn turn(shared: &Arc<Shared>, workers: &Arc<Semaphore>) -> Option<(Turn, O
             shared.queue.done(&key);
             continue;
         };
-        shared.metrics.took(shared.queue.stats(), waited);
         let began = clock::now();
+        shared.metrics.took(shared.queue.stats(), waited, began);
         let span = shared.subjects.begin(shared.row.name, &key, (began, waited));
         return Some((Turn { shared: shared.clone(), key, claim, began, finished: false, span }, permit));
     }

@@ -155,7 +155,7 @@ fn addresses(config: &NodeConfig) -> Vec<Value> {
 /// Returns the node's complete status.
 fn full_status(config: &NodeConfig, was_ready: Option<&str>, complaint: &str, present: &[Image]) -> Value {
     let version = config.runtime.version();
-    let kubelet = format!("{}+oarlock.{}", oarlock_schema::resources::KUBERNETES, env!("CARGO_PKG_VERSION"));
+    let kubelet = oarlock_schema::version::git_version();
     let amounts = |all: &BTreeMap<Str, Str>| -> Value {
         Value::Object(all.iter().map(|(name, amount)| (name.to_string(), amount.as_str().into())).collect())
     };

@@ -12,6 +12,7 @@ use crate::admit::admit;
 use crate::affinity::NodeView;
 use crate::cri::RuntimeEvent;
 use crate::manifests::MIRROR;
+use crate::metrics::{self, PodShare};
 use crate::pod::model::PodEvent;
 use crate::pod::{Pod, Stage};
 use crate::recorded_status::RecordedStatus;
@@ -99,6 +100,8 @@ impl Node {
             revision: 0,
             failures: 0,
             hold: None,
+            share: PodShare::default(),
+            starting: state.is_none(),
         };
         self.pods.insert(uid, Box::new(entry));
     }
@@ -141,9 +144,13 @@ impl Node {
             let seq = entry.seq;
             let (future, abort) = abortable(steps::perform(&entry.pod, step, &self.tools));
             entry.abort = Some(abort);
+            let (step, began) = (step.clone(), now.at);
             self.work.push(Box::pin(async move {
                 match future.await {
-                    Ok(outcome) => Done::Step { uid, seq, outcome },
+                    Ok(outcome) => {
+                        metrics::worked(&step, began.elapsed());
+                        Done::Step { uid, seq, outcome }
+                    }
                     Err(_) => Done::Swept,
                 }
             }));
@@ -158,6 +165,7 @@ impl Node {
         entry.dirty.get_or_insert(now.at);
         self.dirty.insert(uid);
         self.count(uid);
+        self.show(uid);
         self.probe(uid);
     }
 
@@ -171,6 +179,18 @@ impl Node {
             _ => {}
         }
         entry.counted = counts;
+    }
+
+    /// Updates the metrics for a pod.
+    fn show(&mut self, uid: Uid) {
+        let Some(entry) = self.pods.get_mut(&uid) else { return };
+        let share = PodShare::of(&entry.pod);
+        self.metrics.replace(entry.share, share);
+        entry.share = share;
+        if share.runs() && entry.starting {
+            entry.starting = false;
+            metrics::started(entry.arrived.elapsed());
+        }
     }
 
     /// Admits a new pod; false while the decision must wait for the Node.
@@ -268,6 +288,7 @@ impl Node {
         if entry.counted {
             self.used.remove(entry.pod.template());
         }
+        self.metrics.replace(entry.share, PodShare::default());
         if let Some(at) = entry.wake {
             self.timers.remove(&(at, uid));
         }

@@ -46,7 +46,12 @@ pub(super) async fn route(
         ("/runningpods", _) => Ok(answer::whole(200, "application/json", stats::running(node).await?)),
         ("/stats/summary" | "/stats", _) => Ok(answer::whole(200, "application/json", stats::summary(node).await?)),
         ("/configz", _) => Ok(answer::whole(200, "application/json", configz::configz(node))),
-        ("/metrics", _) => Ok(oarlock_serving::metrics::answer(&server.inner.system)),
+        ("/metrics", _) if server.inner.shows_metrics => {
+            Ok(oarlock_serving::metrics::answer(&server.inner.system, request.headers()))
+        }
+        ("/metrics", _) => {
+            Err(Refusal::new(404, "404: this process shows its metrics at its API server, under /metrics\n"))
+        }
         (_, Some((what, place))) => on_container(server, node, what, &place, request).await,
         _ => Err(Refusal::not_found()),
     }

@@ -8,7 +8,7 @@ use oarlock_client::{Client, fence};
 use oarlock_informer::Recorder;
 use oarlock_mesh::Claim;
 use oarlock_meta::Status;
-use oarlock_runtime::LoopCtx;
+use oarlock_runtime::{LoopCtx, clock};
 use oarlock_seeded_bug::seeded_bug;
 
 use crate::framework::Call;
@@ -34,7 +34,8 @@ pub(super) fn start(
     let (claimed, own) = (claim.fence.clone(), ctx.clone());
     let binds = calls.iter().any(|call| matches!(call, Call::Bind));
     let open = binds.then(|| BindingGuard::new(&set.open_bindings, &pod, &node, claimed.as_ref()));
-    let began = if binds { spans::begin() } else { None };
+    let (began, bind_began) = (if binds { spans::begin() } else { None }, clock::now());
+    let shared = Arc::clone(set);
     let task = {
         let (set, own, pod, node) = (Arc::clone(set), ctx.clone(), Arc::clone(&pod), Arc::clone(&node));
         let writes = async move { perform(&own, (&set.client, &set.recorder), &pod, &node, &calls).await };
@@ -61,6 +62,9 @@ pub(super) fn start(
         };
         if let Some(open) = open {
             open.close();
+        }
+        if binds {
+            shared.metrics.bind(result.is_ok(), bind_began.elapsed());
         }
         spans::bound(&pod, &node, began, &result);
         Outcome { origin, pod, node, result }

@@ -9,8 +9,9 @@ use oarlock_runtime::{Failure, clock, rng};
 use crate::engine::{Authority, Decision, ProposalError, Unfit};
 use crate::framework::Call;
 use crate::model::{PodInfo, Uid};
-use crate::queue::Stamp;
+use crate::queue::{Popped, Stamp};
 
+use super::attempt_metrics::Attempt;
 use super::bind;
 use super::duties::Parts;
 use super::inbox::PendingProposal;
@@ -89,6 +90,9 @@ impl Shell {
         let (now, began) = (self.now(), clock::now());
         let decision = self.engine.next(authority, now, &mut |below| rng::below(u64::from(below)) as u32)?;
         self.status.decided.since(began);
+        if matches!(decision, Decision::Bind { .. } | Decision::Propose { .. }) {
+            self.set.metrics.found_node(began.elapsed());
+        }
         spans::decided(&decision, self.origin, began);
         Some(decision)
     }
@@ -172,22 +176,26 @@ impl Shell {
                 self.start(claim, (origin, pod, node), calls);
             }
             Decision::Preempt { claim, popped, node, unfit, calls } => {
+                self.ended(&popped, Attempt::Unschedulable);
                 self.start(claim, (Origin::OwnPreemption(unfit), popped.pod, node), calls);
             }
             Decision::Propose { popped, node } => {
                 self.proposals.push(Sent { popped, node, preempts: None, began: spans::begin() });
             }
             Decision::ProposePreemption { popped, node, unfit, victims } => {
+                self.ended(&popped, Attempt::Unschedulable);
                 let preempts = Some(Preempts { unfit, victims });
                 self.proposals.push(Sent { popped, node, preempts, began: spans::begin() });
             }
             Decision::Unschedulable { popped, message, denominated } => {
                 self.status.unschedulable += 1;
+                self.ended(&popped, Attempt::Unschedulable);
                 let pod = &popped.pod;
                 self.report(pod, |reporter, claim| reporter.unschedulable(claim, pod, message, denominated));
             }
             Decision::Postponed { popped, message } => {
                 self.status.failed += 1;
+                self.ended(&popped, Attempt::Error);
                 self.report(&popped.pod, |reporter, claim| reporter.failed(claim, &popped.pod, message));
             }
             Decision::Skipped { popped } => {
@@ -204,7 +212,13 @@ impl Shell {
         }
     }
 
+    /// Records the end of an attempt of this process's own queue.
+    pub(super) fn ended(&self, popped: &Popped, result: Attempt) {
+        self.set.metrics.ended(popped, result, self.now());
+    }
+
     fn start(&mut self, claim: &Claim, what: (Origin, Arc<PodInfo>, Arc<str>), calls: Vec<Call>) {
+        self.set.metrics.preemption(&calls);
         self.binds.push(bind::start(&self.ctx, &self.set, claim, what, calls));
     }
 
@@ -266,6 +280,8 @@ impl Shell {
             Origin::Proposed(slot) => self.inbox.record(slot, verdict),
             Origin::OwnPreemption(_) => tracing::debug!(pod = &*pod.name, node = &*node, ?verdict, "preemption ended"),
             Origin::Own(popped) => {
+                let bound = matches!(verdict, ProposalVerdict::Bound);
+                self.ended(&popped, if bound { Attempt::Scheduled } else { Attempt::Error });
                 let (attempt, waited) = (popped.attempt, self.now().since(popped.first_attempt));
                 tracing::debug!(pod = &*pod.name, node = &*node, attempt, ?waited, ?verdict, "binding ended");
             }

@@ -80,13 +80,21 @@ impl Collector for Shown {
         encoder
             .encode_descriptor("scheduler_preemption_attempts", help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(&attempts, None)?;
-        // A histogram, as upstream's; how many each preemption had is not kept.
-        let (victims, preemptions) = shown.values().fold((0, 0), |(victims, preemptions), seen| {
-            (victims + seen.preemption_victims, preemptions + seen.preemptions)
-        });
-        encoder
-            .encode_descriptor("scheduler_preemption_victims", "Victims of preemptions", None, MetricType::Histogram)?
-            .encode_histogram::<NoLabelSet>(victims as f64, preemptions, &[(f64::INFINITY, preemptions)], None)
+        let help = "1 while the arbiter of this process decides";
+        let mut family = encoder.encode_descriptor("oarlock_arbiter_decides", help, None, MetricType::Gauge)?;
+        for (profile, seen) in shown.iter() {
+            family.encode_family(&[("profile", profile.as_str())])?.encode_gauge(&u64::from(seen.decides))?;
+        }
+        let help = "Verdicts of this process's arbiter, by the constraint that spoke against";
+        let mut family = encoder.encode_descriptor("oarlock_arbiter_verdicts", help, None, MetricType::Counter)?;
+        for (profile, seen) in shown.iter() {
+            let refused = seen.refused.iter().map(|(constraint, count)| ("refused", *constraint, *count));
+            for (verdict, constraint, count) in [("accepted", "", seen.accepted)].into_iter().chain(refused) {
+                let labels = [("profile", profile.as_str()), ("verdict", verdict), ("constraint", constraint)];
+                family.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -102,13 +110,18 @@ mod tests {
         let mut seen = SchedulerStatus::default();
         (seen.active, seen.backing_off, seen.waiting, seen.gated) = (2, 3, 4, 5);
         (seen.bound, seen.unschedulable, seen.failed) = (6, 7, 8);
-        (seen.preemption_attempts, seen.preemptions, seen.preemption_victims) = (9, 2, 5);
+        (seen.preemption_attempts, seen.decides, seen.accepted) = (9, true, 4);
+        seen.refused.insert("fit", 2);
         seen.proposals.refused.insert("fit".to_owned(), 3);
         let mut registry = Registry::default();
         let shown = BTreeMap::from([("default-scheduler".to_owned(), seen)]);
         registry.register_collector(Box::new(Shown(Mutex::new(shown))));
         let mut text = String::new();
         encode_registry(&mut text, &registry).unwrap();
+        oarlock_testkit::metrics::check(
+            &text,
+            &["scheduler_pending_pods", "scheduler_schedule_attempts_total", "scheduler_preemption_attempts_total"],
+        );
         for line in [
             "scheduler_pending_pods{queue=\"active\"} 2",
             "scheduler_pending_pods{queue=\"backoff\"} 3",
@@ -119,9 +132,9 @@ mod tests {
             "scheduler_schedule_attempts_total{profile=\"default-scheduler\",result=\"error\"} 8",
             "oarlock_scheduler_proposals_total{profile=\"default-scheduler\",answer=\"refused\"} 3",
             "scheduler_preemption_attempts_total 9",
-            "scheduler_preemption_victims_sum 5.0",
-            "scheduler_preemption_victims_count 2",
-            "scheduler_preemption_victims_bucket{le=\"+Inf\"} 2",
+            "oarlock_arbiter_decides{profile=\"default-scheduler\"} 1",
+            "oarlock_arbiter_verdicts_total{profile=\"default-scheduler\",verdict=\"accepted\",constraint=\"\"} 4",
+            "oarlock_arbiter_verdicts_total{profile=\"default-scheduler\",verdict=\"refused\",constraint=\"fit\"} 2",
         ] {
             assert!(text.lines().any(|known| known == line), "{line}\n{text}");
         }

@@ -216,7 +216,7 @@ mod tests {
 
     fn proposed(name: &str) -> Sent {
         let pod = World::new(&[]).pod(name, "");
-        let popped = Popped { pod, queued: Stamp(0), attempt: 1, first_attempt: Stamp(0) };
+        let popped = Popped { pod, queued: Stamp(0), attempt: 1, first_attempt: Stamp(0), taken: Stamp(0) };
         Sent { popped, node: "n1".into(), preempts: None, began: None }
     }
 

@@ -15,6 +15,7 @@ use crate::model::PodInfo;
 use crate::project::PodView;
 use crate::queue::Stamp;
 
+use super::attempt_metrics::Attempt;
 use super::proposal_messages::ProposalVerdict;
 use super::proposals::{self, Answered, NoVerdict, Preempts, Sent};
 use super::set::SYNC_WARNING;
@@ -120,6 +121,7 @@ impl Shell {
             }
             ProposalVerdict::Bound => {
                 self.status.proposals.bound += 1;
+                self.ended(&sent.popped, Attempt::Scheduled);
                 self.proposals.done(&pod.uid);
                 self.reporter.settled(pod);
                 // The engine counts the pod as placed until the cache shows the binding.
@@ -130,12 +132,16 @@ impl Shell {
                 self.engine.withdraw(&pod.uid, now);
                 match self.proposals.refused(&pod.uid, at) {
                     Some(again) => self.proposals.park(&pod.uid, again, seen),
-                    None => self.fail(pod, format!("refused again and again: {text} at {seen}"), now),
+                    None => {
+                        self.ended(&sent.popped, Attempt::Error);
+                        self.fail(pod, format!("refused again and again: {text} at {seen}"), now);
+                    }
                 }
                 self.intake.remind(&mut self.engine, pod, now);
             }
             ProposalVerdict::Failed { text } => {
                 self.status.proposals.failed += 1;
+                self.ended(&sent.popped, Attempt::Error);
                 self.engine.withdraw(&pod.uid, now);
                 self.fail(pod, text, now);
                 self.intake.remind(&mut self.engine, pod, now);

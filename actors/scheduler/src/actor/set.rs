@@ -12,6 +12,7 @@ use oarlock_runtime::System;
 use crate::error::Error;
 use crate::plugin::Plugins;
 
+use super::attempt_metrics::AttemptMetrics;
 use super::doubt::OpenBindings;
 
 /// How long the loop waits for the caches to synchronise before it logs a warning and waits again.
@@ -48,6 +49,7 @@ pub(crate) struct Set {
     pub(super) config: Config,
     pub(super) plugins: Plugins,
     pub(super) open_bindings: Arc<OpenBindings>,
+    pub(super) metrics: AttemptMetrics,
 }
 
 impl Set {
@@ -62,7 +64,7 @@ impl Set {
         let client = refusals_seen(&client.with_timeout(CALL_TIMEOUT), "scheduler");
         let recorder = Recorder::start(system, client.clone(), &name, "").await?;
         let informers = SharedInformers::new(system.clone(), client.clone(), name.clone());
-        let open_bindings = Arc::default();
-        Ok((name, Arc::new(Self { client, informers, recorder, config, plugins, open_bindings })))
+        let (open_bindings, metrics) = (Arc::default(), AttemptMetrics::of(&name));
+        Ok((name, Arc::new(Self { client, informers, recorder, config, plugins, open_bindings, metrics })))
     }
 }

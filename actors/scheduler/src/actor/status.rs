@@ -39,7 +39,7 @@ pub(super) struct SchedulerStatus {
     /// Proposals sent to the arbiter of another process, by result.
     pub(super) proposals: Proposing,
     /// Proposals that this process's arbiter accepted, its own included.
-    accepted: u64,
+    pub(super) accepted: u64,
     /// Pods that fit on no node and for which preemption was tried (upstream: `scheduler_preemption_attempts_total`).
     pub(super) preemption_attempts: u64,
     /// Preemptions that this process's arbiter allowed, its own included.
@@ -47,7 +47,7 @@ pub(super) struct SchedulerStatus {
     /// Victims of those preemptions (upstream: `scheduler_preemption_victims`).
     pub(super) preemption_victims: u64,
     /// Bindings and preemptions that this process's arbiter refused, by constraint.
-    refused: BTreeMap<&'static str, u64>,
+    pub(super) refused: BTreeMap<&'static str, u64>,
     /// Refused proposals divided by all proposals that this process's arbiter judged.
     conflict_rate: f64,
     /// Mean time to find a node for a pod, in microseconds; at the arbiter the arbiter's check is included.

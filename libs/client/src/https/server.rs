@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::connection::{Base, Connection, MAX_STREAMS, Spawn};
+use super::metrics::HostMetrics;
 
 /// Pause of a server after its first failure; further pauses double.
 const FIRST_FAILURE_PAUSE: Duration = Duration::from_millis(500);
@@ -24,6 +25,7 @@ pub(super) struct Connector {
 /// One server of a pool, with its connections and its health.
 pub(super) struct Server {
     pub(super) base: Arc<Base>,
+    pub(super) metrics: Arc<HostMetrics>,
     connections: Mutex<Vec<Connection>>,
     /// Locked while connecting, so that a burst of calls makes one connection.
     dial: tokio::sync::Mutex<()>,
@@ -44,6 +46,7 @@ struct Health {
 impl Server {
     pub(super) fn new(base: Base) -> Self {
         Self {
+            metrics: HostMetrics::of(&base.authority),
             base: Arc::new(base),
             connections: Mutex::default(),
             dial: tokio::sync::Mutex::default(),

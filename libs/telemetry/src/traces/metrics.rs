@@ -1,8 +1,11 @@
 //! Counts of spans.
 
+use std::fmt;
 use std::sync::LazyLock;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
@@ -58,4 +61,24 @@ pub(crate) fn count_exported(spans: u64) {
 /// Counts sampled spans that are not exported.
 pub(crate) fn count_dropped(reason: DropReason, spans: u64) {
     FAMILIES.dropped.get_or_create(&Labels { reason: reason.as_str() }).inc_by(spans);
+}
+
+/// Collector of what the process's [ring](super::Ring) of spans holds; empty when tracing is off.
+#[derive(Debug)]
+pub(crate) struct Spans;
+
+impl Collector for Spans {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some(ring) = super::ring() else { return Ok(()) };
+        let (lives, requests) = ring.bytes();
+        let help = "Estimated bytes of the spans in memory, by what they belong to";
+        let mut family = encoder.encode_descriptor("oarlock_trace_ring_bytes", help, None, MetricType::Gauge)?;
+        for (of, bytes) in [("lives", lives), ("requests", requests)] {
+            family.encode_family(&[("of", of)])?.encode_gauge(&(bytes as u64))?;
+        }
+        let help = "Spans that newer ones have displaced from memory";
+        encoder
+            .encode_descriptor("oarlock_trace_ring_evicted", help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, u64>(&ring.evicted(), None)
+    }
 }

@@ -11,6 +11,8 @@ const COMPONENTS: &[(&str, &str, &[&str])] = &[
     ("controller-manager", "system:kube-controller-manager", &[]),
     ("scheduler", "system:kube-scheduler", &[]),
     ("cloud-controller-manager", "system:cloud-controller-manager", &[]),
+    // The process calls the API only to authenticate and authorize the readers of its metrics.
+    ("admission", "oarlock:admission", &[]),
     // A process that hosts many simulated nodes acts as each of them; this identity may impersonate no other user.
     ("kubelet", "system:node:sim", &["system:nodes"]),
 ];

@@ -6,7 +6,7 @@ use std::path::Path;
 use oarlock_bus::Role;
 use oarlock_bus::permissions::Holder;
 use oarlock_config::{DataDir, ROLE_KEYS};
-use oarlock_pki::Pki;
+use oarlock_pki::{Leaf, Pki, San, Subject, UnixTime};
 
 use super::copies::Copies;
 use super::nats::{self, ServerConfig};
@@ -19,8 +19,19 @@ struct Row {
     kubeconfig: Option<Identity>,
     /// Role of the part on NATS.
     role: Option<Role>,
-    /// Whether the part is an API server, which needs serving certificates and the token key, and is the only client of etcd.
-    serves: bool,
+    /// What the part serves over HTTPS.
+    server: Server,
+}
+
+/// HTTPS server of a part.
+#[derive(PartialEq, Eq)]
+enum Server {
+    /// The API: the server needs the certificates of the API server and the token key, and is the only client of etcd.
+    Api,
+    /// Health and metrics, with a certificate in the name of the part's folder.
+    Health,
+    /// None.
+    None,
 }
 
 /// Identity with which a part calls the API.
@@ -32,22 +43,26 @@ enum Identity {
 }
 
 const fn component(name: &'static str, role: Role) -> Row {
-    Row { folder: name, kubeconfig: Some(Identity::Component(name)), role: Some(role), serves: false }
+    Row { folder: name, kubeconfig: Some(Identity::Component(name)), role: Some(role), server: Server::Health }
 }
 
 const PARTS: [Row; 6] = [
-    Row { folder: "apiserver", kubeconfig: None, role: Some(Role::ApiServer), serves: true },
+    Row { folder: "apiserver", kubeconfig: None, role: Some(Role::ApiServer), server: Server::Api },
     component("controller-manager", Role::Controllers),
     component("scheduler", Role::Scheduler),
     component("cloud-controller-manager", Role::Cloud),
-    Row { folder: "admission", kubeconfig: None, role: Some(Role::Admission), serves: false },
-    Row { folder: "user", kubeconfig: Some(Identity::User), role: Some(Role::Inspector), serves: false },
+    component("admission", Role::Admission),
+    Row { folder: "user", kubeconfig: Some(Identity::User), role: Some(Role::Inspector), server: Server::None },
 ];
 
 /// Files for etcd's members. No client certificate is among them.
 const ETCD: [&str; 5] = ["ca.crt", "server.crt", "server.key", "peer.crt", "peer.key"];
 /// Files for etcd's clients.
 const ETCD_CLIENT: [&str; 3] = ["ca.crt", "client.crt", "client.key"];
+/// Folder of the program that reads the metrics of all parts.
+const MONITORING: &str = "monitoring";
+/// Group that may read metrics, by upstream's role of the same name.
+const MONITORS: &str = "system:monitoring";
 
 /// Whether a name is a single path component, which cannot lead to another folder.
 pub(super) fn plain(name: &str) -> bool {
@@ -55,11 +70,17 @@ pub(super) fn plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && name.chars().all(word)
 }
 
-/// Writes the folders of all parts that host no nodes, of the NATS servers, and, where etcd certificates exist, of etcd's members.
+/// Writes the folders of all parts that host no nodes, of the NATS servers, of monitoring, and, where etcd certificates exist, of etcd's members.
 ///
 /// # Errors
 /// When a file cannot be read or written.
-pub(super) fn write(folder: &Path, directory: &DataDir, server_config: &ServerConfig) -> anyhow::Result<()> {
+pub(super) fn write(
+    folder: &Path,
+    directory: &DataDir,
+    pki: &Pki,
+    server_config: &ServerConfig,
+    now: UnixTime,
+) -> anyhow::Result<()> {
     let etcd = directory.pki().join("etcd");
     for row in &PARTS {
         let own = folder.join(row.folder);
@@ -77,14 +98,24 @@ pub(super) fn write(folder: &Path, directory: &DataDir, server_config: &ServerCo
             copies.add_if_there("ca.crt");
             copies.write()?;
         }
-        if row.serves {
-            let mut copies = Copies::new(directory.pki(), own.join("pki"));
-            Pki::READ.iter().for_each(|name| copies.add(name));
-            copies.write()?;
-            copy(&etcd, &own.join("etcd"), &ETCD_CLIENT)?;
+        match row.server {
+            Server::Api => {
+                let mut copies = Copies::new(directory.pki(), own.join("pki"));
+                Pki::READ.iter().for_each(|name| copies.add(name));
+                copies.write()?;
+                copy(&etcd, &own.join("etcd"), &ETCD_CLIENT)?;
+            }
+            Server::Health => {
+                let sans = [row.folder, "localhost", "127.0.0.1"].map(San::parse).into();
+                Pki::leaf(&own, "server", &pki.ca, &Leaf::server(Subject::named(row.folder), sans), now)?;
+            }
+            Server::None => {}
         }
     }
     copy(&etcd, &folder.join("etcd"), &ETCD)?;
+    let monitoring = folder.join(MONITORING);
+    copy(&directory.pki(), &monitoring, &["ca.crt"])?;
+    Pki::leaf(&monitoring, "client", &pki.ca, &Leaf::client(Subject::user("prometheus", [MONITORS])), now)?;
     nats::write_part(&folder.join("nats"), directory, server_config)
 }
 

@@ -77,13 +77,14 @@ fn each_part_finds_what_it_needs_and_nothing_else() {
     let part = |seed: &str, more: &[&str]| bus(seed).into_iter().chain(owned(more)).collect::<BTreeSet<String>>();
     let pki = oarlock_pki::Pki::READ.map(|name| format!("pki/{name}"));
     let etcd = ["etcd/ca.crt", "etcd/client.crt", "etcd/client.key"].map(str::to_owned);
+    let own = ["kubeconfig", "server.crt", "server.key"];
     let nodes = ["node-0.kubeconfig", "node-1.kubeconfig", "kubelet.crt", "kubelet.key", "nats/node-node-1.seed"];
     let wanted: BTreeMap<&str, BTreeSet<String>> = [
         ("apiserver", part("api-server.seed", &[]).into_iter().chain(pki).chain(etcd).collect()),
-        ("controller-manager", part("controllers.seed", &["kubeconfig"])),
-        ("scheduler", part("scheduler.seed", &["kubeconfig"])),
-        ("cloud-controller-manager", part("cloud.seed", &["kubeconfig"])),
-        ("admission", part("admission.seed", &[])),
+        ("controller-manager", part("controllers.seed", &own)),
+        ("scheduler", part("scheduler.seed", &own)),
+        ("cloud-controller-manager", part("cloud.seed", &own)),
+        ("admission", part("admission.seed", &own)),
         ("user", part("inspector.seed", &["kubeconfig"])),
         ("nodes", part("node-node-0.seed", &nodes)),
         (
@@ -95,6 +96,7 @@ fn each_part_finds_what_it_needs_and_nothing_else() {
             owned(&["nats.conf", "server.crt", "server.key", "route.crt", "route.key", "ca.crt"]).into_iter().collect(),
         ),
         ("etcd", owned(&["ca.crt", "server.crt", "server.key", "peer.crt", "peer.key"]).into_iter().collect()),
+        ("monitoring", owned(&["ca.crt", "client.crt", "client.key"]).into_iter().collect()),
     ]
     .into();
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -159,4 +161,25 @@ fn an_api_server_needs_no_key_of_an_authority() {
     let facts = oarlock_pki::Presented::parse(&chain[0]).unwrap();
     assert_eq!(facts.subject, oarlock_pki::Subject::node("node-1"));
     assert!(pki.ca.signed(&chain[0]));
+}
+
+#[test]
+fn monitoring_may_read_metrics_and_knows_every_part_by_its_certificate() {
+    let folder = made();
+    let parts = folder.path().join("parts");
+    let pki = oarlock_pki::Pki::read(&parts.join("apiserver/pki")).unwrap();
+    let presented = |file: &str| {
+        let chain = oarlock_pki::parse_chain(&std::fs::read_to_string(parts.join(file)).unwrap()).unwrap();
+        assert!(pki.ca.signed(&chain[0]), "{file}");
+        oarlock_pki::Presented::parse(&chain[0]).unwrap()
+    };
+    assert_eq!(
+        presented("monitoring/client.crt").subject,
+        oarlock_pki::Subject::user("prometheus", ["system:monitoring"])
+    );
+    let authority = std::fs::read_to_string(parts.join("monitoring/ca.crt")).unwrap();
+    assert_eq!(authority, pki.ca.certificate_pem());
+    for part in ["admission", "cloud-controller-manager", "controller-manager", "scheduler"] {
+        assert!(presented(&format!("{part}/server.crt")).sans.contains(&oarlock_pki::San::parse(part)), "{part}");
+    }
 }

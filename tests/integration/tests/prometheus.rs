@@ -1,0 +1,286 @@
+//! The real Prometheus scrapes a cluster, and is asked for every metric that dashboards and alert rules ask for.
+
+mod state_metrics;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+
+use oarlock_config::{Kubeconfig, ServerTrust};
+use oarlock_testkit::http::{Answer, Http, Who};
+use oarlock_testkit::wait::eventually;
+use oarlock_testkit::{Cluster, Kubectl, Process, metrics, port};
+use serde_json::Value;
+
+/// A metric that is asked for, and the part that it waits for if it has no samples.
+struct Asked {
+    name: String,
+    waits_for: Option<String>,
+}
+
+/// A running Prometheus.
+struct Prometheus {
+    port: u16,
+    /// The process, which ends with this value.
+    _process: Process,
+    _folder: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// Starts a Prometheus that scrapes the targets every second, each as a job; `None` where there is no Prometheus.
+    fn start(token: &str, targets: &[(&str, &str)]) -> Option<Self> {
+        if let Err(why) = Command::new("prometheus").arg("--version").output() {
+            oarlock_testkit::skipped!("prometheus: {why}: nothing was scraped");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), token).unwrap();
+        let mut config = "global: {scrape_interval: 1s}\nscrape_configs:\n".to_owned();
+        for (job, target) in targets {
+            let _ = writeln!(
+                config,
+                "- {{job_name: {job}, scheme: https, tls_config: {{insecure_skip_verify: true}}, \
+                 authorization: {{credentials_file: {}}}, static_configs: [{{targets: ['{target}']}}]}}",
+                folder.path().join("token").display()
+            );
+        }
+        let file = folder.path().join("prometheus.yml");
+        std::fs::write(&file, config).unwrap();
+        let port = port::own();
+        let mut command = Command::new("prometheus");
+        command.arg("--config.file").arg(&file).arg("--storage.tsdb.path").arg(folder.path().join("data"));
+        command.args(["--web.listen-address", &format!("127.0.0.1:{port}"), "--enable-feature", "exemplar-storage"]);
+        Some(Self { port, _process: Process::start(command, "prometheus"), _folder: folder })
+    }
+
+    /// Returns the data of an answer of Prometheus' API.
+    fn api(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
+        let encoded = |text: &str| {
+            text.bytes().fold(String::new(), |mut out, byte| {
+                match byte.is_ascii_alphanumeric() {
+                    true => out.push(char::from(byte)),
+                    false => drop(write!(out, "%{byte:02x}")),
+                }
+                out
+            })
+        };
+        let query: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        let body = plain_http(self.port, &format!("/api/v1/{path}?{}", query.join("&")))?;
+        let body: Value = serde_json::from_str(&body).map_err(|error| format!("{error}: {body}"))?;
+        if body["status"] == "success" { Ok(body["data"].clone()) } else { Err(body.to_string()) }
+    }
+
+    /// Returns the series that a query finds.
+    fn query(&self, query: &str) -> Vec<Value> {
+        self.api("query", &[("query", query)]).unwrap()["result"].as_array().unwrap().clone()
+    }
+
+    /// Returns the number of series of each name, and by name the labels that some series has.
+    fn names(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for series in self.query("{__name__=~\".+\"}") {
+            let labels = series["metric"].as_object().unwrap();
+            let name = labels["__name__"].as_str().unwrap().to_owned();
+            let own = labels.keys().filter(|label| !["__name__", "job", "instance"].contains(&label.as_str()));
+            names.entry(name).or_default().extend(own.cloned());
+        }
+        names
+    }
+}
+
+/// Returns the body of an answer over plain HTTP, from a server of this machine.
+fn plain_http(port: u16, target: &str) -> Result<String, String> {
+    let get = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.write_all(format!("GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = get().map_err(|error| error.to_string())?;
+    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).ok_or(answer)
+}
+
+/// Gives a service account the rights of a scraper, and returns its token.
+fn scraper(kubectl: &Kubectl) -> String {
+    kubectl.ok("create serviceaccount prometheus");
+    let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: scraper}\nrules:\n\
+                - {nonResourceURLs: [/metrics], verbs: [get]}\n\
+                - {apiGroups: [\"\"], resources: [nodes/metrics], verbs: [get]}\n";
+    kubectl.run_with("apply -f -", role).ok();
+    kubectl.ok("create clusterrolebinding scraper --clusterrole=scraper --serviceaccount=default:prometheus");
+    kubectl.ok("create token prometheus").trim().to_owned()
+}
+
+/// Starts a simulated kubelet in a process of its own, at this port.
+fn kubelet(cluster: &Cluster, port: u16) -> Process {
+    let mut command = Command::new(oarlock_testkit::oarlock());
+    command.args(["kubelet", "--runtime", "sim", "--node-name", "apart", "--port", &port.to_string()]);
+    command.arg("--kubeconfig").arg(cluster.kubeconfig()).arg("--data-dir").arg(cluster.data_dir().root());
+    Process::start(command, "kubelet")
+}
+
+/// Does a little of everything that is counted.
+fn work(cluster: &Cluster, kubectl: &Kubectl) {
+    kubectl.ok("create deployment web --image=registry.k8s.io/pause:3.10 --replicas=3");
+    kubectl.ok("create deployment tried --image=registry.k8s.io/pause:3.10 --dry-run=server");
+    kubectl.ok("scale deployment web --replicas=4");
+    kubectl.ok("rollout status deployment web --timeout=60s");
+    kubectl.ok("create deployment wide --image=registry.k8s.io/pause:3.10");
+    kubectl.ok("set resources deployment wide --requests=cpu=1000");
+    // A watch that ends.
+    let answer = cluster.http(Who::Admin).get("/api/v1/pods?watch=1&timeoutSeconds=1");
+    assert_eq!(answer.code, 200, "{answer}");
+}
+
+fn asked() -> Vec<Asked> {
+    let rows: Vec<Value> = serde_norway::from_str(include_str!("prometheus/asked.yaml")).unwrap();
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    rows.iter().map(|row| Asked { name: text(&row["name"]).unwrap(), waits_for: text(&row["waits_for"]) }).collect()
+}
+
+/// Returns the name under which Prometheus keeps a series of a family.
+fn stored(name: &str) -> String {
+    let histogram = metrics::upstream().iter().any(|known| known.name == name && known.kind == "histogram");
+    if histogram || name.ends_with("_duration_seconds") { format!("{name}_bucket") } else { name.to_owned() }
+}
+
+#[test]
+fn every_metric_that_dashboards_ask_for_is_scraped_or_waits_for_a_part() {
+    let config = tempfile::NamedTempFile::new().unwrap();
+    // Nobody listens there: sampled spans are dropped, and their exemplars stay.
+    let collector = format!("127.0.0.1:{}", port::own());
+    std::fs::write(config.path(), format!(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: {collector}\nsamplingRatePerMillion: 1000000\n"
+    ))
+    .unwrap();
+    let cluster = Cluster::up(&["--nodes", "2", "--tracing-config-file", config.path().to_str().unwrap()]);
+    let kubectl = cluster.kubectl();
+    let port = port::own();
+    let _kubelet = kubelet(&cluster, port);
+    let token = scraper(&kubectl);
+    let api = cluster.http(Who::Anonymous).address().to_owned();
+    let node = format!("127.0.0.1:{port}");
+    let Some(prometheus) = Prometheus::start(&token, &[("apiserver", &api), ("kubelet", &node)]) else { return };
+    kubectl.ok("wait --for=condition=Ready node --all --timeout=60s");
+    work(&cluster, &kubectl);
+    eventually("both targets are scraped", || {
+        let up = prometheus.api("query", &[("query", "up == 1")])?["result"].as_array().map_or(0, Vec::len);
+        if up == 2 { Ok(()) } else { Err(prometheus.api("targets", &[])?.to_string()) }
+    });
+    let all = asked();
+    let wanted = |asked: &&Asked| asked.waits_for.is_none();
+    let names = eventually("every metric has samples", || {
+        let names = prometheus.names();
+        let empty: Vec<&str> = all
+            .iter()
+            .filter(wanted)
+            .map(|asked| asked.name.as_str())
+            .filter(|name| !names.contains_key(&stored(name)))
+            .collect();
+        if empty.is_empty() { Ok(names) } else { Err(format!("no samples: {empty:?}")) }
+    });
+    for asked in &all {
+        let there = names.contains_key(&stored(&asked.name));
+        assert!(!there || asked.waits_for.is_none(), "{} has samples: it waits for nothing any more", asked.name);
+    }
+    let mut wrong = Vec::new();
+    for upstream in metrics::upstream() {
+        let Some(found) = names.get(&stored(&upstream.name)) else { continue };
+        let labels: BTreeSet<&str> = upstream.labels.iter().map(String::as_str).collect();
+        let found: BTreeSet<&str> = found.iter().map(String::as_str).filter(|label| *label != "le").collect();
+        // Prometheus does not keep empty labels. Labels that only some requests have are checked where they are made.
+        if !found.is_subset(&labels) || (found.is_empty() && !labels.is_empty()) {
+            wrong.push(format!("{}: {found:?}, and not {labels:?}", upstream.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    values(&prometheus);
+    exemplars(&prometheus);
+    formats(&cluster.http(Who::Admin), &cluster, port);
+}
+
+/// Checks queries as dashboards make them.
+fn values(prometheus: &Prometheus) {
+    for query in [
+        // A bucket by the text of its bound, in OpenMetrics.
+        "apiserver_request_sli_duration_seconds_bucket{le=\"1.0\",verb=\"LIST\",scope=\"namespace\",subresource=\"\"} > 0",
+        "apiserver_request_total{verb=\"POST\",resource=\"deployments\",group=\"apps\",dry_run=\"All\",code=\"201\"} > 0",
+        "apiserver_request_total{verb=\"WATCH\",resource=\"pods\",code=\"200\"} > 0",
+        "apiserver_request_total{resource=\"pods\",subresource=\"binding\",verb=\"POST\"} > 0",
+        "apiserver_longrunning_requests{verb=\"WATCH\",resource=\"pods\"} > 0",
+        "apiserver_storage_objects{resource=\"pods\"} >= 4",
+        "histogram_quantile(0.99, sum(rate(workqueue_queue_duration_seconds_bucket{name=\"replicaset-controller\"}[1m])) by (le)) > 0",
+        "scheduler_schedule_attempts_total{result=\"scheduled\"} >= 4",
+        "scheduler_scheduling_attempt_duration_seconds_count{result=\"scheduled\"} >= 4",
+        "scheduler_pod_scheduling_sli_duration_seconds_count{attempts=\"1\"} >= 4",
+        "kubelet_node_name{job=\"kubelet\",node=\"apart\"} == 1",
+        "kubelet_node_name{job=\"apiserver\",node=\"node-1\"} == 1",
+        "rest_client_requests_total{job=\"kubelet\",method=\"GET\",code=\"200\"} > 0",
+        "sum(kubelet_running_pods) >= 4",
+        "sum(kubelet_pod_start_duration_seconds_count) >= 4",
+        "kubelet_pod_worker_duration_seconds_count{operation_type=\"create\"} > 0",
+        "sum(kubelet_running_containers{container_state=\"running\"}) >= 4",
+        "kubelet_runtime_operations_total{operation_type=\"create_container\"} > 0",
+    ] {
+        eventually(query, || {
+            let found = prometheus.query(query);
+            if found.is_empty() { Err("no series") } else { Ok(()) }
+        });
+    }
+    // Each series is served at one endpoint, and once.
+    let twice = prometheus.query("count by (__name__, node) ({__name__=\"kubelet_node_name\"}) > 1");
+    assert!(twice.is_empty(), "{twice:?}");
+}
+
+/// Checks that buckets of requests and of scheduling attempts lead to traces.
+fn exemplars(prometheus: &Prometheus) {
+    for name in ["apiserver_request_duration_seconds_bucket", "scheduler_scheduling_attempt_duration_seconds_bucket"] {
+        eventually(name, || {
+            let found = prometheus.api("query_exemplars", &[("query", name), ("start", "0"), ("end", "9999999999")])?;
+            let series = found.as_array().cloned().unwrap_or_default();
+            let traces = series.iter().flat_map(|one| one["exemplars"].as_array().cloned().unwrap_or_default());
+            let is_trace = |exemplar: &Value| exemplar["labels"]["trace_id"].as_str().is_some_and(|id| id.len() == 32);
+            if traces.into_iter().any(|exemplar| is_trace(&exemplar)) { Ok(()) } else { Err(found.to_string()) }
+        });
+    }
+}
+
+/// Checks that both formats have the same series, and that names, types, labels and bounds are upstream's.
+fn formats(api: &Http, cluster: &Cluster, kubelet: u16) {
+    let mut endpoint = Kubeconfig::read(&cluster.kubeconfig()).and_then(|file| file.resolve(None)).unwrap();
+    endpoint.trust = ServerTrust::Anybody;
+    let kubelet = Http::new(&endpoint, Who::Admin).at(SocketAddr::from(([127, 0, 0, 1], kubelet)));
+    for http in [api, &kubelet] {
+        let get = |accept: &str| http.send("GET", "/metrics", &[("Accept", accept)], b"");
+        let (open, plain) = (get("application/openmetrics-text; version=1.0.0"), get("text/plain"));
+        let media = |answer: &Answer| answer.header("content-type").unwrap_or_default().to_owned();
+        assert_eq!(media(&open), "application/openmetrics-text; version=1.0.0; charset=utf-8");
+        assert_eq!(media(&plain), "text/plain; version=0.0.4; charset=utf-8");
+        let (open, plain) = (open.text(), plain.text());
+        assert!(open.ends_with("# EOF\n") && !plain.contains("# EOF"), "{open}");
+        let series = |text: &str| -> BTreeSet<(String, Vec<String>)> {
+            let stable = metrics::samples(text).into_iter().map(|mut sample| {
+                if let Some(bound) = sample.labels.get_mut("le").filter(|bound| *bound != "+Inf") {
+                    *bound = bound.parse::<f64>().unwrap().to_string();
+                }
+                (sample.name, sample.labels.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
+            });
+            stable.collect()
+        };
+        let (of_open, of_plain) = (series(&open), series(&plain));
+        // The first scrape may itself be what began a series.
+        let lost: Vec<_> = of_open.difference(&of_plain).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+        assert!(!plain.contains("trace_id"), "{plain}");
+        let served: BTreeSet<&str> = metrics::families(&open).keys().copied().collect();
+        let known = metrics::upstream().iter().filter(|known| {
+            let family = known.name.strip_suffix("_total").unwrap_or(&known.name);
+            served.contains(family) && open.contains(&format!("\n{family}"))
+        });
+        let wrong: Vec<String> = known.filter_map(|known| metrics::differs(&open, &known.name)).collect();
+        assert!(wrong.iter().all(|why| why.ends_with("no sample")), "{}", wrong.join("\n"));
+    }
+}
