@@ -298,14 +298,15 @@ mod tests {
         families.count::<()>(Operation::RunPodSandbox, &Err(Error::Failed("no".to_owned())), second);
         families.count(Operation::RemoveImage, &Ok(()), second);
         let text = encode(Format::OpenMetrics, [&registry]);
-        for line in [
-            "kubelet_runtime_operations_total{operation_type=\"run_podsandbox\"} 2",
-            "kubelet_runtime_operations_errors_total{operation_type=\"run_podsandbox\"} 1",
-            "kubelet_runtime_operations_total{operation_type=\"remove_image\"} 1",
-            "kubelet_runtime_operations_duration_seconds_sum{operation_type=\"run_podsandbox\"} 2.0",
-        ] {
-            assert!(text.lines().any(|known| known == line), "{line}\n{text}");
-        }
+        oarlock_testkit::metrics::has(
+            &text,
+            [
+                "kubelet_runtime_operations_total{operation_type=\"run_podsandbox\"} 2",
+                "kubelet_runtime_operations_errors_total{operation_type=\"run_podsandbox\"} 1",
+                "kubelet_runtime_operations_total{operation_type=\"remove_image\"} 1",
+                "kubelet_runtime_operations_duration_seconds_sum{operation_type=\"run_podsandbox\"} 2.0",
+            ],
+        );
         oarlock_testkit::metrics::check(
             &text,
             &[

@@ -195,6 +195,7 @@ impl Drop for NodeMetrics {
 #[cfg(test)]
 mod tests {
     use oarlock_telemetry::metrics::{Format, encode};
+    use oarlock_testkit::metrics::{check, has};
 
     use super::*;
 
@@ -212,11 +213,6 @@ mod tests {
         first.replace(share(1, 1), share(0, 2));
         families.works[0].observe(1.0);
         let text = || encode(Format::OpenMetrics, [&registry]);
-        let has = |text: &str, lines: &[&str]| {
-            for line in lines {
-                assert!(text.lines().any(|known| known == *line), "{line}\n{text}");
-            }
-        };
         has(
             &text(),
             &[
@@ -239,7 +235,7 @@ mod tests {
         );
         drop(first);
         let left = text();
-        has(&left, &["kubelet_running_pods 1", "kubelet_running_containers{container_state=\"exited\"} 0"]);
+        has(&left, ["kubelet_running_pods 1", "kubelet_running_containers{container_state=\"exited\"} 0"]);
         assert!(!left.contains("node-1") && left.contains("node-2"), "{left}");
         drop(second);
         assert!(!text().contains("kubelet_node_name{"), "{}", text());

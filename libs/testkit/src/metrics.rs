@@ -104,6 +104,16 @@ pub fn families(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.rsplit_once(' ')).collect()
 }
 
+/// Checks that a text has these lines.
+///
+/// # Panics
+/// When a line is missing.
+pub fn has<T: AsRef<str>>(text: &str, lines: impl IntoIterator<Item = T>) {
+    for line in lines {
+        assert!(text.lines().any(|known| known == line.as_ref()), "{}\n{text}", line.as_ref());
+    }
+}
+
 /// Checks that these metrics are in an OpenMetrics text, and that type, labels and bounds of each are upstream's.
 ///
 /// # Panics

@@ -210,19 +210,20 @@ mod tests {
         metrics.preemption(&[Call::Nominate, Call::Evict(vec![Arc::clone(&pod), Arc::clone(&pod)])]);
         let text = encode(Format::OpenMetrics, [&registry]);
         let attempt = "scheduler_scheduling_attempt_duration_seconds";
-        for line in [
-            format!("{attempt}_count{{result=\"scheduled\",profile=\"default-scheduler\"}} 2"),
-            format!("{attempt}_bucket{{le=\"0.256\",result=\"error\",profile=\"default-scheduler\"}} 0"),
-            format!("{attempt}_bucket{{le=\"0.512\",result=\"error\",profile=\"default-scheduler\"}} 1"),
-            "scheduler_scheduling_algorithm_duration_seconds_bucket{le=\"0.004\"} 1".to_owned(),
-            "scheduler_pod_scheduling_sli_duration_seconds_sum{attempts=\"3\"} 2.5".to_owned(),
-            "scheduler_pod_scheduling_sli_duration_seconds_count{attempts=\"15+\"} 1".to_owned(),
-            "scheduler_pod_scheduling_attempts_bucket{le=\"4.0\"} 1".to_owned(),
-            "scheduler_preemption_victims_sum 2.0".to_owned(),
-            "scheduler_preemption_victims_count 1".to_owned(),
-        ] {
-            assert!(text.lines().any(|known| known == line), "{line}\n{text}");
-        }
+        oarlock_testkit::metrics::has(
+            &text,
+            [
+                format!("{attempt}_count{{result=\"scheduled\",profile=\"default-scheduler\"}} 2"),
+                format!("{attempt}_bucket{{le=\"0.256\",result=\"error\",profile=\"default-scheduler\"}} 0"),
+                format!("{attempt}_bucket{{le=\"0.512\",result=\"error\",profile=\"default-scheduler\"}} 1"),
+                "scheduler_scheduling_algorithm_duration_seconds_bucket{le=\"0.004\"} 1".to_owned(),
+                "scheduler_pod_scheduling_sli_duration_seconds_sum{attempts=\"3\"} 2.5".to_owned(),
+                "scheduler_pod_scheduling_sli_duration_seconds_count{attempts=\"15+\"} 1".to_owned(),
+                "scheduler_pod_scheduling_attempts_bucket{le=\"4.0\"} 1".to_owned(),
+                "scheduler_preemption_victims_sum 2.0".to_owned(),
+                "scheduler_preemption_victims_count 1".to_owned(),
+            ],
+        );
         oarlock_testkit::metrics::check(
             &text,
             &[
