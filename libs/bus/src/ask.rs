@@ -72,7 +72,10 @@ impl Asks {
             (Ok(opened), Some(reply)) if !reply.belongs_to(&opened.sender) => {
                 Err((None, format!("{} wants the answer to go to somebody else", opened.sender)))
             }
-            (Ok(opened), Some(reply)) => Ok(Ask { subject, opened, at, reply: Some(reply), stats: self.stats.clone() }),
+            (Ok(opened), Some(reply)) => match opened.trace() {
+                Ok(trace) => Ok(Ask { subject, opened, trace, at, reply: Some(reply), stats: self.stats.clone() }),
+                Err(error) => Err((Some(reply), error.to_string())),
+            },
             (Ok(_), None) => Err((None, "an ask that wants no answer".to_owned())),
             (Err(error), reply) => Err((reply, error.to_string())),
         }
@@ -95,6 +98,7 @@ impl Drop for Asks {
 pub struct Ask {
     subject: Subject,
     opened: OpenedEnvelope,
+    trace: Option<Box<SpanContext>>,
     at: Instant,
     reply: Option<Box<dyn ReplyChannel>>,
     stats: Arc<KindStats>,
@@ -152,7 +156,7 @@ impl Ask {
     /// Returns the trace context of the ask.
     #[must_use]
     pub fn trace(&self) -> Option<&SpanContext> {
-        self.opened.trace.as_deref()
+        self.trace.as_deref()
     }
 
     /// Decodes the body.

@@ -24,7 +24,8 @@ const VERSION: u32 = 1;
 pub(crate) struct OpenedEnvelope {
     pub(crate) sender: Identity,
     pub(crate) budget: Duration,
-    pub(crate) trace: Option<Box<SpanContext>>,
+    /// Text of the sender's trace context; empty without one. Only asks have a use for it.
+    traceparent: String,
     pub(crate) type_name: String,
     pub(crate) body: Bytes,
     /// Digest that identifies the question in the proof of its answer; `None` where the asker wants no proof.
@@ -69,13 +70,26 @@ pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, 
     if subject.sender().is_some_and(|named| !impostor_allowed() && named != sender) {
         return Err(EnvelopeError::Impostor { sender, subject: subject.clone() });
     }
-    let trace = match envelope.traceparent.as_str() {
-        "" => None,
-        text => Some(Box::new(traceparent::parse(text).ok_or_else(|| EnvelopeError::Trace { text: text.to_owned() })?)),
-    };
     let budget = Duration::from_micros(envelope.budget_us);
     let proof_of = envelope.wants_proof.then(|| Box::new(proof::asked(&payload)));
-    Ok(OpenedEnvelope { sender, budget, trace, type_name: envelope.r#type, body: envelope.body, proof_of })
+    let (traceparent, type_name, body) = (envelope.traceparent, envelope.r#type, envelope.body);
+    Ok(OpenedEnvelope { sender, budget, traceparent, type_name, body, proof_of })
+}
+
+impl OpenedEnvelope {
+    /// Parses the sender's trace context.
+    ///
+    /// # Errors
+    /// When the text is none.
+    pub(crate) fn trace(&self) -> Result<Option<Box<SpanContext>>, EnvelopeError> {
+        match self.traceparent.as_str() {
+            "" => Ok(None),
+            text => match traceparent::parse(text) {
+                Some(trace) => Ok(Some(Box::new(trace))),
+                None => Err(EnvelopeError::Trace { text: text.to_owned() }),
+            },
+        }
+    }
 }
 
 fn impostor_allowed() -> bool {
@@ -167,7 +181,7 @@ mod tests {
     fn what_is_sealed_can_be_opened() {
         let opened = presence("n1", "n1").unwrap();
         assert_eq!((opened.sender, opened.budget), (node("n1"), Duration::from_secs(3)));
-        assert_eq!(opened.trace.as_deref(), traceparent::parse(TRACE).as_ref());
+        assert_eq!(opened.trace().unwrap().as_deref(), traceparent::parse(TRACE).as_ref());
         assert_eq!(body::<String>(&opened.type_name, opened.body), Ok("here".to_owned()));
     }
 
@@ -196,7 +210,9 @@ mod tests {
             assert!(open(&wire::Envelope { sender, ..good.clone() }).is_err(), "{role}/{name}");
         }
         assert!(open(&wire::Envelope { sender: None, ..good.clone() }).is_err());
-        assert!(open(&wire::Envelope { traceparent: "00-0".to_owned(), ..good }).is_err());
+        // Only asks have a use for the trace context, so only they are refused for a bad one.
+        let opened = open(&wire::Envelope { traceparent: "00-0".to_owned(), ..good }).unwrap();
+        assert_eq!(opened.trace(), Err(EnvelopeError::Trace { text: "00-0".to_owned() }));
     }
 
     #[test]

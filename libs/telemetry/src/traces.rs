@@ -6,6 +6,7 @@
 //!
 //! Tracing is off until [`start`] is called: spans of the target are disabled, [`record`] does not call its closure, and nothing is allocated.
 
+mod begins;
 mod bridge;
 mod change;
 pub mod limits;
@@ -15,6 +16,7 @@ mod output;
 mod provider;
 mod queue;
 mod ratio;
+mod recorders;
 mod ring;
 mod sampler;
 mod step;
@@ -24,7 +26,7 @@ pub mod traceparent;
 use std::sync::{Arc, OnceLock};
 
 use opentelemetry::context::FutureExt as _;
-use opentelemetry::trace::{SpanContext, TraceContextExt as _};
+use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _};
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
@@ -38,6 +40,7 @@ pub use opentelemetry_sdk;
 pub use provider::Settings;
 pub use queue::ExportQueue;
 pub use ratio::Ratio;
+pub use recorders::Recorder;
 pub use ring::Ring;
 pub use sampler::Sampler;
 pub use step::Step;
@@ -67,6 +70,11 @@ pub fn recording() -> bool {
 pub fn record(step: impl FnOnce() -> Step) {
     if let Some(traces) = TRACES.get() {
         let span = step().finish();
+        debug_assert!(
+            span.parent_span_id == SpanId::INVALID || Recorder::of(&span.name).is_some(),
+            "the step {:?} has no recorder",
+            span.name
+        );
         if span.span_context.is_valid() {
             traces.output.life(span);
         }
@@ -92,6 +100,12 @@ pub fn within<F: Future>(span: Option<SpanContext>, work: F) -> impl Future<Outp
 #[must_use]
 pub fn ring() -> Option<Ring> {
     TRACES.get().map(|traces| traces.output.ring.clone())
+}
+
+/// Returns the number of spans of work inside tasks that have begun and not ended. Steps of lives are never open.
+#[must_use]
+pub fn open() -> u64 {
+    metrics::open()
 }
 
 /// Returns the queue of the exporter; `None` when spans are not exported.

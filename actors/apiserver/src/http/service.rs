@@ -230,7 +230,7 @@ async fn handle(
     }
     if info.path == kept_spans::PATH {
         // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
-        return Ok(Box::pin(kept_spans::answer(server, request.method(), &query)).await?);
+        return Ok(Box::pin(kept_spans::answer(server, caller, request.method(), &query)).await?);
     }
     Ok(plain::answer(server, &info.path, &query, &request, accept)?)
 }

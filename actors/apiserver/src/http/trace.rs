@@ -98,9 +98,14 @@ fn describe(span: &Span, info: &RequestInfo, row: &'static Resource) {
     if !info.namespace.is_empty() && info.scoped {
         traces::set(span, "k8s.namespace.name", info.namespace.to_string());
     }
-    if !info.name.is_empty() {
+    if has_name_in_path(info) {
         traces::set(span, name_attribute(row), info.name.to_string());
     }
+}
+
+/// Whether the path names the object. The name of another list or watch comes from a selector, which is part of the query.
+fn has_name_in_path(info: &RequestInfo) -> bool {
+    !info.name.is_empty() && (info.watch_path || !matches!(info.verb, "list" | "watch"))
 }
 
 /// Whether requests of a kind have no span.
@@ -190,8 +195,7 @@ fn route(info: &RequestInfo, row: Option<&'static Resource>) -> Cow<'static, str
         add(&["namespaces", "{namespace}"]);
     }
     add(&[row.plural]);
-    // The name of a list or watch comes from a selector.
-    if !info.name.is_empty() && (info.watch_path || !matches!(info.verb, "list" | "watch")) {
+    if has_name_in_path(info) {
         add(&["{name}"]);
     }
     if !info.subresource.is_empty() {
@@ -372,6 +376,23 @@ mod tests {
             assert_eq!((span.parent_span_id, span.parent_span_is_remote), (0x12.into(), true));
             assert!(span.span_context.is_sampled() && span.links.is_empty());
             assert!(!format!("{span:?}").contains("secret"));
+        });
+    }
+
+    #[test]
+    fn a_name_in_a_field_selector_is_in_no_span() {
+        let admin = UserInfo::new("admin", ["system:masters"]);
+        traced(|ring| {
+            for (target, has_name) in [
+                ("/api/v1/namespaces/x/pods?fieldSelector=metadata.name%3Dchosen", false),
+                ("/api/v1/namespaces/x/pods?watch=1&fieldSelector=metadata.name%3Dchosen", false),
+                ("/api/v1/namespaces/x/pods/chosen", true),
+                ("/api/v1/watch/namespaces/x/pods/chosen", true),
+            ] {
+                request(&admin, Method::GET, target, &header(0xa5), 200);
+                let span = ring.trace(0xa5.into()).pop().unwrap();
+                assert_eq!(format!("{span:?}").contains("chosen"), has_name, "{target}");
+            }
         });
     }
 

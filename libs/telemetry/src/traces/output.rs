@@ -7,8 +7,10 @@ use opentelemetry::Context;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 
+use super::begins::Begins;
 use super::limits;
 use super::links::{self, RELATION};
+use super::metrics;
 use super::queue::ExportQueue;
 use super::ring::Ring;
 
@@ -17,11 +19,13 @@ use super::ring::Ring;
 pub(crate) struct Output {
     pub(crate) ring: Ring,
     pub(crate) queue: Option<Arc<ExportQueue>>,
+    pub(crate) begins: Arc<Begins>,
 }
 
 impl Output {
     /// Takes a span of a life.
-    pub(crate) fn life(&self, span: SpanData) {
+    pub(crate) fn life(&self, mut span: SpanData) {
+        self.begins.correct(&mut span);
         let span = self.export(span);
         self.ring.push_life(span);
     }
@@ -50,9 +54,12 @@ impl Output {
 }
 
 impl SpanProcessor for Output {
-    fn on_start(&self, _span: &mut Span, _context: &Context) {}
+    fn on_start(&self, _span: &mut Span, _context: &Context) {
+        metrics::count_begun();
+    }
 
     fn on_end(&self, span: SpanData) {
+        metrics::count_ended();
         self.request(span);
     }
 

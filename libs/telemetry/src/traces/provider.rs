@@ -56,7 +56,11 @@ pub(crate) struct Traces {
 
 impl Traces {
     pub(crate) fn new(settings: Settings) -> Self {
-        let output = Output { ring: Ring::new(settings.lives, settings.requests), queue: settings.queue };
+        let output = Output {
+            ring: Ring::new(settings.lives, settings.requests),
+            queue: settings.queue,
+            begins: Arc::default(),
+        };
         let limits = SpanLimits {
             max_events_per_span: 0,
             max_attributes_per_span: MAX_ATTRIBUTES as u32,

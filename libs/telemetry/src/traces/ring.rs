@@ -9,6 +9,9 @@ use parking_lot::Mutex;
 
 use super::limits;
 
+/// The most spans that are looked at under one hold of the lock.
+const CHUNK: usize = 1024;
+
 /// A bounded store of ended spans; clones are the same store. Spans of lives and spans of requests have a bound each, so that no number of requests displaces the life of an object. When a bound
 /// is reached, the spans that ended first are evicted.
 #[derive(Clone, Debug)]
@@ -52,11 +55,18 @@ impl Ring {
         self.find(|span| span.span_context.trace_id() == trace)
     }
 
-    /// Returns the spans that fit a condition: those of lives by their end, then those of requests by theirs.
+    /// Returns the spans that fit a condition: those of lives by their end, then those of requests by theirs. The condition is checked outside the ring's lock, which is held for [`CHUNK`] spans
+    /// at a time: work that ends spans is not held up by a search. Spans that end during the search are not looked at.
     pub fn find(&self, fits: impl Fn(&SpanData) -> bool) -> Vec<Arc<SpanData>> {
         let mut found = Vec::new();
         for part in [&self.0.lives, &self.0.requests] {
-            found.extend(part.lock().spans.iter().filter(|(span, _)| fits(span)).map(|(span, _)| Arc::clone(span)));
+            let (mut next, end) = (0, part.lock().end());
+            while next < end {
+                let (first, mut spans) = part.lock().chunk(next);
+                next = first + spans.len().max(1) as u64;
+                spans.truncate(usize::try_from(end.saturating_sub(first)).unwrap_or(usize::MAX));
+                found.extend(spans.into_iter().filter(|span| fits(span)));
+            }
         }
         found
     }
@@ -75,6 +85,19 @@ impl Ring {
 }
 
 impl Part {
+    /// Returns the number of spans that were ever kept, which is the number of the next one.
+    fn end(&self) -> u64 {
+        self.evicted + self.spans.len() as u64
+    }
+
+    /// Returns at most [`CHUNK`] spans, from the one with this number on, or from the first that is not evicted yet; and the number of the first.
+    fn chunk(&self, from: u64) -> (u64, Vec<Arc<SpanData>>) {
+        let first = from.max(self.evicted);
+        let skip = usize::try_from(first - self.evicted).unwrap_or(usize::MAX).min(self.spans.len());
+        let end = skip.saturating_add(CHUNK).min(self.spans.len());
+        (first, self.spans.range(skip..end).map(|(span, _)| Arc::clone(span)).collect())
+    }
+
     fn push(&mut self, span: Arc<SpanData>) {
         let bytes = limits::bytes(&span);
         self.bytes += bytes;
@@ -123,6 +146,48 @@ mod tests {
         }
         assert_eq!(ids(&ring.trace(7.into())), [1]);
         assert!(ring.bytes().1 <= 10_000);
+    }
+
+    #[test]
+    fn a_search_holds_no_lock_while_it_looks_at_a_span_and_finds_what_was_there_when_it_began() {
+        let ring = Ring::new(1 << 24, 1 << 24);
+        let count = 2 * CHUNK as u64 + 5;
+        for id in 1..=count {
+            ring.push_request(span(1, id));
+        }
+        let found = ring.find(|seen| {
+            // Both parts are free: under a lock this would hang.
+            ring.push_request(span(2, 1));
+            ring.push_life(span(2, 2));
+            seen.span_context.trace_id() == 1.into()
+        });
+        assert_eq!(ids(&found), (1..=count).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_search_goes_on_behind_spans_that_are_evicted_meanwhile() {
+        let one = limits::bytes(&span(1, 1));
+        let count = 3 * CHUNK as u64;
+        let ring = Ring::new(0, usize::try_from(count).unwrap() * one);
+        for id in 1..=count {
+            ring.push_request(span(1, id));
+        }
+        let fresh = std::cell::Cell::new(count);
+        // Two spans are evicted for each that is looked at.
+        let found = ring.find(|_| {
+            for _ in 0..2 {
+                fresh.set(fresh.get() + 1);
+                ring.push_request(span(2, fresh.get()));
+            }
+            true
+        });
+        let found = ids(&found);
+        assert_eq!(found[..CHUNK], (1..=CHUNK as u64).collect::<Vec<_>>());
+        assert!(
+            found.len() < usize::try_from(count).unwrap() && found.iter().all(|id| *id <= count),
+            "{}",
+            found.len()
+        );
     }
 
     #[test]

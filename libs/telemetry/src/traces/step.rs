@@ -12,6 +12,8 @@ use super::change::Change;
 use super::limits::{self, MAX_ATTRIBUTES, MAX_LINKS};
 use super::links::{self, RELATION};
 
+/// Name of the step that the API server records for the write that began a change.
+pub(crate) const COMMIT: &str = "commit";
 /// Name of the code that made a span, as collectors show it.
 pub(crate) const SCOPE: &str = "oarlock";
 

@@ -155,6 +155,30 @@ async fn a_commit_is_linked_with_the_lives_of_the_owners() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_owner_is_linked_once_and_a_large_one_is_not_decoded() {
+    let (bench, deployments) = (Bench::new().await, row("apps", "deployments"));
+    let text = "x".repeat(200 << 10);
+    let mut large = deployment();
+    large["metadata"] = json!({"annotations": {"a": text}});
+    large["spec"]["template"]["metadata"]["annotations"] = json!({"a": text});
+    let mut owners = Vec::new();
+    for (name, json) in [("large", large), ("small", deployment())] {
+        owners.push(bench.create(deployments, name, json).await);
+        assert_eq!(bench.patch(deployments, ("", name), json!({"spec": {"replicas": 5}}), false).await, 0);
+    }
+    let reference =
+        |name: &str, uid: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid});
+    let references = [("large", 0), ("small", 1), ("other", 1)].map(|(name, at)| reference(name, &owners[at]));
+    let mut owned = pod();
+    owned["metadata"] = json!({"ownerReferences": references});
+    let uid = bench.create(row("", "pods"), "owned", owned).await;
+    let linked: Vec<_> = spans(&uid)[0].links.iter().map(|link| link.span_context.span_id()).collect();
+    // Both owners are at generation 2; that of the large one is not looked at.
+    let expected = [Change::new(&owners[0], 1), Change::new(&owners[1], 2)];
+    assert_eq!(linked, expected.map(|change| change.context().span_id()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deletion_ends_with_the_object() {
     let (bench, pods) = (Bench::new().await, row("", "pods"));
     let mut bound = pod();
