@@ -17,7 +17,10 @@ impl AuditId {
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let stated = headers.get(HEADER).filter(|value| !value.is_empty()).cloned();
         // The text of a UUID is a valid header, so an ID is never missing.
-        stated.or_else(|| HeaderValue::try_from(rng::uuid().to_string()).ok()).map(Self)
+        let mut id = stated.or_else(|| HeaderValue::try_from(rng::uuid().to_string()).ok())?;
+        // An ID does not repeat: in HPACK's table of the connection it would displace headers that do. HPACK keeps sensitive values out.
+        id.set_sensitive(true);
+        Some(Self(id))
     }
 
     /// Returns the ID as text; bytes that are not UTF-8 are replaced.
