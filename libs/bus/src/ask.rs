@@ -67,15 +67,12 @@ impl Asks {
     fn open(&self, arrived: Delivery) -> Result<Ask, (Option<Box<dyn ReplyChannel>>, String)> {
         let Delivery { subject, payload, at, reply } = arrived;
         let Some(subject) = Subject::parse(&subject) else { return Err((reply, format!("no subject: {subject}"))) };
-        match (envelope::open(&subject, payload), reply) {
+        match (envelope::open_ask(&subject, payload), reply) {
             // No answer at all: a refusal would go to the inbox that the sender names.
             (Ok(opened), Some(reply)) if !reply.belongs_to(&opened.sender) => {
                 Err((None, format!("{} wants the answer to go to somebody else", opened.sender)))
             }
-            (Ok(opened), Some(reply)) => match opened.trace() {
-                Ok(trace) => Ok(Ask { subject, opened, trace, at, reply: Some(reply), stats: self.stats.clone() }),
-                Err(error) => Err((Some(reply), error.to_string())),
-            },
+            (Ok(opened), Some(reply)) => Ok(Ask { subject, opened, at, reply: Some(reply), stats: self.stats.clone() }),
             (Ok(_), None) => Err((None, "an ask that wants no answer".to_owned())),
             (Err(error), reply) => Err((reply, error.to_string())),
         }
@@ -98,7 +95,6 @@ impl Drop for Asks {
 pub struct Ask {
     subject: Subject,
     opened: OpenedEnvelope,
-    trace: Option<Box<SpanContext>>,
     at: Instant,
     reply: Option<Box<dyn ReplyChannel>>,
     stats: Arc<KindStats>,
@@ -156,7 +152,7 @@ impl Ask {
     /// Returns the trace context of the ask.
     #[must_use]
     pub fn trace(&self) -> Option<&SpanContext> {
-        self.trace.as_deref()
+        self.opened.trace.as_deref()
     }
 
     /// Decodes the body.

@@ -24,8 +24,8 @@ const VERSION: u32 = 1;
 pub(crate) struct OpenedEnvelope {
     pub(crate) sender: Identity,
     pub(crate) budget: Duration,
-    /// Text of the sender's trace context; empty without one. Only asks have a use for it.
-    traceparent: String,
+    /// The sender's trace context; `None` in hints, whose receivers have no use for it.
+    pub(crate) trace: Option<Box<SpanContext>>,
     pub(crate) type_name: String,
     pub(crate) body: Bytes,
     /// Digest that identifies the question in the proof of its answer; `None` where the asker wants no proof.
@@ -54,11 +54,31 @@ pub(crate) fn seal<M: Name>(
     envelope.encode_to_vec().into()
 }
 
-/// Decodes and checks an envelope received on a subject.
+/// Decodes and checks the envelope of a hint received on a subject.
 ///
 /// # Errors
 /// When the envelope is invalid or does not fit the subject.
-pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, EnvelopeError> {
+pub(crate) fn open_hint(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, EnvelopeError> {
+    open(subject, payload).map(|(opened, _)| opened)
+}
+
+/// Decodes and checks the envelope of an ask received on a subject, with its trace context.
+///
+/// # Errors
+/// As [`open_hint`], and when the text of the trace context is none.
+pub(crate) fn open_ask(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, EnvelopeError> {
+    let (opened, traceparent) = open(subject, payload)?;
+    if traceparent.is_empty() {
+        return Ok(opened);
+    }
+    match traceparent::parse(&traceparent) {
+        Some(trace) => Ok(OpenedEnvelope { trace: Some(Box::new(trace)), ..opened }),
+        None => Err(EnvelopeError::Trace { text: traceparent }),
+    }
+}
+
+/// Decodes and checks an envelope; returns the text of its trace context too, which is empty without one.
+fn open(subject: &Subject, payload: Bytes) -> Result<(OpenedEnvelope, String), EnvelopeError> {
     let envelope = wire::Envelope::decode(payload.clone()).map_err(EnvelopeError::Undecodable)?;
     if envelope.version != VERSION {
         return Err(EnvelopeError::Version { found: envelope.version, own: VERSION });
@@ -72,24 +92,8 @@ pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, 
     }
     let budget = Duration::from_micros(envelope.budget_us);
     let proof_of = envelope.wants_proof.then(|| Box::new(proof::asked(&payload)));
-    let (traceparent, type_name, body) = (envelope.traceparent, envelope.r#type, envelope.body);
-    Ok(OpenedEnvelope { sender, budget, traceparent, type_name, body, proof_of })
-}
-
-impl OpenedEnvelope {
-    /// Parses the sender's trace context.
-    ///
-    /// # Errors
-    /// When the text is none.
-    pub(crate) fn trace(&self) -> Result<Option<Box<SpanContext>>, EnvelopeError> {
-        match self.traceparent.as_str() {
-            "" => Ok(None),
-            text => match traceparent::parse(text) {
-                Some(trace) => Ok(Some(Box::new(trace))),
-                None => Err(EnvelopeError::Trace { text: text.to_owned() }),
-            },
-        }
-    }
+    let (type_name, body) = (envelope.r#type, envelope.body);
+    Ok((OpenedEnvelope { sender, budget, trace: None, type_name, body, proof_of }, envelope.traceparent))
 }
 
 fn impostor_allowed() -> bool {
@@ -174,14 +178,14 @@ mod tests {
     fn presence(of: &str, by: &str) -> Result<OpenedEnvelope, EnvelopeError> {
         let payload =
             seal(&"here".to_owned(), &node(by), (1, 2), Duration::from_secs(3), traceparent::parse(TRACE), false);
-        open(&Subject::presence(&node(of)), payload)
+        open_ask(&Subject::presence(&node(of)), payload)
     }
 
     #[test]
     fn what_is_sealed_can_be_opened() {
         let opened = presence("n1", "n1").unwrap();
+        assert_eq!(opened.trace.as_deref(), traceparent::parse(TRACE).as_ref());
         assert_eq!((opened.sender, opened.budget), (node("n1"), Duration::from_secs(3)));
-        assert_eq!(opened.trace().unwrap().as_deref(), traceparent::parse(TRACE).as_ref());
         assert_eq!(body::<String>(&opened.type_name, opened.body), Ok("here".to_owned()));
     }
 
@@ -199,7 +203,8 @@ mod tests {
             sender: Some(wire::Sender { role: "node".to_owned(), name: "n1".to_owned() }),
             ..wire::Envelope::default()
         };
-        let open = |envelope: &wire::Envelope| open(&Subject::presence(&node("n1")), envelope.encode_to_vec().into());
+        let open =
+            |envelope: &wire::Envelope| open_hint(&Subject::presence(&node("n1")), envelope.encode_to_vec().into());
         assert!(open(&good).is_ok());
         for version in [0, 2] {
             let error = open(&wire::Envelope { version, ..good.clone() }).unwrap_err();
@@ -211,8 +216,10 @@ mod tests {
         }
         assert!(open(&wire::Envelope { sender: None, ..good.clone() }).is_err());
         // Only asks have a use for the trace context, so only they are refused for a bad one.
-        let opened = open(&wire::Envelope { traceparent: "00-0".to_owned(), ..good }).unwrap();
-        assert_eq!(opened.trace(), Err(EnvelopeError::Trace { text: "00-0".to_owned() }));
+        let bad = wire::Envelope { traceparent: "00-0".to_owned(), ..good };
+        assert!(open(&bad).unwrap().trace.is_none());
+        let refused = open_ask(&Subject::presence(&node("n1")), bad.encode_to_vec().into()).unwrap_err();
+        assert_eq!(refused, EnvelopeError::Trace { text: "00-0".to_owned() });
     }
 
     #[test]
