@@ -49,7 +49,7 @@ pub(super) async fn answer(
     let mut answers = vec![MemberSpans { role: Role::ApiServer, name, kept: Ok(kept) }];
     let mut incomplete = None;
     if let Some(bus) = &bus {
-        match member_spans::list(bus, &traces, &nodes, ANSWER_TIMEOUT).await {
+        match member_spans::list(bus, &traces, nodes, ANSWER_TIMEOUT).await {
             Ok(others) => answers.extend(others),
             Err(error) => incomplete = Some(format!("no list of processes over the bus: {error}")),
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
 use oarlock_auth::user::ANONYMOUS;
@@ -33,11 +34,7 @@ use crate::{inflight, large};
 /// Serves one request in a span of its own; failures become Status answers. Every answer carries the request's audit ID.
 pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, request: Request<Incoming>) -> Response<Body> {
     let id = AuditId::of(request.headers());
-    let mut trace = None;
-    let mut response = answer(server, peer, id.as_ref(), request, &mut trace).await;
-    if let Some(trace) = trace {
-        trace.answered(response.status());
-    }
+    let mut response = answer(server, peer, id.as_ref(), request).await;
     if let Some(id) = id {
         id.echo(&mut response);
     }
@@ -49,7 +46,6 @@ async fn answer(
     peer: Option<&PeerCertificates>,
     id: Option<&AuditId>,
     mut request: Request<Incoming>,
-    trace: &mut Option<RequestTrace>,
 ) -> Response<Body> {
     let accept = request.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).map(str::to_owned);
     if server.state().is_refusing() && !is_exempt(&request) {
@@ -70,7 +66,7 @@ async fn answer(
         Ok(read) => read,
         Err(status) => return unknown(&status),
     };
-    let trace = trace.insert(RequestTrace::begin(&request, &info));
+    let mut trace = RequestTrace::begin(&request, &info);
     // The shutdown waits only for requests that end by themselves, so only these are counted.
     let ends = info.verb != "watch" && !request_info::is_streaming(&info.subresource) && !is_exempt(&request);
     let _counted = (ends && server.config().termination.send_retry_after).then(|| server.state().request());
@@ -83,7 +79,7 @@ async fn answer(
     {
         connection.mark_authenticated();
     }
-    trace.place(&known.user);
+    trace.place(&known.user, &info, request.uri().query());
     let fence = match claim(request.headers()) {
         Ok(fence) => fence,
         Err(status) => return unknown(&status),
@@ -100,7 +96,8 @@ async fn answer(
     known.warning.into_iter().for_each(|text| caller.warn(text));
     let started = clock::now();
     let method = request.method().clone();
-    let answer = match trace.inside(handle(server, &caller, &info, request, &connection, accept.as_deref())).await {
+    let work = handle(server, &caller, &info, request, &connection, accept.as_deref());
+    let answer = match trace.inside(work).await {
         Ok(response) => response,
         Err(Refused::Status(status)) => respond::status(&status, accept.as_deref()),
         Err(Refused::LimitReached) => inflight::refusal(),
@@ -112,6 +109,7 @@ async fn answer(
         }
     }
     crate::metrics::request(&info, &method, response.status(), started.elapsed());
+    trace.answered(response.status(), caller.take_changes());
     response
 }
 
@@ -208,8 +206,19 @@ fn time_limit(server: &Server, info: &RequestInfo, query: &str) -> Result<Durati
     Ok(asked.to_std().filter(|asked| !asked.is_zero()).map_or(most, |asked| asked.min(most)))
 }
 
-/// Serves the request of an authenticated user.
-async fn handle(
+/// Serves the request of an authenticated user. The future is boxed, because it is large: each wrapper around it would copy it.
+fn handle<'a>(
+    server: &'a Server,
+    caller: &'a Arc<Caller>,
+    info: &'a RequestInfo,
+    request: Request<Incoming>,
+    connection: &'a ConnectionAnswers,
+    accept: Option<&'a str>,
+) -> BoxFuture<'a, Result<Response<Body>, Refused>> {
+    Box::pin(handle_unboxed(server, caller, info, request, connection, accept))
+}
+
+async fn handle_unboxed(
     server: &Server,
     caller: &Arc<Caller>,
     info: &RequestInfo,

@@ -39,7 +39,7 @@ pub(crate) fn page(ring: Option<&Ring>, question: &SpansQuestion) -> Result<Span
 /// Returns the spans of some traces in the order of their positions, each once: of two records with the same ids the one that ended first, because a later owner of the same work records the
 /// end of that work again.
 pub(super) fn find(ring: &Ring, traces: &HashSet<TraceId>) -> Vec<Arc<SpanData>> {
-    let mut spans = ring.find(|span| traces.contains(&span.span_context.trace_id()));
+    let mut spans = ring.traces(traces);
     spans.sort_by_key(|span| (place(&span.span_context), span.end_time));
     spans.dedup_by_key(|span| place(&span.span_context));
     spans

@@ -44,9 +44,9 @@ pub(super) fn decided<C>(decision: &Decision<C>, origin: Instant, began: Instant
         let step = step(&popped.pod, "decide").began(began).ended(clock::wall().into());
         let step = step.attribute("oarlock.scheduler.attempt", i64::from(popped.attempt));
         match decision {
-            Decision::Bind { node, .. } | Decision::Propose { node, .. } => step.attribute(NODE, node.to_string()),
+            Decision::Bind { node, .. } | Decision::Propose { node, .. } => step.text(NODE, node),
             Decision::Preempt { node, .. } | Decision::ProposePreemption { node, .. } => {
-                step.attribute(NODE, node.to_string()).attribute("oarlock.scheduler.preempts", true)
+                step.text(NODE, node).attribute("oarlock.scheduler.preempts", true)
             }
             Decision::Unschedulable { .. } => step.failed("unschedulable"),
             Decision::Postponed { .. } => step.failed("refused by the arbiter or not bindable"),
@@ -131,7 +131,7 @@ fn judged(step: Step, node: &str, began: Instant, verdict: &ProposalVerdict) -> 
 }
 
 fn ended(step: Step, node: &str, began: Instant) -> Step {
-    step.began(clock::wall_at(began)).ended(clock::wall().into()).attribute(NODE, node.to_owned())
+    step.began(clock::wall_at(began)).ended(clock::wall().into()).text(NODE, node)
 }
 
 #[cfg(test)]

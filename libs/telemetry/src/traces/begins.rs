@@ -5,13 +5,12 @@ use std::collections::{HashMap, VecDeque};
 use std::time::SystemTime;
 
 use opentelemetry::trace::SpanId;
-use opentelemetry_sdk::trace::SpanData;
 use parking_lot::Mutex;
 
-use super::step::COMMIT;
+use super::step::{COMMIT, Step};
 
 /// The most changes whose beginnings are remembered; the earliest is forgotten first.
-const MOST: usize = 4096;
+const MOST: usize = 1024;
 
 /// The beginnings of the latest changes, by the span ids of their roots.
 #[derive(Debug, Default)]
@@ -25,14 +24,17 @@ struct Parts {
 
 impl Begins {
     /// Remembers the beginning of a change from its `commit`; lets a root begin with the commit of its change, if this process made the commit.
-    pub(crate) fn correct(&self, span: &mut SpanData) {
-        if span.parent_span_id == SpanId::INVALID {
-            if let Some(began) = self.0.lock().began.get(&span.span_context.span_id()) {
-                span.start_time = (*began).min(span.end_time);
+    pub(crate) fn correct(&self, step: Step) -> Step {
+        if step.parent() == SpanId::INVALID {
+            let began = self.0.lock().began.get(&step.context().span_id()).copied();
+            if let Some(began) = began {
+                let (_, ended) = step.times();
+                return step.began(began.min(ended)).ended(ended);
             }
-        } else if span.name == COMMIT {
-            self.0.lock().remember(span.parent_span_id, span.start_time);
+        } else if step.name() == COMMIT {
+            self.0.lock().remember(step.parent(), step.times().0);
         }
+        step
     }
 }
 
@@ -57,7 +59,6 @@ mod tests {
     use std::time::Duration;
 
     use super::super::change::Change;
-    use super::super::step::Step;
     use super::*;
 
     fn at(millis: u64) -> SystemTime {
@@ -70,13 +71,12 @@ mod tests {
 
     /// Returns the beginning of the root of a change that would begin at the second 5.
     fn root(begins: &Begins, number: usize, ended: u64) -> SystemTime {
-        let mut root = Step::root(&change(number), "pod create").began(at(5000)).ended(at(ended)).finish();
-        begins.correct(&mut root);
-        root.start_time
+        let root = Step::root(&change(number), "pod create").began(at(5000)).ended(at(ended));
+        begins.correct(root).times().0
     }
 
     fn commit(begins: &Begins, number: usize, began: u64) {
-        begins.correct(&mut Step::of(&change(number), COMMIT).began(at(began)).ended(at(began + 1)).finish());
+        let _unchanged = begins.correct(Step::of(&change(number), COMMIT).began(at(began)).ended(at(began + 1)));
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
         let begins = Begins::default();
         commit(&begins, 1, 5250);
         commit(&begins, 1, 5300);
-        begins.correct(&mut Step::of(&change(2), "bind").began(at(5400)).finish());
+        let _unchanged = begins.correct(Step::of(&change(2), "bind").began(at(5400)));
         assert_eq!([root(&begins, 1, 9000), root(&begins, 2, 9000)], [at(5250), at(5000)]);
         assert_eq!(root(&begins, 1, 5100), at(5100), "a root never begins after its end");
     }

@@ -57,6 +57,26 @@ static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
     families
 });
 
+/// Counts a span as open until it is dropped.
+#[derive(Debug)]
+pub struct OpenSpan(());
+
+impl OpenSpan {
+    /// Counts a span that begins.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "to count is an effect")]
+    pub fn new() -> Self {
+        count_begun();
+        Self(())
+    }
+}
+
+impl Drop for OpenSpan {
+    fn drop(&mut self) {
+        count_ended();
+    }
+}
+
 /// Counts a span that begins.
 pub(crate) fn count_begun() {
     FAMILIES.open.inc();
