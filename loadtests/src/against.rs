@@ -6,7 +6,6 @@
 mod builds;
 mod leg;
 mod table;
-mod verdict;
 
 use std::process::ExitCode;
 
@@ -16,6 +15,7 @@ use crate::args::{Args, Beside};
 use crate::machine::Machine;
 use crate::output::say;
 use crate::scenarios::{Measures, Scenario};
+use crate::verdict;
 use builds::{Builds, Side};
 use leg::Legs;
 use table::Table;
@@ -40,6 +40,9 @@ pub(crate) async fn run(args: &Args, beside: Beside<'_>, scenarios: &[Scenario])
     }
     let mut table = Table::new(&builds, beside.limit());
     for scenario in scenarios {
+        if let Some(limit) = scenario.limit {
+            table.limit(&scenario.name, limit);
+        }
         if let Err(why) = measure(args, rounds, &builds, scenario, &mut table).await {
             table.not_measured(&scenario.name, &format!("{why:#}"));
         }

@@ -16,5 +16,6 @@ pub(crate) mod shards;
 pub(crate) mod snapshot;
 pub(crate) mod start;
 pub(crate) mod takeover;
+pub(crate) mod tracing;
 pub(crate) mod watch;
 pub(crate) mod write_path;

@@ -17,6 +17,7 @@ mod report;
 mod scenarios;
 mod share;
 mod subject;
+mod verdict;
 
 use std::process::ExitCode;
 
@@ -84,6 +85,8 @@ async fn measure(args: &Args, scenarios: &[Scenario]) -> anyhow::Result<()> {
         report.print();
     }
     anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join("; "));
+    let exceeded = report.exceeded();
+    anyhow::ensure!(exceeded.is_empty(), "over its limit by more than the noise: {}", exceeded.join("; "));
     Ok(())
 }
 

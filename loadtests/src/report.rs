@@ -41,12 +41,37 @@ pub(crate) struct Figure {
     /// The values over the run, in equal parts of its time; empty where the course is of no interest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) over_time: Vec<f64>,
+    /// The values of the runs of which `value` is the median; empty for a single one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) runs: Vec<f64>,
+    /// The scenario's own verdict, for a figure with a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) verdict: Option<Cow<'static, str>>,
+    /// Whether the figure is over its limit by more than the noise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) exceeded: bool,
 }
 
 impl Figure {
     /// A figure.
     pub(crate) fn new(name: impl Into<Cow<'static, str>>, value: f64, unit: &'static str, better: Better) -> Self {
-        Self { name: name.into(), value, unit: unit.into(), better, aim: None, over_time: Vec::new() }
+        let (name, unit, over_time, runs) = (name.into(), unit.into(), Vec::new(), Vec::new());
+        Self { name, value, unit, better, aim: None, over_time, runs, verdict: None, exceeded: false }
+    }
+
+    /// The median of several runs; 0 of none.
+    pub(crate) fn of_runs(
+        name: impl Into<Cow<'static, str>>,
+        runs: Vec<f64>,
+        unit: &'static str,
+        better: Better,
+    ) -> Self {
+        Self { runs: runs.clone(), ..Self::new(name, median(runs).unwrap_or_default(), unit, better) }
+    }
+
+    /// Adds the scenario's verdict.
+    pub(crate) fn judged(self, verdict: &'static str, exceeded: bool) -> Self {
+        Self { verdict: Some(verdict.into()), exceeded, ..self }
     }
 
     /// Adds a goal.
@@ -140,12 +165,25 @@ impl Report {
         })
         .to_string());
         for figure in figures {
-            let value = (subject, figure.value);
+            let values = if figure.runs.is_empty() { vec![figure.value] } else { figure.runs.clone() };
+            let values = values.into_iter().map(|value| (subject, value));
             match self.rows.iter_mut().find(|row| row.scenario == scenario && row.figure.name == figure.name) {
-                Some(row) => row.values.push(value),
-                None => self.rows.push(Row { scenario: scenario.to_owned(), figure, values: vec![value] }),
+                Some(row) => {
+                    row.values.extend(values);
+                    // The worst round decides.
+                    if figure.exceeded || !row.figure.exceeded {
+                        row.figure = figure;
+                    }
+                }
+                None => self.rows.push(Row { scenario: scenario.to_owned(), values: values.collect(), figure }),
             }
         }
+    }
+
+    /// The figures that are over their limits by more than the noise.
+    pub(crate) fn exceeded(&self) -> Vec<String> {
+        let rows = self.rows.iter().filter(|row| row.figure.exceeded);
+        rows.map(|row| format!("{} {}", row.scenario, row.figure.name)).collect()
     }
 
     /// Prints the table, as Markdown.
@@ -178,7 +216,8 @@ impl Row {
     fn cell(&self, subject: Subject) -> String {
         let Some(cell) = median_and_range(self.values(subject), &self.figure.unit) else { return "–".to_owned() };
         let aim = self.figure.aim.map_or_else(String::new, |aim| format!(", aim {}", short(aim)));
-        cell + &aim
+        let verdict = self.figure.verdict.as_ref().map_or_else(String::new, |verdict| format!(", {verdict}"));
+        cell + &aim + &verdict
     }
 
     /// How many times better we are than upstream.
@@ -253,6 +292,22 @@ mod tests {
         let row = Row { scenario: String::new(), figure, values };
         assert_eq!(row.cell(Subject::Oarlock), "22.2 ms (3.27–120)");
         assert_eq!(row.cell(Subject::Upstream), "–");
+    }
+
+    #[test]
+    fn a_figure_of_several_runs_shows_their_range_and_one_over_its_limit_is_named() {
+        let mut report = Report::new(Machine::look(), vec![Subject::Oarlock]);
+        let quiet = Quiet { busy: 0.0, sync_ms: 0.0 };
+        let cost = |value| Figure::new("ring beside off", value, "%", Better::Lower).aim(2.0);
+        let figures = vec![
+            Figure::of_runs("off", vec![3.0, 1.0, 2.0, 9.0], "µs", Better::Lower),
+            cost(5.0).judged("worse", true),
+        ];
+        report.add("tracing", Subject::Oarlock, 0, quiet, figures);
+        report.add("tracing", Subject::Oarlock, 1, quiet, vec![cost(1.0).judged("fine", false)]);
+        let cells: Vec<String> = report.rows.iter().map(|row| row.cell(Subject::Oarlock)).collect();
+        assert_eq!(cells, ["2.50 µs (1.00–9.00)", "3.00 % (1.00–5.00), aim 2.00, worse"]);
+        assert_eq!(report.exceeded(), ["tracing ring beside off"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::kinds::{
     append, compose_kill, create, failover, hostile, idle, kept, list, memory, reopen, rollout, schedule, shards,
-    snapshot, start, takeover, watch, write_path,
+    snapshot, start, takeover, tracing, watch, write_path,
 };
 use crate::report::Figure;
 use crate::subject::{Bench, Setting, Subject};
@@ -60,6 +60,8 @@ const OWN: &[(&str, &str)] = &[
     ("write-path", include_str!("../scenarios/write-path.toml")),
     ("rollout", include_str!("../scenarios/rollout.toml")),
     ("hostile", include_str!("../scenarios/hostile.toml")),
+    ("tracing", include_str!("../scenarios/tracing.toml")),
+    ("tracing-off", include_str!("../scenarios/tracing-off.toml")),
 ];
 
 /// A scenario file.
@@ -77,6 +79,9 @@ pub(crate) struct Scenario {
     /// The scenario takes minutes, so it runs only by name.
     #[serde(default)]
     pub(crate) long: bool,
+    /// How much worse a figure may be beside another build, as a share, where the scenario has a limit of its own.
+    #[serde(default)]
+    pub(crate) limit: Option<f64>,
     /// The settings of our servers for this scenario.
     #[serde(default)]
     pub(crate) setting: Setting,
@@ -123,6 +128,7 @@ enum Work {
     Snapshot(snapshot::Spec),
     ComposeKill(compose_kill::Spec),
     Hostile(hostile::Spec),
+    Tracing(tracing::Spec),
 }
 
 impl Scenario {
@@ -170,6 +176,7 @@ impl Scenario {
                 | Work::Shards(_)
                 | Work::Snapshot(_)
                 | Work::ComposeKill(_)
+                | Work::Tracing(_)
         );
         subject == Subject::Oarlock || !own
     }
@@ -207,6 +214,7 @@ impl Scenario {
             Work::Snapshot(spec) => snapshot::run(bench, subject, spec).await,
             Work::ComposeKill(spec) => compose_kill::run(spec).await,
             Work::Hostile(spec) => hostile::run(bench, subject, spec).await,
+            Work::Tracing(spec) => tracing::run(bench, subject, spec).await,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The measured system, ours or upstream's, and how its servers are started.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -62,6 +63,8 @@ pub(crate) struct Bench {
 pub(crate) struct Setting {
     /// Further flags of `oarlock up`.
     pub(crate) flags: Vec<String>,
+    /// Environment variables of `oarlock up`.
+    pub(crate) environment: BTreeMap<String, String>,
     /// Members of the etcd that keeps the state; none: the store is in the process. Upstream always has one.
     pub(crate) etcd: usize,
     /// The share of a processor of each member, as if it had a host of its own; no bound if absent.
@@ -73,6 +76,13 @@ impl Bench {
     pub(crate) fn with(&self, flags: &[&str]) -> Self {
         let mut with = self.clone();
         with.setting.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        with
+    }
+
+    /// The same, with an environment variable for our servers.
+    pub(crate) fn with_variable(&self, name: &str, value: &str) -> Self {
+        let mut with = self.clone();
+        with.setting.environment.insert(name.to_owned(), value.to_owned());
         with
     }
 
@@ -123,7 +133,7 @@ impl Bench {
         };
         let mut command = Command::new(&self.oarlock);
         command.kill_on_drop(true).arg("up").args(["--port", "0", "--disable", disabled]).args(&self.setting.flags);
-        command.arg("--data-dir").arg(folder);
+        command.envs(&self.setting.environment).arg("--data-dir").arg(folder);
         if !etcd.is_empty() {
             command.arg("--etcd-servers").arg(etcd.join(","));
         }

@@ -6,6 +6,7 @@ use oarlock_auth::UserInfo;
 use oarlock_client::Fence;
 use oarlock_runtime::Instant;
 use oarlock_schema::Str;
+use oarlock_telemetry::traces::opentelemetry::trace::SpanContext;
 use parking_lot::Mutex;
 
 use crate::warnings::Warnings;
@@ -26,14 +27,18 @@ pub struct Caller {
     /// The claim to a unit of work under which the caller writes. The commit compares it with the unit's Assignment.
     pub fence: Option<Fence>,
     warnings: Mutex<Warnings>,
+    changes: Mutex<Vec<SpanContext>>,
 }
+
+/// The most changes that a span of a request is linked with; a deletion of a collection makes any number.
+const MAX_CHANGES: usize = 32;
 
 impl Caller {
     /// Creates a caller without warnings and without a claim.
     #[must_use]
     pub fn new(user: Arc<UserInfo>, agent: Str, deadline: Instant) -> Self {
         let counted = Arc::clone(&user);
-        Self { user, counted, agent, deadline, audit_id: None, fence: None, warnings: Mutex::default() }
+        Self { user, counted, agent, deadline, audit_id: None, fence: None, warnings: Mutex::default(), changes: Mutex::default() }
     }
 
     /// Adds a text for a `Warning: 299` header, unless it was added before or the answer has no room for it.
@@ -44,6 +49,19 @@ impl Caller {
     /// Removes and returns the warnings.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock()).into_texts()
+    }
+
+    /// Notes the root of a change that the call has made, for the span of the request.
+    pub(crate) fn changed(&self, change: SpanContext) {
+        let mut changes = self.changes.lock();
+        if changes.len() < MAX_CHANGES {
+            changes.push(change);
+        }
+    }
+
+    /// Removes and returns the roots of the first changes that the call has made.
+    pub(crate) fn take_changes(&self) -> Vec<SpanContext> {
+        std::mem::take(&mut *self.changes.lock())
     }
 
     /// Returns the field manager of a write (upstream: `managerOrUserAgent`): the one that the request names, otherwise the user agent up to its

@@ -121,4 +121,18 @@ mod tests {
         );
         assert_eq!(spans[1].span_context.span_id(), Change::new(UID, 3).context().span_id());
     }
+
+    #[test]
+    fn of_more_disturbed_workloads_than_are_remembered_one_is_forgotten() {
+        let (roots, after) = (ChangeRoots::default(), set(1, 2));
+        let written = Ok(Object::new(after.ty(), encode(&after), Revision(1)));
+        let disturb = |number: usize| {
+            let uid = Uid::from(format!("{number:05}").as_str());
+            roots.written(Some(Turning { uid, generation: 1, root: None }), &written);
+        };
+        (0..=MAX_DISTURBED).for_each(disturb);
+        let known = |number: usize| roots.disturbed.lock().contains_key(&Uid::from(format!("{number:05}").as_str()));
+        assert_eq!(roots.disturbed.lock().len(), MAX_DISTURBED);
+        assert_eq!([0, 1, MAX_DISTURBED].map(known), [false, true, true]);
+    }
 }

@@ -12,7 +12,7 @@ use crate::collector::Collector;
 #[cfg(test)]
 mod tests;
 
-/// How long the exporter may work after it was asked to stop: a process with a hanging collector must end within two seconds.
+/// How long the exporter may work after it was asked to stop, with the batch in hand and with what waits together: a process with a hanging collector must end within two seconds.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
 /// How much longer than a request's own deadline a batch may take: the library that sends it ends its attempts by itself.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -31,6 +31,7 @@ pub(crate) struct Parts {
 /// Sends queued spans until the process stops, then what is left, as far as the time permits.
 pub(crate) async fn run(ctx: LoopCtx, parts: Parts) -> Result<(), Failure> {
     let mut outage = Outage::default();
+    let mut end = None;
     loop {
         let more = async {
             parts.queue.arrival().await;
@@ -44,7 +45,7 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Parts) -> Result<(), Failure> {
         let sent = tokio::select! {
             biased;
             sent = ctx.protected(deliver(&parts, &batch)) => sent,
-            () = stop(&ctx) => {
+            () = stop(&ctx, &mut end) => {
                 batch.lost(DropReason::Shutdown);
                 break;
             }
@@ -52,14 +53,14 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Parts) -> Result<(), Failure> {
         outage.note(&sent);
         batch.settle(&sent);
     }
-    let deadline = clock::after(FLUSH_TIME);
-    flush(&parts, deadline).await;
+    flush(&parts, end.unwrap_or_else(|| clock::after(FLUSH_TIME))).await;
     Ok(())
 }
 
-/// Completes half of the time for the flush after the exporter was asked to stop: the batch in hand has this long.
-async fn stop(ctx: &LoopCtx) {
+/// Completes half of the time for the flush after the exporter was asked to stop: the batch in hand has this long. `end` becomes the end of the whole time.
+async fn stop(ctx: &LoopCtx, end: &mut Option<Instant>) {
     ctx.cancelled().await;
+    end.get_or_insert_with(|| clock::after(FLUSH_TIME));
     clock::sleep(FLUSH_TIME / 2).await;
 }
 

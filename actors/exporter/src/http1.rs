@@ -12,6 +12,7 @@ use hyper_util::rt::TokioIo;
 use oarlock_config::TracingExport;
 use oarlock_pki::tls::{ServerTrust, client_config};
 use opentelemetry_http::{HttpClient, HttpError};
+use rustls_native_certs::CertificateResult;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -96,19 +97,38 @@ fn connector(settings: &TracingExport) -> Result<TlsConnector, String> {
             let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
             read.map_err(|error| format!("certificate authorities: {error}"))?
         }
-        None => {
-            let found = rustls_native_certs::load_native_certs();
-            if found.certs.is_empty() {
-                return Err(format!("the machine has no certificate authorities: {:?}", found.errors));
-            }
-            found.certs
-        }
+        None => of_the_machine(rustls_native_certs::load_native_certs())?,
     };
     let mut config = client_config(ServerTrust::Authorities(authorities), None).map_err(|error| error.to_string())?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
+/// Returns the machine's certificate authorities.
+///
+/// # Errors
+/// When there are none: each connection would fail.
+fn of_the_machine(found: CertificateResult) -> Result<Vec<CertificateDer<'static>>, String> {
+    if found.certs.is_empty() {
+        return Err(format!("the machine has no certificate authorities: {:?}", found.errors));
+    }
+    Ok(found.certs)
+}
+
 fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_authorities_is_an_error_before_the_first_batch() {
+        let error = of_the_machine(CertificateResult::default()).unwrap_err();
+        assert!(error.starts_with("the machine has no certificate authorities"), "{error}");
+        let mut found = CertificateResult::default();
+        found.certs.push(CertificateDer::from(vec![1]));
+        assert_eq!(of_the_machine(found).unwrap().len(), 1);
+    }
 }

@@ -13,6 +13,7 @@ mod http1;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use oarlock_config::TracingState;
 use oarlock_config::{OtlpProtocol, TracingExport, TracingOptions};
 use oarlock_runtime::kind::{Backoff, Exhausted, OnFailure};
 use oarlock_runtime::{ActorKind, Phase, System};
@@ -33,15 +34,6 @@ pub static EXPORTER: ActorKind = ActorKind {
 
 /// The actor kinds of this crate.
 pub static KINDS: &[&ActorKind] = &[&EXPORTER];
-
-/// What a process records when no collector is named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Idle {
-    /// Nothing: tracing is off.
-    Off,
-    /// The latest spans, in memory.
-    Ring,
-}
 
 /// Why traces cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -71,18 +63,18 @@ pub struct Traces {
 }
 
 /// Reads flags and variables, and starts to record what they ask for. Logs are set up afterwards, because spans of requests pass through the same subscriber. `service` names the process where no
-/// variable does.
+/// variable does, and `otherwise` is what the process records where nothing is said about it.
 ///
 /// # Errors
 /// [`Error::Config`].
-pub fn prepare(options: &TracingOptions, service: &str, idle: Idle) -> Result<Traces, Error> {
+pub fn prepare(options: &TracingOptions, service: &str, otherwise: TracingState) -> Result<Traces, Error> {
     let read = options.read(service)?;
     let export = read.export.map(|settings| {
         let queue = Arc::new(ExportQueue::new(settings.queue, settings.batch));
         traces::start(Settings::exported(settings.sampler, Arc::clone(&queue)));
         (settings, queue)
     });
-    if export.is_none() && idle == Idle::Ring {
+    if export.is_none() && read.state.unwrap_or(otherwise) == TracingState::Ring {
         traces::start(Settings::ring());
     }
     Ok(Traces { export, warnings: read.warnings })

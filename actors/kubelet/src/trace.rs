@@ -12,7 +12,7 @@ use oarlock_runtime::{Instant, clock};
 use oarlock_telemetry::traces::opentelemetry::Context;
 use oarlock_telemetry::traces::opentelemetry::context::FutureExt;
 use oarlock_telemetry::traces::opentelemetry::trace::TraceContextExt;
-use oarlock_telemetry::traces::{self, Change, Step};
+use oarlock_telemetry::traces::{self, Change, Step, Subject};
 
 use crate::event_sender::WarningEvent;
 use crate::pod::{Pod, StartError};
@@ -74,10 +74,14 @@ impl Life {
 
     fn describe(&self, step: Step) -> Step {
         let meta = &self.item.meta;
-        step.attribute("k8s.namespace.name", meta.namespace().to_owned())
-            .attribute("k8s.pod.name", meta.name().to_owned())
-            .attribute("k8s.pod.uid", meta.uid.as_str().to_owned())
-            .attribute("k8s.node.name", self.node.to_string())
+        let subject = Subject {
+            kind: "Pod",
+            namespace: meta.namespace(),
+            name: meta.name(),
+            uid: meta.uid.as_str(),
+            generation: self.generation,
+        };
+        step.about(&subject).text("k8s.node.name", &self.node)
     }
 }
 
@@ -85,7 +89,7 @@ impl Life {
 pub(crate) type Attribute = (&'static str, String);
 
 fn attribute(step: Step, (key, value): Attribute) -> Step {
-    step.attribute(key, value)
+    step.text(key, &value)
 }
 
 /// Part of a pod's start that is under way. The end of the value records the part: as interrupted, unless the outcome is known by then.

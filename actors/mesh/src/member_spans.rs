@@ -1,10 +1,11 @@
 //! Asks all members of the bus for the spans that their processes keep in memory of some traces, and answers that question.
 
+mod authority;
 mod page;
 mod received;
 mod report;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
@@ -47,6 +48,8 @@ pub struct Kept {
     pub recording: bool,
     /// Whether the process keeps further spans of these traces: more than are accepted of one process, or than it sent within the budget.
     pub truncated: bool,
+    /// Number of spans that the process may not record, by its role or because they are about another node; they are left out.
+    pub refused: usize,
     /// The spans in the order of their trace ids and span ids, each once.
     pub spans: Vec<Span>,
 }
@@ -55,30 +58,31 @@ pub struct Kept {
 #[must_use]
 pub fn own(traces: &HashSet<TraceId>) -> Kept {
     let Some(ring) = traces::ring() else { return Kept::default() };
-    let mut spans = page::find(&ring, traces);
-    let truncated = spans.len() > MAX_SPANS;
-    spans.truncate(MAX_SPANS);
-    Kept { recording: true, truncated, spans }
+    let mut found = page::find(&ring, traces);
+    let truncated = found.len() > MAX_SPANS;
+    found.truncate(MAX_SPANS);
+    let spans = found.into_iter().map(|span| Span::from((*span).clone())).collect();
+    Kept { recording: true, truncated, refused: 0, spans }
 }
 
-/// Asks all members with a recent heartbeat, except this process; of the nodes only those that are named. A named node without a recent heartbeat is among the
-/// members that did not answer. The roster, and then all answers of a member together, may take `budget`.
+/// Asks all members with a recent heartbeat, except this process; of the nodes only those in `nodes`, each for the lives of its own pods, which the caller knows from the store. A named node without a
+/// recent heartbeat is among the members that did not answer. Of each member only those spans count that its role may record. The roster, and then all answers of a member together, may take `budget`.
 ///
 /// # Errors
 /// When no roster of members was received.
 pub async fn list(
     bus: &Bus,
     traces: &HashSet<TraceId>,
-    nodes: &BTreeSet<String>,
+    nodes: BTreeMap<String, HashSet<TraceId>>,
     budget: Duration,
 ) -> Result<Vec<MemberSpans>, AskError> {
     let mut known = everybody(bus, budget).await?;
     known.remove(bus.identity());
     known.retain(|member, _| member.role() != Role::Node);
-    let nodes = nodes.iter().filter_map(|node| Identity::new(Role::Node, node).ok());
-    let members: Vec<Identity> = known.into_keys().chain(nodes).collect();
-    let ask = |member: Identity| async move {
-        let kept = pages(bus, &member, traces, budget).await;
+    let nodes = nodes.into_iter().filter_map(|(node, lives)| Some((Identity::new(Role::Node, &node).ok()?, lives)));
+    let members: Vec<_> = known.into_keys().map(|member| (member, traces.clone())).chain(nodes).collect();
+    let ask = |(member, traces): (Identity, HashSet<TraceId>)| async move {
+        let kept = pages(bus, &member, &traces, budget).await;
         MemberSpans { role: member.role(), name: member.name().to_owned(), kept }
     };
     Ok(stream::iter(members).map(ask).buffered(CONCURRENT_ASKS).collect().await)
@@ -88,7 +92,7 @@ pub async fn list(
 async fn pages(bus: &Bus, member: &Identity, traces: &HashSet<TraceId>, budget: Duration) -> Result<Kept, AskError> {
     let end = clock::after(budget);
     let subject = Subject::member(member, SPANS).map_err(|error| AskError::Denied(error.to_string()))?;
-    let mut received = Received::new(traces);
+    let mut received = Received::new(member, traces);
     let mut question = SpansQuestion {
         traces: traces.iter().map(|trace| trace.to_bytes().to_vec().into()).collect(),
         ..SpansQuestion::default()
@@ -111,9 +115,62 @@ async fn pages(bus: &Bus, member: &Identity, traces: &HashSet<TraceId>, budget: 
 #[cfg(test)]
 mod tests {
     use oarlock_bus::{Exchange, Pattern};
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+    use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
     use prost::Message;
 
     use super::*;
+
+    /// A span with a parent, as a member on the bus may make it up.
+    fn rogue(name: &str, trace: &[u8; 16], node: &str) -> Span {
+        let value = Some(AnyValue { value: Some(Value::StringValue(node.to_owned())) });
+        let attributes = vec![KeyValue { key: "k8s.node.name".to_owned(), value, ..KeyValue::default() }];
+        let (trace_id, parent_span_id) = (trace.to_vec(), vec![1; 8]);
+        Span { name: name.to_owned(), trace_id, span_id: vec![9; 8], parent_span_id, attributes, ..Span::default() }
+    }
+
+    /// Asks a node that answers with these spans, whatever the question is; the node's own pod has the trace 7.
+    async fn asked(spans: &[Span]) -> Result<Kept, AskError> {
+        let exchange = Exchange::new();
+        let member = |role, name| Bus::memory(&exchange, Identity::new(role, name).unwrap());
+        let (asker, node) = (member(Role::ApiServer, "asker"), member(Role::Node, "n1"));
+        let mut asks = node.serve(&Pattern::member(node.identity()), 4).await.unwrap();
+        let spans = spans.iter().map(|span| span.encode_to_vec().into()).collect();
+        let page = SpansAnswer { spans, more: false, recording: true };
+        let answers = async {
+            while let Some(ask) = asks.next().await {
+                ask.answer(&page).await.unwrap();
+            }
+        };
+        let (own, other) = (TraceId::from_bytes([7; 16]), TraceId::from_bytes([8; 16]));
+        let (traces, nodes) = (HashSet::from([own, other]), BTreeMap::from([("n1".to_owned(), HashSet::from([own]))]));
+        let budget = Duration::from_secs(2);
+        let members = tokio::select! {
+            () = answers => panic!("nobody asks any more"),
+            members = list(&asker, &traces, nodes, budget) => members.unwrap(),
+        };
+        let [node] = <[MemberSpans; 1]>::try_from(members).unwrap();
+        assert_eq!((node.role, node.name.as_str()), (Role::Node, "n1"));
+        node.kept
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rogue_node_replaces_no_span_of_another_part_or_of_another_nodes_pod() {
+        let own = rogue("pull", &[7; 16], "n1");
+        for attack in [
+            rogue("bind", &[7; 16], "n1"),
+            rogue("commit", &[7; 16], "n1"),
+            rogue("pull", &[7; 16], "n2"),
+            Span { parent_span_id: Vec::new(), ..rogue("deployment create", &[7; 16], "n1") },
+        ] {
+            let kept = asked(std::slice::from_ref(&attack)).await.unwrap();
+            assert_eq!((kept.spans.as_slice(), kept.refused), ([].as_slice(), 1), "{}", attack.name);
+        }
+        assert_eq!(asked(std::slice::from_ref(&own)).await.unwrap().spans, [own]);
+        let of_another_pod = Span { parent_span_id: Vec::new(), ..rogue("pod create", &[8; 16], "n1") };
+        let refused = asked(&[of_another_pod]).await;
+        assert!(matches!(&refused, Err(AskError::Garbled(why)) if why.contains("not asked for")), "{refused:?}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn all_pages_of_a_trace_have_one_budget() {
@@ -123,7 +180,7 @@ mod tests {
         let mut asks = slow.serve(&Pattern::member(slow.identity()), 4).await.unwrap();
         let traces = HashSet::from([TraceId::from_bytes([7; 16])]);
         let page = |id: u64| {
-            let span = Span { trace_id: vec![7; 16], span_id: id.to_be_bytes().to_vec(), ..Span::default() };
+            let span = Span { span_id: id.to_be_bytes().to_vec(), ..rogue("pull", &[7; 16], "slow") };
             SpansAnswer { spans: vec![span.encode_to_vec().into()], more: true, recording: true }
         };
         let answers = async {

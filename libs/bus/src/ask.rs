@@ -67,7 +67,7 @@ impl Asks {
     fn open(&self, arrived: Delivery) -> Result<Ask, (Option<Box<dyn ReplyChannel>>, String)> {
         let Delivery { subject, payload, at, reply } = arrived;
         let Some(subject) = Subject::parse(&subject) else { return Err((reply, format!("no subject: {subject}"))) };
-        match (envelope::open(&subject, payload), reply) {
+        match (envelope::open_ask(&subject, payload), reply) {
             // No answer at all: a refusal would go to the inbox that the sender names.
             (Ok(opened), Some(reply)) if !reply.belongs_to(&opened.sender) => {
                 Err((None, format!("{} wants the answer to go to somebody else", opened.sender)))

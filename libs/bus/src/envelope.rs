@@ -24,6 +24,7 @@ const VERSION: u32 = 1;
 pub(crate) struct OpenedEnvelope {
     pub(crate) sender: Identity,
     pub(crate) budget: Duration,
+    /// The sender's trace context; `None` in hints, whose receivers have no use for it.
     pub(crate) trace: Option<Box<SpanContext>>,
     pub(crate) type_name: String,
     pub(crate) body: Bytes,
@@ -53,11 +54,31 @@ pub(crate) fn seal<M: Name>(
     envelope.encode_to_vec().into()
 }
 
-/// Decodes and checks an envelope received on a subject.
+/// Decodes and checks the envelope of a hint received on a subject.
 ///
 /// # Errors
 /// When the envelope is invalid or does not fit the subject.
-pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, EnvelopeError> {
+pub(crate) fn open_hint(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, EnvelopeError> {
+    open(subject, payload).map(|(opened, _)| opened)
+}
+
+/// Decodes and checks the envelope of an ask received on a subject, with its trace context.
+///
+/// # Errors
+/// As [`open_hint`], and when the text of the trace context is none.
+pub(crate) fn open_ask(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, EnvelopeError> {
+    let (opened, traceparent) = open(subject, payload)?;
+    if traceparent.is_empty() {
+        return Ok(opened);
+    }
+    match traceparent::parse(&traceparent) {
+        Some(trace) => Ok(OpenedEnvelope { trace: Some(Box::new(trace)), ..opened }),
+        None => Err(EnvelopeError::Trace { text: traceparent }),
+    }
+}
+
+/// Decodes and checks an envelope; returns the text of its trace context too, which is empty without one.
+fn open(subject: &Subject, payload: Bytes) -> Result<(OpenedEnvelope, String), EnvelopeError> {
     let envelope = wire::Envelope::decode(payload.clone()).map_err(EnvelopeError::Undecodable)?;
     if envelope.version != VERSION {
         return Err(EnvelopeError::Version { found: envelope.version, own: VERSION });
@@ -69,13 +90,10 @@ pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, 
     if subject.sender().is_some_and(|named| !impostor_allowed() && named != sender) {
         return Err(EnvelopeError::Impostor { sender, subject: subject.clone() });
     }
-    let trace = match envelope.traceparent.as_str() {
-        "" => None,
-        text => Some(Box::new(traceparent::parse(text).ok_or_else(|| EnvelopeError::Trace { text: text.to_owned() })?)),
-    };
     let budget = Duration::from_micros(envelope.budget_us);
     let proof_of = envelope.wants_proof.then(|| Box::new(proof::asked(&payload)));
-    Ok(OpenedEnvelope { sender, budget, trace, type_name: envelope.r#type, body: envelope.body, proof_of })
+    let (type_name, body) = (envelope.r#type, envelope.body);
+    Ok((OpenedEnvelope { sender, budget, trace: None, type_name, body, proof_of }, envelope.traceparent))
 }
 
 fn impostor_allowed() -> bool {
@@ -160,14 +178,14 @@ mod tests {
     fn presence(of: &str, by: &str) -> Result<OpenedEnvelope, EnvelopeError> {
         let payload =
             seal(&"here".to_owned(), &node(by), (1, 2), Duration::from_secs(3), traceparent::parse(TRACE), false);
-        open(&Subject::presence(&node(of)), payload)
+        open_ask(&Subject::presence(&node(of)), payload)
     }
 
     #[test]
     fn what_is_sealed_can_be_opened() {
         let opened = presence("n1", "n1").unwrap();
-        assert_eq!((opened.sender, opened.budget), (node("n1"), Duration::from_secs(3)));
         assert_eq!(opened.trace.as_deref(), traceparent::parse(TRACE).as_ref());
+        assert_eq!((opened.sender, opened.budget), (node("n1"), Duration::from_secs(3)));
         assert_eq!(body::<String>(&opened.type_name, opened.body), Ok("here".to_owned()));
     }
 
@@ -185,7 +203,8 @@ mod tests {
             sender: Some(wire::Sender { role: "node".to_owned(), name: "n1".to_owned() }),
             ..wire::Envelope::default()
         };
-        let open = |envelope: &wire::Envelope| open(&Subject::presence(&node("n1")), envelope.encode_to_vec().into());
+        let open =
+            |envelope: &wire::Envelope| open_hint(&Subject::presence(&node("n1")), envelope.encode_to_vec().into());
         assert!(open(&good).is_ok());
         for version in [0, 2] {
             let error = open(&wire::Envelope { version, ..good.clone() }).unwrap_err();
@@ -196,7 +215,11 @@ mod tests {
             assert!(open(&wire::Envelope { sender, ..good.clone() }).is_err(), "{role}/{name}");
         }
         assert!(open(&wire::Envelope { sender: None, ..good.clone() }).is_err());
-        assert!(open(&wire::Envelope { traceparent: "00-0".to_owned(), ..good }).is_err());
+        // Only asks have a use for the trace context, so only they are refused for a bad one.
+        let bad = wire::Envelope { traceparent: "00-0".to_owned(), ..good };
+        assert!(open(&bad).unwrap().trace.is_none());
+        let refused = open_ask(&Subject::presence(&node("n1")), bad.encode_to_vec().into()).unwrap_err();
+        assert_eq!(refused, EnvelopeError::Trace { text: "00-0".to_owned() });
     }
 
     #[test]
@@ -207,7 +230,7 @@ mod tests {
         let answer = answer(Outcome::Done(done(&"there".to_owned())));
         let (mut refused, mut read) = (0, 0);
         for copy in oarlock_testkit::damaged(1, &sealed, 4000) {
-            match open(&subject, copy.into()) {
+            match open_ask(&subject, copy.into()) {
                 Ok(opened) => {
                     assert_eq!(opened.sender, node("n1"));
                     read += 1;

@@ -28,4 +28,4 @@ pub use kubeconfig::{
 };
 pub use nats::{Nats, NatsOptions, ROLE_KEYS};
 pub use secure_serving::SecureServingOptions;
-pub use tracing::{OtlpProtocol, Tracing, TracingExport, TracingOptions};
+pub use tracing::{OtlpProtocol, Tracing, TracingExport, TracingOptions, TracingState};

@@ -14,6 +14,15 @@ use crate::{Error, Result};
 use environment::Variables;
 use file::File;
 
+/// What is recorded of traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum TracingState {
+    /// Nothing.
+    Off,
+    /// The latest spans, in memory.
+    Ring,
+}
+
 /// Flags for tracing. Without a file, the variables `OTEL_EXPORTER_OTLP_ENDPOINT` and `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` name the collector; without any of these nothing is
 /// exported.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -21,6 +30,10 @@ pub struct TracingOptions {
     /// File of kind TracingConfiguration: the collector of traces, and the share of requests that is traced (docs/operations/tracing.md).
     #[arg(long, value_name = "FILE")]
     pub tracing_config_file: Option<PathBuf>,
+    /// What is recorded of traces although nothing is exported: nothing (off), or the latest spans in memory (ring). Without this flag, spans are exported if a
+    /// collector is named; if none is, `oarlock up` keeps the latest in memory, and other parts record nothing. OTEL_SDK_DISABLED=true is off.
+    #[arg(long, value_name = "STATE", conflicts_with = "tracing_config_file")]
+    pub tracing: Option<TracingState>,
 }
 
 /// The settings of the export of traces.
@@ -62,6 +75,8 @@ pub enum OtlpProtocol {
 /// Result of reading flags and variables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tracing {
+    /// What is recorded where nothing is exported; `None` where neither flag nor variable says so.
+    pub state: Option<TracingState>,
     /// Settings of the export; `None` when nothing is exported.
     pub export: Option<TracingExport>,
     /// Variables that have no effect, for the log: a text for each.
@@ -91,7 +106,8 @@ impl TracingOptions {
         let file = self.tracing_config_file.as_deref().map(File::read).transpose()?;
         let mut variables = Variables::new(variables);
         let mut export = None;
-        if !variables.disabled() {
+        let state = if variables.sdk_disabled() { Some(TracingState::Off) } else { self.tracing };
+        if !variables.exports_nothing() && state.is_none() {
             let named = match &file {
                 Some(file) => Some((OtlpProtocol::Grpc, file.url.clone())),
                 None => variables.endpoint(),
@@ -113,7 +129,7 @@ impl TracingOptions {
                 });
             }
         }
-        Ok(Tracing { export, warnings: variables.warnings() })
+        Ok(Tracing { state, export, warnings: variables.warnings() })
     }
 }
 

@@ -45,7 +45,7 @@ pub fn init(filter: &str, format: Format) -> Result<(), Error> {
         Some(traces) => vec![traces.boxed(), lines.with_filter(traces::without_traces()).boxed()],
     };
     // `Err` means that a subscriber is already set, as in tests; the first one stays.
-    let _ = tracing_subscriber::registry().with(layers).with(parse(filter, traces::recording())?).try_init();
+    let _ = tracing_subscriber::registry().with(layers).with(parse(filter, traces::exporting())?).try_init();
     Ok(())
 }
 
@@ -53,7 +53,7 @@ pub fn init(filter: &str, format: Format) -> Result<(), Error> {
 /// async_nats logs each connection attempt as an error, which the bus logs once per outage.
 const QUIETED_TARGETS: [(&str, &str); 2] = [("ractor", "ractor=warn"), ("async_nats", "async_nats=off")];
 
-/// Parses `filter`, limits the targets in [`QUIETED_TARGETS`] that the filter does not name, and enables the spans of traces only when they are recorded, whatever the filter says.
+/// Parses `filter`, limits the targets in [`QUIETED_TARGETS`] that the filter does not name, and enables the spans of traces only when they are exported, whatever the filter says.
 fn parse(filter: &str, traced: bool) -> Result<EnvFilter, Error> {
     let none = |source| Error::Filter { filter: filter.to_owned(), source };
     let unnamed = QUIETED_TARGETS.into_iter().filter(|(name, _)| !filter.contains(name)).map(|(_, level)| level);

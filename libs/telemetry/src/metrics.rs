@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::traces::Spans;
 
 pub use buckets::exponential;
-pub use exemplar::{ExemplarLabels, exemplar, of_current_span};
+pub use exemplar::{ExemplarLabels, exemplar};
 pub use format::Format;
 pub use histogram::Histogram;
 pub use prometheus_client;

@@ -1,13 +1,15 @@
 //! Traces of requests and of objects' lives (docs/adr/0007-traces.md).
 //!
-//! There are two ways in. Work inside one task, such as an HTTP request or a call to etcd, is a `tracing` span of the target [`TARGET`], bound to its future by `.instrument`.
-//! Work that outlives a task or moves between processes, as all work of an object's life, is a [`Step`] that is recorded when it has ended. Both kinds of spans go to the process's [`Ring`] and, when
-//! they are sampled, to the queue of the exporter.
+//! There are two ways in. Requests, and all work of an object's life, which outlives tasks and moves between processes, are [`Step`]s that are recorded when they have ended: in the process's
+//! [`Ring`] and, when they are sampled, in the queue of the exporter. Work below a request, such as a call to etcd, is a `tracing` span of the target [`TARGET`], bound to its future by
+//! `.instrument`. Such spans begin only below a span that is exported.
 //!
 //! Tracing is off until [`start`] is called: spans of the target are disabled, [`record`] does not call its closure, and nothing is allocated.
 
+mod begins;
 mod bridge;
 mod change;
+mod fields;
 pub mod limits;
 mod links;
 mod metrics;
@@ -15,6 +17,8 @@ mod output;
 mod provider;
 mod queue;
 mod ratio;
+mod record;
+mod recorders;
 mod ring;
 mod sampler;
 mod step;
@@ -24,21 +28,23 @@ pub mod traceparent;
 use std::sync::{Arc, OnceLock};
 
 use opentelemetry::context::FutureExt as _;
-use opentelemetry::trace::{SpanContext, TraceContextExt as _};
+use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceState};
+use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
-pub use bridge::{adopt, fail, inside, link, link_current, set};
+pub use bridge::adopt;
 pub use change::Change;
 pub use links::RELATION;
-pub use metrics::DropReason;
 pub(crate) use metrics::Spans;
+pub use metrics::{DropReason, OpenSpan};
 pub use opentelemetry;
 pub use opentelemetry_sdk;
 pub use provider::Settings;
 pub use queue::ExportQueue;
 pub use ratio::Ratio;
+pub use recorders::Recorder;
 pub use ring::Ring;
 pub use sampler::Sampler;
 pub use step::Step;
@@ -64,14 +70,43 @@ pub fn recording() -> bool {
     TRACES.get().is_some()
 }
 
+/// Whether spans are exported, and not only kept in the ring.
+#[must_use]
+pub fn exporting() -> bool {
+    TRACES.get().is_some_and(|traces| traces.output.queue.is_some())
+}
+
 /// Records a step of a life. Nothing happens when tracing is off, not even the call of `step`, and with a step of an object without a UID.
 pub fn record(step: impl FnOnce() -> Step) {
     if let Some(traces) = TRACES.get() {
-        let span = step().finish();
-        if span.span_context.is_valid() {
-            traces.output.life(span);
+        let step = step();
+        debug_assert!(
+            step.parent() == SpanId::INVALID || Recorder::of(step.name()).is_some(),
+            "the step {:?} has no recorder",
+            step.name()
+        );
+        if step.context().is_valid() {
+            traces.output.life(step);
         }
     }
+}
+
+/// Records the span of a request, made by [`Step::request`]. Nothing happens when tracing is off, not even the call of `step`.
+pub fn record_request(step: impl FnOnce() -> Step) {
+    if let Some(traces) = TRACES.get() {
+        traces.output.request(step());
+    }
+}
+
+/// Returns the context of a request that begins: in the trace of the client's span if that counts, else in a trace of its own. The sampler decides whether it is exported. `None` when tracing is off.
+#[must_use]
+pub fn request_context(client: Option<&SpanContext>) -> Option<SpanContext> {
+    let traces = TRACES.get()?;
+    let ids = RandomIdGenerator::default();
+    let trace = client.map_or_else(|| ids.new_trace_id(), SpanContext::trace_id);
+    let sampled = traces.sampler.samples(trace, client.map(|client| (true, client.is_sampled())));
+    let flags = TraceFlags::default().with_sampled(sampled);
+    Some(SpanContext::new(trace, ids.new_span_id(), flags, false, TraceState::NONE))
 }
 
 /// Returns the context of the span that runs; an invalid one outside every span and when tracing is off.
@@ -95,6 +130,12 @@ pub fn ring() -> Option<Ring> {
     TRACES.get().map(|traces| traces.output.ring.clone())
 }
 
+/// Returns the number of spans of work inside tasks that have begun and not ended. Steps of lives are never open.
+#[must_use]
+pub fn open() -> u64 {
+    metrics::open()
+}
+
 /// Returns the queue of the exporter; `None` when spans are not exported.
 #[must_use]
 pub fn queue() -> Option<Arc<ExportQueue>> {
@@ -106,13 +147,13 @@ fn ratio() -> Ratio {
     TRACES.get().map_or(Ratio::NONE, |traces| traces.sampler.ratio)
 }
 
-/// Returns the layer that makes spans of traces from the `tracing` spans of [`TARGET`]; `None` when tracing is off.
+/// Returns the layer that makes spans of traces from the `tracing` spans of [`TARGET`]; `None` when no span is exported.
 pub fn layer<S>() -> Option<impl Layer<S> + Send + Sync + use<S>>
 where
     S: tracing::Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
 {
     let layer = tracing_opentelemetry::layer()
-        .with_tracer(TRACES.get()?.tracer())
+        .with_tracer(TRACES.get().filter(|_| exporting())?.tracer())
         .with_location(false)
         .with_threads(false)
         .with_tracked_inactivity(false)

@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use oarlock_telemetry::traces::{self, Change, Settings, Step, TARGET};
+use oarlock_telemetry::traces::{self, Change, ExportQueue, Ratio, Sampler, Settings, Step, TARGET};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 thread_local! {
@@ -31,7 +31,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Counts the allocations of so many requests, each with an attribute, a child and a step of a life.
+/// Counts the allocations of so many requests, each with a child and a step of a life.
 #[expect(clippy::unwrap_used, reason = "a test")]
 fn allocations(requests: usize) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -39,14 +39,14 @@ fn allocations(requests: usize) -> usize {
     runtime.block_on(async {
         let before = ALLOCATIONS.get();
         for _ in 0..requests {
-            let span = tracing::info_span!(target: TARGET, parent: None, "request", http.request.method = "GET");
-            traces::set(&span, "http.route", "/api/v1/pods");
-            traces::inside(&span, async {
+            let request = traces::request_context(None);
+            traces::within(request.clone(), async {
                 let child = tracing::info_span!(target: TARGET, "etcd");
                 traces::within(Some(traces::current()), async { drop(child) }).await;
             })
             .await;
-            traces::record(|| Step::of(&change, "commit").attribute("text", format!("{requests}")));
+            traces::record_request(|| Step::request(request.unwrap(), None, "request").text("http.route", "/api"));
+            traces::record(|| Step::of(&change, "commit").text("text", &format!("{requests}")));
         }
         ALLOCATIONS.get() - before
     })
@@ -57,10 +57,11 @@ fn traces_that_are_off_allocate_nothing() {
     oarlock_telemetry::init_logs("error", oarlock_telemetry::logs::Format::Text).unwrap();
     let _of_the_first_use = allocations(1);
     assert_eq!((allocations(1000), traces::recording()), (0, false));
-    assert!(traces::start(Settings::ring()));
+    let queue = std::sync::Arc::new(ExportQueue::new(100, 100));
+    assert!(traces::start(Settings::exported(Sampler::parent_based(Ratio::ALL), queue)));
     let subscriber = tracing_subscriber::registry().with(traces::layer());
     tracing::subscriber::with_default(subscriber, || assert!(allocations(10) > 10, "the allocator counts"));
-    let spans = traces::ring().unwrap().find(|_| true);
+    let spans = traces::ring().unwrap().all();
     let of = |name: &str| spans.iter().filter(|span| span.name == name).cloned().collect::<Vec<_>>();
     let (requests, children, steps) = (of("request"), of("etcd"), of("commit"));
     assert_eq!((requests.len(), children.len(), steps.len()), (10, 10, 10));

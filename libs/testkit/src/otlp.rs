@@ -52,6 +52,8 @@ pub fn texts(attributes: &[KeyValue], key: &str) -> Vec<String> {
 pub enum Answer {
     /// It takes the spans.
     Accept,
+    /// It takes the spans and keeps none of them.
+    Discard,
     /// It asks to try again.
     Unavailable,
     /// It refuses the spans for good.
@@ -88,6 +90,12 @@ impl Collector {
     /// Changes the answer to what comes from now on.
     pub fn answer(&self, answer: Answer) {
         *self.answer.lock() = answer;
+    }
+
+    /// Returns the number of requests whose answer is decided.
+    #[must_use]
+    pub fn requests_seen(&self) -> usize {
+        *self.seen.borrow()
     }
 
     /// Waits until the answers of so many requests are decided.
@@ -160,7 +168,7 @@ impl Collector {
                 let body = if grpc { body.slice(5..) } else { body };
                 self.received.lock().push((headers, ExportTraceServiceRequest::decode(body).unwrap()));
             }
-            Answer::Unavailable | Answer::Refuse | Answer::Hang => {}
+            Answer::Discard | Answer::Unavailable | Answer::Refuse | Answer::Hang => {}
         }
         self.seen.send_modify(|seen| *seen += 1);
         if answer == Answer::Hang {
@@ -176,7 +184,7 @@ fn of_http(answer: Answer, body: Vec<u8>) -> Response<BoxBody<Bytes, Infallible>
     *response.status_mut() = match answer {
         Answer::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         Answer::Refuse => StatusCode::BAD_REQUEST,
-        Answer::Accept | Answer::Hang => StatusCode::OK,
+        Answer::Accept | Answer::Discard | Answer::Hang => StatusCode::OK,
     };
     response
 }
@@ -186,7 +194,7 @@ fn of_grpc(answer: Answer, message: &[u8]) -> Response<BoxBody<Bytes, Infallible
     let status = match answer {
         Answer::Unavailable => "14",
         Answer::Refuse => "3",
-        Answer::Accept | Answer::Hang => "0",
+        Answer::Accept | Answer::Discard | Answer::Hang => "0",
     };
     let mut framed = BytesMut::new();
     framed.put_u8(0);

@@ -1,11 +1,13 @@
 //! The table of both sides' figures with the verdicts, and the exit code.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::builds::{Builds, Side};
-use super::verdict::{Verdict, judge, worse_by};
 use super::{UNMEASURED, WORSE};
 use crate::report::{Better, Figure, median_and_range};
+use crate::verdict::{Verdict, judge, worse_by};
 
 /// One figure of one scenario.
 struct Row {
@@ -33,6 +35,8 @@ pub(crate) struct Table<'a> {
     builds: &'a Builds,
     /// How much worse today's may be, as a share.
     limit: f64,
+    /// The limits of scenarios that have their own.
+    own_limits: BTreeMap<String, f64>,
     rows: Vec<Row>,
     missing: Vec<Missing>,
 }
@@ -40,7 +44,20 @@ pub(crate) struct Table<'a> {
 impl<'a> Table<'a> {
     /// An empty table.
     pub(crate) fn new(builds: &'a Builds, limit: f64) -> Self {
-        Self { builds, limit, rows: Vec::new(), missing: Vec::new() }
+        Self { builds, limit, own_limits: BTreeMap::new(), rows: Vec::new(), missing: Vec::new() }
+    }
+
+    /// Gives a scenario a limit of its own.
+    pub(crate) fn limit(&mut self, scenario: &str, limit: f64) {
+        self.own_limits.insert(scenario.to_owned(), limit);
+    }
+
+    fn limit_of(&self, row: &Row) -> f64 {
+        self.own_limits.get(&row.scenario).copied().unwrap_or(self.limit)
+    }
+
+    fn verdict(&self, row: &Row) -> Verdict {
+        row.verdict(self.limit_of(row))
     }
 
     /// Adds a round of a scenario on a side. Which direction is better is what today's load tests say, where both sides have the figure.
@@ -72,10 +89,10 @@ impl<'a> Table<'a> {
             format!("\n| scenario | figure | {base} | {today} | worse by | verdict |"),
             "|---|---|---:|---:|---:|---|".to_owned(),
         ];
-        lines.extend(self.rows.iter().map(|row| row.line(self.limit)));
+        lines.extend(self.rows.iter().map(|row| row.line(self.verdict(row))));
         lines.push(String::new());
         for verdict in [Verdict::Worse, Verdict::Noisy, Verdict::Few, Verdict::Alone] {
-            let rows = self.rows.iter().filter(|row| row.verdict(self.limit) == verdict);
+            let rows = self.rows.iter().filter(|row| self.verdict(row) == verdict);
             let names: Vec<String> = rows.map(|row| format!("{} {}", row.scenario, row.name)).collect();
             if !names.is_empty() {
                 lines.push(format!("{}: {}", verdict.name(), names.join("; ")));
@@ -83,7 +100,9 @@ impl<'a> Table<'a> {
         }
         let missing = self.missing.iter();
         lines.extend(missing.map(|missing| format!("{}: {}: {}", missing.what, missing.scenario, missing.why)));
-        lines.push(format!("limit: {:.0} %; exit code {}", self.limit * 100.0, self.exit_code()));
+        let own = self.own_limits.iter().map(|(scenario, limit)| format!(", of {scenario} {:.0} %", limit * 100.0));
+        let limits = own.fold(format!("limit: {:.0} %", self.limit * 100.0), |limits, own| limits + &own);
+        lines.push(format!("{limits}; exit code {}", self.exit_code()));
         lines
     }
 
@@ -94,7 +113,7 @@ impl<'a> Table<'a> {
             json!({
                 "scenario": row.scenario, "figure": row.name, "unit": row.unit, "better": row.better,
                 "base": {"name": base, "values": row.base}, "today": {"name": today, "values": row.today},
-                "worse_by": row.worse_by(), "limit": self.limit, "verdict": row.verdict(self.limit).name(),
+                "worse_by": row.worse_by(), "limit": self.limit_of(row), "verdict": self.verdict(row).name(),
             })
         };
         let none =
@@ -104,7 +123,7 @@ impl<'a> Table<'a> {
 
     /// 0 when figures were judged and none is worse; [`WORSE`] when one is; else [`UNMEASURED`], also where a scenario failed.
     pub(crate) fn exit_code(&self) -> u8 {
-        let verdicts: Vec<Verdict> = self.rows.iter().map(|row| row.verdict(self.limit)).collect();
+        let verdicts: Vec<Verdict> = self.rows.iter().map(|row| self.verdict(row)).collect();
         let failed = self.missing.iter().any(|missing| missing.what == NOT_MEASURED);
         let judged = verdicts.iter().any(|verdict| verdict.is_judgement());
         if verdicts.contains(&Verdict::Worse) {
@@ -133,10 +152,10 @@ impl Row {
         }
     }
 
-    fn line(&self, limit: f64) -> String {
+    fn line(&self, verdict: Verdict) -> String {
         let cell = |values: &[f64]| median_and_range(values.to_vec(), &self.unit).unwrap_or_else(|| "–".to_owned());
         let worse_by = self.worse_by().map_or_else(|| "–".to_owned(), |share| format!("{:+.1} %", share * 100.0));
-        let (base, today, verdict) = (cell(&self.base), cell(&self.today), self.verdict(limit).name());
+        let (base, today, verdict) = (cell(&self.base), cell(&self.today), verdict.name());
         format!("| {} | {} | {base} | {today} | {worse_by} | {verdict} |", self.scenario, self.name)
     }
 
@@ -153,8 +172,8 @@ impl Row {
 mod tests {
     use std::path::Path;
 
-    use super::super::verdict::FEWEST;
     use super::*;
+    use crate::verdict::FEWEST;
 
     fn table(builds: &Builds, today: f64) -> Table<'_> {
         let mut table = Table::new(builds, 0.05);
@@ -181,6 +200,17 @@ mod tests {
         assert_eq!(worse.exit_code(), WORSE);
         worse.not_measured("list", "it ended");
         assert_eq!(worse.exit_code(), WORSE);
+    }
+
+    #[test]
+    fn a_scenario_may_have_a_limit_of_its_own() {
+        let builds = Builds::fake(Path::new(""));
+        let mut table = table(&builds, 98.0);
+        assert_eq!(table.exit_code(), 0);
+        table.limit("create-1", 0.01);
+        assert_eq!(table.exit_code(), WORSE);
+        assert_eq!(table.lines().last().unwrap(), "limit: 5 %, of create-1 1 %; exit code 1");
+        assert_eq!(table.json()[0]["limit"], 0.01);
     }
 
     #[test]

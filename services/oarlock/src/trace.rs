@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use oarlock_config::Kubeconfig;
-use oarlock_mesh::member_spans::TraceReport;
+use oarlock_mesh::member_spans::{MemberReport, TraceReport};
 use oarlock_runtime::clock;
 use oarlock_telemetry::traces::Change;
 use serde_json::json;
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: Trace) -> anyhow::Result<u8> {
     let _closed = std::io::stdout().write_all(text.as_bytes());
     if !report.members.iter().any(|member| member.recording) {
         bail!(
-            "no process keeps spans: tracing is off. `oarlock up` keeps them by default; every other part does with the flag --tracing-config-file (docs/operations/tracing.md)"
+            "no process keeps spans: tracing is off. `oarlock up` keeps them by default; every other part does with the flag --tracing ring or --tracing-config-file (docs/operations/tracing.md)"
         );
     }
     Ok(0)
@@ -160,7 +160,11 @@ fn missing(report: &TraceReport) -> Vec<String> {
     });
     let truncated = report.members.iter().filter(|member| member.truncated);
     let truncated = truncated.map(|member| format!("{} {} keeps more spans than are shown", member.role, member.name));
-    let lines = silent.chain(truncated).chain(report.incomplete.clone());
+    let refused = report.members.iter().filter(|member| member.refused > 0).map(|member| {
+        let MemberReport { role, name, refused, .. } = member;
+        format!("{role} {name} sent {refused} spans that it may not record: they are not shown")
+    });
+    let lines = silent.chain(truncated).chain(refused).chain(report.incomplete.clone());
     lines.map(|line| plain(&line) + "\n").collect()
 }
 

@@ -22,7 +22,7 @@ const READY_WAIT: Duration = Duration::from_secs(60);
 /// When a part cannot be started.
 pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
     let started = clock::now();
-    let traces = oarlock_exporter::prepare(&args.tracing, "oarlock", oarlock_exporter::Idle::Ring)?;
+    let traces = oarlock_exporter::prepare(&args.tracing, "oarlock", oarlock_exporter::TracingState::Ring)?;
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;

@@ -21,7 +21,7 @@ pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
 }
 
 async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
-    let traces = oarlock_exporter::prepare(&args.tracing, "kube-scheduler", oarlock_exporter::Idle::Off)?;
+    let traces = oarlock_exporter::prepare(&args.tracing, "kube-scheduler", oarlock_exporter::TracingState::Off)?;
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;

@@ -17,8 +17,9 @@
 //! | 2nd | small histories of one key have some linear order, whatever the log says |
 //! | F1 | a write under `unit@epoch` lies in the log between that epoch and the unit's next |
 //!
-//! Three further judges need no history: [`placement`] judges from a log of nodes and pods whether every pod was placed as its constraints demand;
-//! [`workloads`] (C1) judges one state of the API, in which every wanted object must exist and no other; [`effects`] judges the effects on a cloud.
+//! Four further judges need no history: [`placement`] judges from a log of nodes and pods whether every pod was placed as its constraints demand;
+//! [`workloads`] (C1) judges one state of the API, in which every wanted object must exist and no other; [`effects`] judges the effects on a cloud; [`traces`] judges the
+//! spans of objects' lives.
 
 mod claims;
 pub mod effects;
@@ -31,6 +32,7 @@ mod order;
 pub mod placement;
 mod read;
 mod report;
+pub mod traces;
 mod watches;
 pub mod workloads;
 mod writes;

@@ -8,4 +8,5 @@ mod mutate;
 mod placement;
 mod program;
 mod properties;
+mod traces;
 mod workloads;

@@ -24,6 +24,7 @@ mod kube_rs;
 mod kubectl_next;
 mod kubelet;
 mod link;
+mod lives;
 mod mesh;
 mod observe;
 mod older;

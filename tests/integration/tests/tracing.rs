@@ -1,8 +1,10 @@
 //! Traces of requests, as a collector outside receives them from a whole program.
 
 use std::process::Command;
+use std::time::Duration;
 
 use oarlock_config::{DataDir, Kubeconfig};
+use oarlock_runtime::clock;
 use oarlock_testkit::http::{Http, Who};
 use oarlock_testkit::otlp::{Answer, Collector, Span};
 use oarlock_testkit::wait::eventually;
@@ -144,10 +146,44 @@ fn a_write_over_etcd_has_its_transaction_as_a_child() {
     let call = bed.span("the transaction", |span| is_of(3)(span) && span.name == "etcdserverpb.KV/Txn");
     assert_eq!(call.parent_span_id, request.span_id);
     assert_eq!(text(&call, "db.system.name").as_deref(), Some("etcd"));
+    assert_eq!(text(&call, "server.address").as_deref(), Some("127.0.0.1"));
     assert!(
         request.start_time_unix_nano <= call.start_time_unix_nano
             && call.end_time_unix_nano <= request.end_time_unix_nano
     );
+}
+
+#[test]
+fn a_process_with_a_collector_that_never_answers_ends_within_two_seconds() {
+    // A busy machine may need longer once; a process that waits for its collector does each time.
+    let took: Vec<Duration> = (0..3).map(|_| end_with_a_hanging_collector()).collect();
+    assert!(took.iter().any(|took| *took < Duration::from_secs(2)), "{took:?}");
+}
+
+/// Returns how long a process takes from SIGTERM to its end while the collector has a request without an answer, and further spans wait.
+fn end_with_a_hanging_collector() -> Duration {
+    let bed = Bed::new(1_000_000);
+    bed.collector.answer(Answer::Hang);
+    let mut cluster = bed.cluster(&["--ephemeral"]);
+    let admin = cluster.http(Who::Admin);
+    assert_eq!(get(&admin, "/version", 1), 200);
+    bed.runtime.block_on(bed.collector.seen(1));
+    for _ in 0..20 {
+        assert_eq!(get(&admin, "/version", 2), 200);
+    }
+    let began = clock::now();
+    assert_eq!(cluster.stop(), Some(0), "{}", cluster.log_tail());
+    began.elapsed()
+}
+
+#[test]
+fn the_flag_for_the_state_turns_the_recording_off_and_on() {
+    for (state, recording) in [("off", false), ("ring", true)] {
+        let only = ["--disable", "scheduler,controller-manager,kubelet", "--ephemeral", "--tracing", state];
+        let cluster = Cluster::up(&only);
+        let answer = cluster.http(Who::Admin).get(&format!("/debug/traces?trace={:032x}", 1));
+        assert_eq!(answer.json()["members"][0]["recording"], recording, "{answer}");
+    }
 }
 
 #[test]
@@ -180,10 +216,13 @@ fn variables_without_effect_are_warned_about_and_a_dead_collector_delays_nothing
     // Nobody listens there.
     program.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://127.0.0.1:{}", port::own()));
     program.env("OTEL_PROPAGATORS", "hidden-marker");
+    // The library knows this word, and would refuse to start without the feature for it.
+    program.env("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd");
     let server = Process::start(program, "apiserver");
     eventually("the warning", || {
         let log = server.said();
-        if log.contains("OTEL_PROPAGATORS has no effect") { Ok(()) } else { Err(log) }
+        let warned = ["OTEL_PROPAGATORS", "OTEL_EXPORTER_OTLP_COMPRESSION"];
+        if warned.iter().all(|name| log.contains(&format!("{name} has no effect"))) { Ok(()) } else { Err(log) }
     });
     assert!(!server.said().contains("hidden-marker"));
     let kubeconfig = DataDir::new(folder.path()).kubeconfig();

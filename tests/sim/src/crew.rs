@@ -15,12 +15,16 @@
 //! OARLOCK_SEEDS=1000 cargo test -p oarlock-tests-sim crew           # many; prints the effects of faults
 //! ```
 
+mod alone;
 mod cloud;
 mod door;
+mod half;
+mod hour;
 mod jobs;
 mod judge;
 mod lives;
 mod member;
+mod spans;
 mod told;
 mod unseen;
 mod users;

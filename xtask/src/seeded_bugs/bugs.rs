@@ -18,6 +18,8 @@ const fn program_bug(name: &'static str, test: &'static str) -> Bug {
     Bug { name, package: "oarlock-tests-integration", suite: Some("all"), test }
 }
 
+const HOUR: &str = "of_a_thousand_lives_each_is_exported_whole_or_not_and_a_calm_hour_leaves_no_span_open";
+
 pub(crate) const BUGS: &[Bug] = &[
     bug("anybody_samples", "oarlock-apiserver", None, "contexts_count_of_the_system_and_of_monitoring_only"),
     bug("anybody_samples", "oarlock-apiserver", None, "sampled_headers_of_an_ordinary_user_leave_the_rate_unchanged"),
@@ -31,6 +33,13 @@ pub(crate) const BUGS: &[Bug] = &[
         "a_queue_that_is_dropped_leaves_its_counts_and_takes_its_gauges",
     ),
     bug("context_lost_at_the_bus", "oarlock-bus", Some("bus"), "memory::a_trace_goes_on"),
+    bug("life_sampled_by_half", "oarlock-tests-sim", None, HOUR),
+    bug(
+        "any_member_records_any_span",
+        "oarlock-mesh",
+        None,
+        "a_rogue_node_replaces_no_span_of_another_part_or_of_another_nodes_pod",
+    ),
     bug("access_is_not_reviewed", "oarlock-serving", None, "metrics_are_for_whom_the_api_server_lets_see_them"),
     bug("span_of_no_change", "oarlock-apiserver", None, "only_what_changes_the_desired_state_is_a_step_of_a_life"),
     bug("span_in_another_life", "oarlock-apiserver", None, "a_commit_is_linked_with_the_lives_of_the_owners"),

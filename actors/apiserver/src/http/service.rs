@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
 use oarlock_auth::user::ANONYMOUS;
@@ -13,7 +14,6 @@ use oarlock_codec::negotiate::Format;
 use oarlock_meta::{FieldSelector, GoDuration, Status};
 use oarlock_runtime::clock;
 use oarlock_schema::{Str, resource};
-use oarlock_telemetry::metrics::of_current_span;
 
 use super::accept::Wanted;
 use super::audit_id::AuditId;
@@ -35,11 +35,7 @@ use crate::{inflight, large};
 /// Serves one request in a span of its own; failures become Status answers. Every answer carries the request's audit ID.
 pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, request: Request<Incoming>) -> Response<Body> {
     let id = AuditId::of(request.headers());
-    let mut trace = None;
-    let mut response = answer(server, peer, id.as_ref(), request, &mut trace).await;
-    if let Some(trace) = trace {
-        trace.answered(response.status());
-    }
+    let mut response = answer(server, peer, id.as_ref(), request).await;
     if let Some(id) = id {
         id.echo(&mut response);
     }
@@ -51,7 +47,6 @@ async fn answer(
     peer: Option<&PeerCertificates>,
     id: Option<&AuditId>,
     mut request: Request<Incoming>,
-    trace: &mut Option<RequestTrace>,
 ) -> Response<Body> {
     let accept = request.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).map(str::to_owned);
     if server.state().is_refusing() && !is_exempt(&request) {
@@ -73,7 +68,7 @@ async fn answer(
         Err(status) => return unknown(&status),
     };
     let labels = RequestLabels::of(request.method(), &info, uri.query().unwrap_or(""), request.headers());
-    let trace = trace.insert(RequestTrace::begin(&request, &info));
+    let mut trace = RequestTrace::begin(&request, &info);
     // The shutdown waits only for requests that end by themselves, so only these are counted.
     let ends = info.verb != "watch" && !request_info::is_streaming(&info.subresource) && !is_exempt(&request);
     let _counted = (ends && server.config().termination.send_retry_after).then(|| server.state().request());
@@ -86,7 +81,7 @@ async fn answer(
     {
         connection.mark_authenticated();
     }
-    trace.place(&known.user);
+    trace.place(&known.user, &info, request.uri().query());
     let fence = match claim(request.headers()) {
         Ok(fence) => fence,
         Err(status) => return unknown(&status),
@@ -102,9 +97,8 @@ async fn answer(
     let caller = Arc::new(caller);
     known.warning.into_iter().for_each(|text| caller.warn(text));
     let started = clock::now();
-    let handled = handle(server, &caller, (&info, labels), request, &connection, accept.as_deref());
-    let (handled, exemplar) = trace.inside(async { (handled.await, of_current_span()) }).await;
-    let answer = match handled {
+    let work = handle(server, &caller, (&info, labels), request, &connection, accept.as_deref());
+    let answer = match trace.inside(work).await {
         Ok(response) => response,
         Err(Refused::Status(status)) => respond::status(&status, accept.as_deref()),
         Err(Refused::LimitReached) => {
@@ -125,8 +119,9 @@ async fn answer(
     // A watch that has begun counts when it ends.
     if !(labels.is_watch() && code.is_success()) {
         let bytes = response.body().size_hint().exact();
-        metrics::answered(labels, code.as_u16(), started.elapsed(), (bytes, exemplar));
+        metrics::answered(labels, code.as_u16(), started.elapsed(), (bytes, trace.exemplar()));
     }
+    trace.answered(code, caller.take_changes());
     response
 }
 
@@ -226,8 +221,19 @@ fn time_limit(server: &Server, info: &RequestInfo, query: &str) -> Result<Durati
     Ok(asked.to_std().filter(|asked| !asked.is_zero()).map_or(most, |asked| asked.min(most)))
 }
 
-/// Serves the request of an authenticated user.
-async fn handle(
+/// Serves the request of an authenticated user. The future is boxed, because it is large: each wrapper around it would copy it.
+fn handle<'a>(
+    server: &'a Server,
+    caller: &'a Arc<Caller>,
+    described: (&'a RequestInfo, RequestLabels),
+    request: Request<Incoming>,
+    connection: &'a ConnectionAnswers,
+    accept: Option<&'a str>,
+) -> BoxFuture<'a, Result<Response<Body>, Refused>> {
+    Box::pin(handle_unboxed(server, caller, described, request, connection, accept))
+}
+
+async fn handle_unboxed(
     server: &Server,
     caller: &Arc<Caller>,
     (info, labels): (&RequestInfo, RequestLabels),
@@ -248,7 +254,7 @@ async fn handle(
     }
     if info.path == kept_spans::PATH {
         // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
-        return Ok(Box::pin(kept_spans::answer(server, request.method(), &query)).await?);
+        return Ok(Box::pin(kept_spans::answer(server, caller, request.method(), &query)).await?);
     }
     Ok(plain::answer(server, &info.path, &query, &request, accept)?)
 }

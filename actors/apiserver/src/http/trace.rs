@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use http::{HeaderMap, Method, Request, StatusCode, Version};
 use oarlock_auth::UserInfo;
 use oarlock_auth::user::ANONYMOUS;
+use oarlock_runtime::{Instant, clock};
 use oarlock_schema::Resource;
 use oarlock_seeded_bug::seeded_bug;
+use oarlock_telemetry::metrics::{ExemplarLabels, exemplar};
 use oarlock_telemetry::traces::opentelemetry::trace::SpanContext;
-use oarlock_telemetry::traces::{self, TARGET, traceparent};
-use tracing::Span;
+use oarlock_telemetry::traces::{self, OpenSpan, Step, traceparent};
 
 use super::request_info::RequestInfo;
 use crate::inflight;
@@ -19,88 +20,169 @@ use crate::inflight;
 /// The group of monitoring agents, whose trace contexts count as upstream's do.
 const MONITORING: &str = "system:monitoring";
 
-/// The trace of one request. The span begins with the request and ends at the head of the answer.
+/// The trace of one request. The span begins with the request and is recorded when the value is dropped: at the head of the answer, or when the client no longer waits.
 #[derive(Debug)]
-pub(super) struct RequestTrace {
-    span: Span,
+pub(super) struct RequestTrace(Option<Open>);
+
+/// A span that has not ended.
+#[derive(Debug)]
+struct Open {
+    began: Instant,
+    kind: RequestKind,
+    /// The context that the request brings.
     remote: Option<SpanContext>,
+    placed: Option<Placed>,
+    status: Option<StatusCode>,
+    /// Roots of the changes that the request has made.
+    changes: Vec<SpanContext>,
+    _counted: OpenSpan,
+}
+
+/// What kind of request a span is about, without anything that a client chose.
+#[derive(Clone, Copy, Debug)]
+struct RequestKind {
+    method: &'static str,
+    protocol: &'static str,
+    verb: &'static str,
+    route: Route,
+}
+
+/// The place of a span, which is known when the user is.
+#[derive(Debug)]
+struct Placed {
+    context: SpanContext,
+    class: &'static str,
+    /// Whether the client's span is the parent; else it is linked.
+    trusted: bool,
+    /// Namespace and name of the object, for a span that is exported.
+    object: Option<(String, String)>,
+    /// The seeded bug `query_in_a_span`.
+    query: Option<String>,
 }
 
 impl RequestTrace {
     /// Begins the span of a request. Health checks, leases and events have none: they are polls and reports without a cause that a user asks about.
     pub(super) fn begin<B>(request: &Request<B>, info: &RequestInfo) -> Self {
         if !traces::recording() || is_quiet(info) {
-            return Self { span: Span::none(), remote: None };
+            return Self(None);
         }
-        let (method, protocol) = (method(request.method()), protocol(request.version()));
-        let row = oarlock_schema::resource(&info.group, &info.version, &info.resource);
-        let route = route(info, row);
-        let span = tracing::info_span!(
-            target: TARGET,
-            parent: None,
-            "request",
-            otel.name = %format_args!("{method} {route}"),
-            otel.kind = "server",
-            http.request.method = method,
-            http.route = &*route,
-            url.scheme = "https",
-            network.protocol.version = protocol
-        );
-        if seeded_bug!("query_in_a_span") {
-            traces::set(&span, "url.query", request.uri().query().unwrap_or("").to_owned());
-        }
-        if let Some(row) = row {
-            describe(&span, info, row);
-        }
-        Self { span, remote: context(request.headers()) }
+        let kind = RequestKind {
+            method: method(request.method()),
+            protocol: protocol(request.version()),
+            verb: info.verb,
+            route: Route::of(info),
+        };
+        Self(Some(Open {
+            began: clock::now(),
+            kind,
+            remote: context(request.headers()),
+            placed: None,
+            status: None,
+            changes: Vec::new(),
+            _counted: OpenSpan::new(),
+        }))
     }
 
     /// Gives the span its place, once the user is known: below the client's span, or at the root of a trace of its own, with a link.
-    pub(super) fn place(&mut self, user: &UserInfo) {
-        let remote = self.remote.take();
-        if self.span.is_disabled() {
-            return;
-        }
-        traces::set(&self.span, "oarlock.user.class", class(user));
-        match remote {
-            Some(parent) if is_trusted(user) => traces::adopt(&self.span, parent),
-            Some(other) => traces::link(&self.span, "request", &other),
-            None => {}
-        }
+    pub(super) fn place(&mut self, user: &UserInfo, info: &RequestInfo, query: Option<&str>) {
+        let Some(open) = &mut self.0 else { return };
+        let trusted = is_trusted(user);
+        let Some(context) = traces::request_context(open.remote.as_ref().filter(|_| trusted)) else { return };
+        let object = (traces::exporting() && context.is_sampled()).then(|| {
+            let name = if has_name_in_path(info) { info.name.to_string() } else { String::new() };
+            let namespace = if info.scoped { info.namespace.to_string() } else { String::new() };
+            (namespace, name)
+        });
+        let query = query.filter(|_| seeded_bug!("query_in_a_span")).map(str::to_owned);
+        open.placed = Some(Placed { context, class: class(user), trusted, object, query });
     }
 
-    /// Runs the work of the request inside its span.
+    /// Runs the work of the request inside its span: spans of the work are its children.
     pub(super) fn inside<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
-        traces::inside(&self.span, work)
+        traces::within(self.0.as_ref().and_then(|open| Some(open.placed.as_ref()?.context.clone())), work)
     }
 
-    /// Ends the span at the head of the answer.
-    pub(super) fn answered(self, status: StatusCode) {
-        if self.span.is_disabled() {
-            return;
-        }
-        traces::set(&self.span, "http.response.status_code", i64::from(status.as_u16()));
-        if status.is_server_error() {
-            traces::set(&self.span, "error.type", status.as_str().to_owned());
-            traces::fail(&self.span, status.canonical_reason().unwrap_or("error"));
+    /// Returns the exemplar of a request whose trace a collector gets.
+    pub(super) fn exemplar(&self) -> Option<ExemplarLabels> {
+        let placed = self.0.as_ref()?.placed.as_ref().filter(|_| traces::exporting())?;
+        exemplar(&placed.context)
+    }
+
+    /// Notes what came of the request.
+    pub(super) fn answered(&mut self, status: StatusCode, changes: Vec<SpanContext>) {
+        if let Some(open) = &mut self.0 {
+            open.status = Some(status);
+            open.changes = changes;
         }
     }
 }
 
-/// Says which resource a request is about.
-fn describe(span: &Span, info: &RequestInfo, row: &'static Resource) {
-    traces::set(span, "oarlock.api.verb", info.verb);
-    traces::set(span, "oarlock.api.group", row.group);
-    traces::set(span, "oarlock.api.resource", row.plural);
-    if let Some(subresource) = row.subresource(&info.subresource) {
-        traces::set(span, "oarlock.api.subresource", subresource.name);
+impl Drop for RequestTrace {
+    fn drop(&mut self) {
+        // Of a request that nobody knows who made nothing is recorded.
+        if let Some(open) = self.0.take()
+            && let Some(placed) = &open.placed
+            && open.is_kept(placed)
+        {
+            traces::record_request(|| open.step(placed));
+        }
     }
-    if !info.namespace.is_empty() && info.scoped {
-        traces::set(span, "k8s.namespace.name", info.namespace.to_string());
+}
+
+impl Open {
+    /// Whether the span is recorded: if it is exported, if it has changed an object, or if a trusted client asks for it. A span for each read would cost more than the read is worth.
+    fn is_kept(&self, placed: &Placed) -> bool {
+        let asked = placed.trusted && self.remote.as_ref().is_some_and(SpanContext::is_sampled);
+        asked || !self.changes.is_empty() || traces::exporting() && placed.context.is_sampled()
     }
-    if !info.name.is_empty() {
-        traces::set(span, name_attribute(row), info.name.to_string());
+
+    fn step(&self, placed: &Placed) -> Step {
+        let RequestKind { method, protocol, verb, route } = self.kind;
+        let client = self.remote.as_ref().filter(|_| placed.trusted);
+        let path = route.path();
+        let mut step = Step::request(placed.context.clone(), client, format!("{method} {path}"))
+            .began(clock::wall_at(self.began))
+            .ended(clock::wall().into())
+            .text("oarlock.user.class", placed.class);
+        if let Some(other) = self.remote.as_ref().filter(|_| !placed.trusted) {
+            step = step.linked("request", other);
+        }
+        step = self.changes.iter().fold(step, |step, change| step.linked("change", change));
+        if let Some(status) = self.status {
+            step = step.attribute("http.response.status_code", i64::from(status.as_u16()));
+            if status.is_server_error() {
+                let why = status.canonical_reason().unwrap_or("error");
+                step = step.text("error.type", status.as_str()).failed(why);
+            }
+        }
+        if let Some(query) = &placed.query {
+            step = step.text("url.query", query);
+        }
+        // A span that stays in the ring leaves out what its name and its links say.
+        let Some((namespace, name)) = &placed.object else { return step };
+        step = step
+            .text("http.request.method", method)
+            .text("http.route", &path)
+            .text("url.scheme", "https")
+            .text("network.protocol.version", protocol);
+        let Some(row) = route.row else { return step };
+        step = step
+            .text("oarlock.api.verb", verb)
+            .text("oarlock.api.group", row.group)
+            .text("oarlock.api.resource", row.plural);
+        if let Some(subresource) = route.subresource {
+            step = step.text("oarlock.api.subresource", subresource);
+        }
+        if !namespace.is_empty() {
+            step = step.text("k8s.namespace.name", namespace);
+        }
+        if name.is_empty() { step } else { step.text(name_attribute(row), name) }
     }
+}
+
+/// Whether the path names the object. The name of another list or watch comes from a selector, which is part of the query.
+fn has_name_in_path(info: &RequestInfo) -> bool {
+    !info.name.is_empty() && (info.watch_path || !matches!(info.verb, "list" | "watch"))
 }
 
 /// Whether requests of a kind have no span.
@@ -166,42 +248,71 @@ fn protocol(version: Version) -> &'static str {
     }
 }
 
-/// Returns the route of a request: a path with names in place of what clients choose. There are as many routes as the API has.
-fn route(info: &RequestInfo, row: Option<&'static Resource>) -> Cow<'static, str> {
-    if !info.resource_request {
-        return Cow::Borrowed(plain_route(&info.path));
-    }
-    let Some(row) = row else { return Cow::Borrowed("/apis/{group}/{version}/{resource}") };
-    let mut route = if row.group.is_empty() {
-        format!("/api/{}", row.version)
-    } else {
-        format!("/apis/{}/{}", row.group, row.version)
-    };
-    let mut add = |segments: &[&str]| {
-        for segment in segments {
-            route.push('/');
-            route.push_str(segment);
-        }
-    };
-    if info.watch_path {
-        add(&["watch"]);
-    }
-    if info.scoped {
-        add(&["namespaces", "{namespace}"]);
-    }
-    add(&[row.plural]);
-    // The name of a list or watch comes from a selector.
-    if !info.name.is_empty() && (info.watch_path || !matches!(info.verb, "list" | "watch")) {
-        add(&["{name}"]);
-    }
-    if !info.subresource.is_empty() {
-        add(&[row.subresource(&info.subresource).map_or("{subresource}", |known| known.name)]);
-    }
-    if !info.rest.is_empty() {
-        add(&["{path}"]);
-    }
-    Cow::Owned(route)
+/// The route of a request: a path with names in place of what clients choose. There are as many routes as the API has.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    /// The path of a request that is about no resource.
+    plain: Option<&'static str>,
+    row: Option<&'static Resource>,
+    watch_path: bool,
+    scoped: bool,
+    named: bool,
+    /// The subresource, `{subresource}` for one that does not exist.
+    subresource: Option<&'static str>,
+    has_rest: bool,
 }
+
+impl Route {
+    fn of(info: &RequestInfo) -> Self {
+        let row = oarlock_schema::resource(&info.group, &info.version, &info.resource);
+        let known = |row: &'static Resource| row.subresource(&info.subresource).map(|known| known.name);
+        let subresource = row.filter(|_| !info.subresource.is_empty()).map(|row| known(row).unwrap_or(UNKNOWN));
+        Self {
+            plain: (!info.resource_request).then(|| plain_route(&info.path)),
+            row,
+            watch_path: info.watch_path,
+            scoped: info.scoped,
+            named: has_name_in_path(info),
+            subresource,
+            has_rest: !info.rest.is_empty(),
+        }
+    }
+
+    fn path(&self) -> Cow<'static, str> {
+        if let Some(plain) = self.plain {
+            return Cow::Borrowed(plain);
+        }
+        let Some(row) = self.row else { return Cow::Borrowed("/apis/{group}/{version}/{resource}") };
+        let (prefix, group) = if row.group.is_empty() { ("/api", "") } else { ("/apis/", row.group) };
+        let mut path = [prefix, group, "/", row.version].concat();
+        let mut add = |segments: &[&str]| {
+            for segment in segments {
+                path.push('/');
+                path.push_str(segment);
+            }
+        };
+        if self.watch_path {
+            add(&["watch"]);
+        }
+        if self.scoped {
+            add(&["namespaces", "{namespace}"]);
+        }
+        add(&[row.plural]);
+        if self.named {
+            add(&["{name}"]);
+        }
+        if let Some(subresource) = self.subresource {
+            add(&[subresource]);
+        }
+        if self.has_rest {
+            add(&["{path}"]);
+        }
+        Cow::Owned(path)
+    }
+}
+
+/// The segment of a subresource that does not exist.
+const UNKNOWN: &str = "{subresource}";
 
 fn plain_route(path: &str) -> &'static str {
     let mut segments = path.trim_matches('/').split('/');
@@ -245,10 +356,10 @@ fn name_attribute(row: &Resource) -> &'static str {
 mod tests {
     use std::sync::Arc;
 
+    use oarlock_telemetry::traces::opentelemetry::KeyValue;
     use oarlock_telemetry::traces::opentelemetry::trace::{SpanId, Status as TraceStatus};
     use oarlock_telemetry::traces::opentelemetry_sdk::trace::SpanData;
-    use oarlock_telemetry::traces::{Ratio, Ring, Sampler, Settings};
-    use tracing_subscriber::layer::SubscriberExt as _;
+    use oarlock_telemetry::traces::{ExportQueue, Ratio, Ring, Sampler, Settings};
 
     use super::*;
     use crate::http::request_info;
@@ -256,7 +367,7 @@ mod tests {
     fn of(method: &Method, target: &str) -> Cow<'static, str> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let info = request_info::parse(method, path, query).unwrap();
-        route(&info, oarlock_schema::resource(&info.group, &info.version, &info.resource))
+        Route::of(&info).path()
     }
 
     #[test]
@@ -319,19 +430,30 @@ mod tests {
     /// Runs `work` where spans are recorded, at 1 % of the traces that begin here.
     fn traced<T>(work: impl FnOnce(&Ring) -> T) -> T {
         let sampler = Sampler::parent_based(Ratio::per_million(10_000).unwrap());
-        traces::start(Settings { sampler, requests: 256 << 20, ..Settings::ring() });
-        let subscriber = tracing_subscriber::registry().with(traces::layer());
-        tracing::subscriber::with_default(subscriber, || work(&traces::ring().unwrap()))
+        let queue = Arc::new(ExportQueue::new(1, 1));
+        traces::start(Settings { requests: 256 << 20, ..Settings::exported(sampler, queue) });
+        work(&traces::ring().unwrap())
     }
 
     fn request(user: &UserInfo, method: Method, target: &str, header: &str, status: u16) {
+        changing(user, method, target, header, status, Vec::new());
+    }
+
+    fn changing(
+        user: &UserInfo,
+        method: Method,
+        target: &str,
+        header: &str,
+        status: u16,
+        changes: Vec<SpanContext>,
+    ) {
         let request = Request::builder().method(method).uri(target).header("traceparent", header).body(()).unwrap();
         let uri = request.uri();
         let info = request_info::parse(request.method(), uri.path(), uri.query().unwrap_or("")).unwrap();
         let mut trace = RequestTrace::begin(&request, &info);
-        trace.place(user);
+        trace.place(user, &info, uri.query());
         let _unpolled = trace.inside(async {});
-        trace.answered(StatusCode::from_u16(status).unwrap());
+        trace.answered(StatusCode::from_u16(status).unwrap(), changes);
     }
 
     fn header(trace: u128) -> String {
@@ -339,7 +461,9 @@ mod tests {
     }
 
     fn linked(ring: &Ring, trace: u128) -> Vec<Arc<SpanData>> {
-        ring.find(|span| span.links.iter().any(|link| link.span_context.trace_id() == trace.into()))
+        let mut spans = ring.all();
+        spans.retain(|span| span.links.iter().any(|link| link.span_context.trace_id() == trace.into()));
+        spans
     }
 
     #[test]
@@ -376,25 +500,73 @@ mod tests {
     }
 
     #[test]
+    fn a_name_in_a_field_selector_is_in_no_span() {
+        let admin = UserInfo::new("admin", ["system:masters"]);
+        traced(|ring| {
+            for (target, has_name) in [
+                ("/api/v1/namespaces/x/pods?fieldSelector=metadata.name%3Dchosen", false),
+                ("/api/v1/namespaces/x/pods?watch=1&fieldSelector=metadata.name%3Dchosen", false),
+                ("/api/v1/namespaces/x/pods/chosen", true),
+                ("/api/v1/watch/namespaces/x/pods/chosen", true),
+            ] {
+                request(&admin, Method::GET, target, &header(0xa5), 200);
+                let span = ring.trace(0xa5.into()).pop().unwrap();
+                assert_eq!(format!("{span:?}").contains("chosen"), has_name, "{target}");
+            }
+        });
+    }
+
+    #[test]
     fn the_request_of_a_stranger_begins_a_trace_with_a_link() {
         let jane = UserInfo::new("jane", ["system:authenticated"]);
         traced(|ring| {
-            request(&jane, Method::GET, "/version", &header(0xa2), 404);
+            changing(&jane, Method::GET, "/version", &header(0xa2), 404, vec![changed()]);
             let span = linked(ring, 0xa2).pop().unwrap();
             assert_eq!((span.parent_span_id, ring.trace(0xa2.into()).len()), (SpanId::INVALID, 0));
             assert_eq!(span.status, TraceStatus::Unset, "a client's error is no error of the server");
         });
     }
 
+    /// The root of some change.
+    fn changed() -> SpanContext {
+        traces::Change::new("6d0a3c52-9e1f-4b7a-8c55-0123456789ab", 1).context()
+    }
+
     #[test]
     fn sampled_headers_of_an_ordinary_user_leave_the_rate_unchanged() {
         let jane = UserInfo::new("jane", ["system:authenticated"]);
         traced(|ring| {
-            (0..10_000).for_each(|_| request(&jane, Method::GET, "/version", &header(0xa3), 200));
+            (0..10_000).for_each(|_| changing(&jane, Method::GET, "/version", &header(0xa3), 200, vec![changed()]));
             let spans = linked(ring, 0xa3);
             let sampled = spans.iter().filter(|span| span.span_context.is_sampled()).count();
             // Five standard deviations around 1 %.
             assert!(spans.len() == 10_000 && (50..150).contains(&sampled), "{sampled} of {}", spans.len());
+        });
+    }
+
+    #[test]
+    fn a_request_that_changes_nothing_is_recorded_only_if_it_is_sampled() {
+        let jane = UserInfo::new("jane", ["system:authenticated"]);
+        traced(|ring| {
+            (0..10_000).for_each(|_| request(&jane, Method::GET, "/version", &header(0xa6), 200));
+            let spans = linked(ring, 0xa6);
+            assert!(spans.iter().all(|span| span.span_context.is_sampled()));
+            assert!((50..150).contains(&spans.len()), "{} of 10,000 at 1 %", spans.len());
+        });
+    }
+
+    #[test]
+    fn a_request_whose_client_no_longer_waits_is_recorded_without_a_status() {
+        let admin = UserInfo::new("admin", ["system:masters"]);
+        let request = Request::builder().uri("/version").header("traceparent", header(0xa7)).body(()).unwrap();
+        let info = request_info::parse(request.method(), "/version", "").unwrap();
+        traced(|ring| {
+            let mut trace = RequestTrace::begin(&request, &info);
+            trace.place(&admin, &info, None);
+            drop(trace);
+            let span = ring.trace(0xa7.into()).pop().unwrap();
+            let has_status = |known: &KeyValue| known.key.as_str() == "http.response.status_code";
+            assert!(!span.attributes.iter().any(has_status), "{span:?}");
         });
     }
 

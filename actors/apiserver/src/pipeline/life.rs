@@ -60,7 +60,7 @@ impl LifeCommit {
             uid,
             generation: self.generation,
         };
-        traces::link_current("change", &subject.change().context());
+        attempt.caller.changed(subject.change().context());
         if let Some(old) = attempt.old.filter(|old| !last_change::has_ended(old)) {
             traces::record(|| self.left(subject, old).ended(ended));
         }

@@ -99,7 +99,7 @@ impl ReconcileSpan {
             .step("reconcile")
             .began(self.queued)
             .ended(clock::wall().into())
-            .attribute("oarlock.controller", self.controller)
+            .text("oarlock.controller", self.controller)
             .attribute("oarlock.queue.seconds", waited.as_secs_f64())
     }
 }

@@ -191,3 +191,12 @@ fn credentials_in_image_names_reach_no_span() {
         }
     });
 }
+
+#[test]
+fn without_a_life_a_step_is_its_work_alone_and_describes_nothing() {
+    once(|| async {
+        let attributes = || panic!("nobody reads them");
+        let work = async { Err::<(), Vec<crate::event_sender::WarningEvent>>(vec![]) };
+        assert!(crate::trace::step(None, "volumes", attributes, work).await.is_err());
+    });
+}

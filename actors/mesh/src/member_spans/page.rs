@@ -1,12 +1,14 @@
 //! Selects the spans of a page: a process may keep more spans of a trace than fit into one message.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use oarlock_bus::Decline;
 use oarlock_bus::proto::mesh::v1::{SpansAnswer, SpansQuestion};
 use oarlock_telemetry::traces::Ring;
-use oarlock_telemetry::traces::opentelemetry::trace::TraceId;
+use oarlock_telemetry::traces::opentelemetry::trace::{SpanContext, TraceId};
+use oarlock_telemetry::traces::opentelemetry_sdk::trace::SpanData;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
@@ -29,29 +31,39 @@ pub(crate) fn page(ring: Option<&Ring>, question: &SpansQuestion) -> Result<Span
     let traces: Result<HashSet<TraceId>, _> = question.traces.iter().map(id).collect();
     let traces = traces.map_err(|_| Decline::Malformed("a trace id has 16 bytes".to_owned()))?;
     let Some(ring) = ring else { return Ok(SpansAnswer::default()) };
-    Ok(cut(find(ring, &traces), &question.after))
+    let found = find(ring, &traces);
+    let rest = found.iter().filter(|span| place(&span.span_context).as_slice() > question.after.as_ref());
+    Ok(cut(rest.map(|span| Span::from((**span).clone()))))
 }
 
 /// Returns the spans of some traces in the order of their positions, each once: of two records with the same ids the one that ended first, because a later owner of the same work records the
 /// end of that work again.
-pub(super) fn find(ring: &Ring, traces: &HashSet<TraceId>) -> Vec<Span> {
-    let found = ring.find(|span| traces.contains(&span.span_context.trace_id()));
-    let mut spans: Vec<Span> = found.into_iter().map(|span| Span::from((*span).clone())).collect();
-    spans.sort_by_cached_key(|span| (position(span), span.end_time_unix_nano));
-    spans.dedup_by(|later, first| position(later) == position(first));
+pub(super) fn find(ring: &Ring, traces: &HashSet<TraceId>) -> Vec<Arc<SpanData>> {
+    let mut spans = ring.traces(traces);
+    spans.sort_by_key(|span| (place(&span.span_context), span.end_time));
+    spans.dedup_by_key(|span| place(&span.span_context));
     spans
 }
 
 /// Returns the place of a span in the order of pages: its trace id, then its span id.
+fn place(span: &SpanContext) -> [u8; 24] {
+    let mut place = [0; 24];
+    let (trace, id) = place.split_at_mut(16);
+    trace.copy_from_slice(&span.trace_id().to_bytes());
+    id.copy_from_slice(&span.span_id().to_bytes());
+    place
+}
+
+/// Returns the place of a received span in the order of pages.
 pub(super) fn position(span: &Span) -> Vec<u8> {
     [span.trace_id.as_slice(), span.span_id.as_slice()].concat()
 }
 
-/// Returns the first page of spans whose positions come after `after`.
-fn cut(spans: Vec<Span>, after: &[u8]) -> SpansAnswer {
+/// Returns the first page of spans; no more of them are encoded than fit.
+fn cut(spans: impl Iterator<Item = Span>) -> SpansAnswer {
     let mut answer = SpansAnswer { recording: true, ..SpansAnswer::default() };
     let mut bytes = 0;
-    for span in spans.into_iter().filter(|span| position(span).as_slice() > after) {
+    for span in spans {
         let encoded = span.encode_to_vec();
         bytes += encoded.len();
         let fits = answer.spans.len() < PAGE_SPANS && bytes <= PAGE_BYTES;
@@ -79,9 +91,9 @@ mod tests {
 
     /// The number of spans on each page of these.
     fn pages(spans: &[Span]) -> Vec<usize> {
-        let (mut sizes, mut after, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut sizes, mut after, mut seen) = (Vec::new(), Vec::<u8>::new(), Vec::new());
         loop {
-            let page = cut(spans.to_vec(), &after);
+            let page = cut(spans.iter().filter(|span| position(span) > after).cloned());
             let decoded: Vec<Span> = page.spans.iter().map(|span| Span::decode(span.clone()).unwrap()).collect();
             sizes.push(decoded.len());
             after = decoded.last().map(position).unwrap_or_default();

@@ -32,6 +32,8 @@ pub struct MemberReport {
     pub recording: bool,
     /// Whether the process keeps further spans that are not in the answer.
     pub truncated: bool,
+    /// Number of spans that the process sent although it may not record them; they are left out.
+    pub refused: usize,
     /// Why the process did not answer; absent when it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -48,6 +50,7 @@ impl TraceReport {
             match kept {
                 Ok(kept) => {
                     (member.recording, member.truncated) = (kept.recording, kept.truncated);
+                    member.refused = kept.refused;
                     if !kept.spans.is_empty() {
                         let scope_spans = vec![ScopeSpans { spans: kept.spans, ..ScopeSpans::default() }];
                         let resource = Some(resource(&role, &name));

@@ -142,7 +142,7 @@ impl AttemptMetrics {
 
     /// Records the end of an attempt at `now`.
     pub(super) fn ended(&self, popped: &Popped, result: Attempt, now: Stamp) {
-        let exemplar = if traces::recording() {
+        let exemplar = if traces::exporting() {
             exemplar(&Change::new(&popped.pod.uid, popped.pod.generation).context())
         } else {
             None

@@ -70,11 +70,12 @@ impl Shell {
     }
 
     /// Handles the result of a batch.
-    pub(super) fn answered(&mut self, Answered { batch, result }: Answered) -> Result<(), Failure> {
+    pub(super) fn answered(&mut self, Answered { mut batch, result }: Answered) -> Result<(), Failure> {
         let (now, at) = (self.now(), clock::now());
         let count = batch.len();
-        if !matches!(result, Ok(_) | Err(NoVerdict::Unknown(_))) {
-            batch.iter().for_each(|sent| spans::unanswered(&sent.popped, &sent.node, sent.began));
+        if result.is_err() {
+            // Taken, since a batch of unknown outcome comes here again after the look at the cache.
+            batch.iter_mut().for_each(|sent| spans::unanswered(&sent.popped, &sent.node, sent.began.take()));
         }
         match result {
             Ok(verdicts) => {

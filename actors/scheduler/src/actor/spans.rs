@@ -35,7 +35,7 @@ pub(super) fn decided<C>(decision: &Decision<C>, origin: Instant, began: Instant
     let popped = decision.popped();
     let failed =
         matches!(decision, Decision::Unschedulable { .. } | Decision::Postponed { .. } | Decision::Skipped { .. });
-    if failed && !popped.attempt.is_power_of_two() {
+    if !is_recorded(failed, popped.attempt) {
         return;
     }
     let began = clock::wall_at(began);
@@ -44,15 +44,20 @@ pub(super) fn decided<C>(decision: &Decision<C>, origin: Instant, began: Instant
         let step = step(&popped.pod, "decide").began(began).ended(clock::wall().into());
         let step = step.attribute("oarlock.scheduler.attempt", i64::from(popped.attempt));
         match decision {
-            Decision::Bind { node, .. } | Decision::Propose { node, .. } => step.attribute(NODE, node.to_string()),
+            Decision::Bind { node, .. } | Decision::Propose { node, .. } => step.text(NODE, node),
             Decision::Preempt { node, .. } | Decision::ProposePreemption { node, .. } => {
-                step.attribute(NODE, node.to_string()).attribute("oarlock.scheduler.preempts", true)
+                step.text(NODE, node).attribute("oarlock.scheduler.preempts", true)
             }
             Decision::Unschedulable { .. } => step.failed("unschedulable"),
             Decision::Postponed { .. } => step.failed("refused by the arbiter or not bindable"),
             Decision::Skipped { .. } => step.failed("deleted or placed already"),
         }
     });
+}
+
+/// Whether an attempt is recorded.
+const fn is_recorded(failed: bool, attempt: u32) -> bool {
+    !failed || attempt.is_power_of_two()
 }
 
 fn queued(popped: &Popped, origin: Instant, taken: SystemTime) -> Step {
@@ -126,5 +131,17 @@ fn judged(step: Step, node: &str, began: Instant, verdict: &ProposalVerdict) -> 
 }
 
 fn ended(step: Step, node: &str, began: Instant) -> Step {
-    step.began(clock::wall_at(began)).ended(clock::wall().into()).attribute(NODE, node.to_owned())
+    step.began(clock::wall_at(began)).ended(clock::wall().into()).text(NODE, node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_recorded;
+
+    #[test]
+    fn of_failed_attempts_those_at_powers_of_two_are_recorded_and_of_the_others_all() {
+        let recorded = |failed| (1..=20).filter(move |attempt| is_recorded(failed, *attempt));
+        assert_eq!(recorded(true).collect::<Vec<_>>(), [1, 2, 4, 8, 16]);
+        assert_eq!(recorded(false).count(), 20);
+    }
 }

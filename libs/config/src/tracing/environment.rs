@@ -30,15 +30,19 @@ impl Variables {
         self.invalid.into_iter().chain(unused).collect()
     }
 
-    /// Whether nothing is exported whatever else is set: `OTEL_SDK_DISABLED`, `OTEL_TRACES_EXPORTER`.
-    pub(super) fn disabled(&mut self) -> bool {
-        let disabled = self.get("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    /// Whether nothing is recorded whatever else is set. Every value but `true` is false, as the specification says of boolean variables.
+    pub(super) fn sdk_disabled(&mut self) -> bool {
+        self.get("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// Whether nothing is exported, although a collector may be named.
+    pub(super) fn exports_nothing(&mut self) -> bool {
         let none = self.parsed("OTEL_TRACES_EXPORTER", "otlp or none", |value| match value {
             "otlp" => Some(false),
             "none" => Some(true),
             _ => None,
         });
-        disabled || none.unwrap_or(false)
+        none.unwrap_or(false)
     }
 
     /// Returns protocol and URL of the collector, if a variable names it.

@@ -1,5 +1,7 @@
 //! What each variable does, and how file and variables go together.
 
+use clap::Parser as _;
+
 use super::*;
 use oarlock_telemetry::traces::Ratio;
 
@@ -19,7 +21,7 @@ fn export(variables: &[(&str, &str)]) -> TracingExport {
 
 #[test]
 fn nothing_is_exported_without_an_endpoint() {
-    assert_eq!(read(&[("HOME", "/root")]), Tracing { export: None, warnings: vec![] });
+    assert_eq!(read(&[("HOME", "/root")]), Tracing { state: None, export: None, warnings: vec![] });
 }
 
 #[test]
@@ -45,8 +47,39 @@ fn either_switch_turns_the_export_off() {
     for (name, value) in [("OTEL_SDK_DISABLED", "TRUE"), ("OTEL_TRACES_EXPORTER", "none")] {
         assert_eq!(read(&[AT, (name, value)]).export, None, "{name}");
     }
+    let states = [("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "none")].map(|off| read(&[AT, off]).state);
+    assert_eq!(states, [Some(TracingState::Off), None], "only the first one turns the recording off too");
     for (name, value) in [("OTEL_SDK_DISABLED", "no"), ("OTEL_TRACES_EXPORTER", "otlp")] {
         assert!(read(&[AT, (name, value)]).export.is_some(), "{name}");
+    }
+}
+
+#[test]
+fn the_flag_for_the_state_counts_before_an_endpoint_and_the_switch_before_the_flag() {
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        options: TracingOptions,
+    }
+    let parse = |words: &[&str]| Program::try_parse_from(std::iter::once("x").chain(words.iter().copied()));
+    for (word, state) in [("off", TracingState::Off), ("ring", TracingState::Ring)] {
+        let options = parse(&["--tracing", word]).unwrap().options;
+        let read = |more: &[(&str, &str)]| {
+            let set = [&[AT][..], more].concat();
+            options.read_with("x", set.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()))).unwrap()
+        };
+        assert_eq!(
+            read(&[]),
+            Tracing {
+                state: Some(state),
+                export: None,
+                warnings: vec!["OTEL_EXPORTER_OTLP_ENDPOINT has no effect".to_owned()],
+            }
+        );
+        assert_eq!(read(&[("OTEL_SDK_DISABLED", "true")]).state, Some(TracingState::Off));
+    }
+    for bad in [&["--tracing", "exported"][..], &["--tracing", "ring", "--tracing-config-file", "x"]] {
+        assert!(parse(bad).is_err(), "{bad:?}");
     }
 }
 
@@ -150,7 +183,7 @@ fn the_file_counts_before_endpoint_and_sampler_of_the_variables() {
     let path = folder.path().join("tracing.yaml");
     let content = "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nsamplingRatePerMillion: 10\n";
     std::fs::write(&path, content).unwrap();
-    let options = TracingOptions { tracing_config_file: Some(path) };
+    let options = TracingOptions { tracing_config_file: Some(path), ..TracingOptions::default() };
     let variables = [AT, ("OTEL_TRACES_SAMPLER", "always_on"), ("OTEL_SERVICE_NAME", "x")];
     let tracing =
         options.read_with("apiserver", variables.map(|(name, value)| (name.to_owned(), value.to_owned()))).unwrap();

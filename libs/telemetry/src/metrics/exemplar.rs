@@ -1,10 +1,7 @@
 //! Exemplars: the trace of one observation, beside the bucket that counts the observation (OpenMetrics alone).
 
 use oarlock_seeded_bug::seeded_bug;
-use opentelemetry::Context;
-use opentelemetry::trace::{SpanContext, TraceContextExt as _};
-
-use crate::traces;
+use opentelemetry::trace::SpanContext;
 
 /// Labels of an exemplar. Grafana and Prometheus look for a trace under the name `trace_id`.
 pub type ExemplarLabels = [(&'static str, String); 1];
@@ -14,12 +11,6 @@ pub type ExemplarLabels = [(&'static str, String); 1];
 pub fn exemplar(span: &SpanContext) -> Option<ExemplarLabels> {
     let sampled = span.is_sampled() || seeded_bug!("exemplar_without_a_trace");
     (span.is_valid() && sampled).then(|| [("trace_id", span.trace_id().to_string())])
-}
-
-/// Returns the exemplar of the span that runs. Nothing is allocated when tracing is off, or the span is not sampled.
-#[must_use]
-pub fn of_current_span() -> Option<ExemplarLabels> {
-    if traces::recording() { Context::map_current(|context| exemplar(context.span().span_context())) } else { None }
 }
 
 #[cfg(test)]
@@ -34,6 +25,5 @@ mod tests {
         assert_eq!(exemplar(&change.sampled(all)), Some([("trace_id", "3f2a9c1e00004000800000000000abcd".to_owned())]));
         assert_eq!(exemplar(&change.sampled(Ratio::NONE)), None);
         assert_eq!(exemplar(&SpanContext::NONE), None);
-        assert_eq!(of_current_span(), None);
     }
 }

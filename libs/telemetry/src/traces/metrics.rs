@@ -8,6 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet}
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 
 /// Why a sampled span was not exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +39,11 @@ struct Labels {
 struct Families {
     exported: Counter,
     dropped: Family<Labels, Counter>,
+    open: Gauge,
 }
 
 static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
-    let families = Families { exported: Counter::default(), dropped: Family::default() };
+    let families = Families { exported: Counter::default(), dropped: Family::default(), open: Gauge::default() };
     crate::registry().declare(|registry| {
         registry.register("oarlock_spans_exported", "Spans that a collector has accepted", families.exported.clone());
         registry.register(
@@ -49,9 +51,49 @@ static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
             "Sampled spans that were not exported, by reason",
             families.dropped.clone(),
         );
+        registry.register(
+            "oarlock_spans_open",
+            "Spans of requests, and of work below requests, that have not ended",
+            families.open.clone(),
+        );
     });
     families
 });
+
+/// Counts a span as open until it is dropped.
+#[derive(Debug)]
+pub struct OpenSpan(());
+
+impl OpenSpan {
+    /// Counts a span that begins.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "to count is an effect")]
+    pub fn new() -> Self {
+        count_begun();
+        Self(())
+    }
+}
+
+impl Drop for OpenSpan {
+    fn drop(&mut self) {
+        count_ended();
+    }
+}
+
+/// Counts a span that begins.
+pub(crate) fn count_begun() {
+    FAMILIES.open.inc();
+}
+
+/// Counts a span that ends.
+pub(crate) fn count_ended() {
+    FAMILIES.open.dec();
+}
+
+/// Returns the number of spans that have begun and not ended.
+pub(crate) fn open() -> u64 {
+    u64::try_from(FAMILIES.open.get()).unwrap_or(0)
+}
 
 /// Counts spans that a collector has accepted.
 pub(crate) fn count_exported(spans: u64) {

@@ -7,53 +7,62 @@ use opentelemetry::Context;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 
+use super::begins::Begins;
 use super::limits;
-use super::links::{self, RELATION};
+use super::metrics;
 use super::queue::ExportQueue;
-use super::ring::Ring;
+use super::ring::{Kept, Ring};
+use super::step::Step;
 
 /// The span processor of the process: each ended span is kept in the ring, each sampled one is queued for the exporter as well. It never waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     pub(crate) ring: Ring,
     pub(crate) queue: Option<Arc<ExportQueue>>,
+    pub(crate) begins: Arc<Begins>,
 }
 
 impl Output {
-    /// Takes a span of a life.
-    pub(crate) fn life(&self, span: SpanData) {
-        let span = self.export(span);
-        self.ring.push_life(span);
+    /// Takes a step of a life.
+    pub(crate) fn life(&self, step: Step) {
+        let step = self.begins.correct(step);
+        self.export(&step);
+        self.ring.push_life(step.into());
     }
 
-    /// Takes a span of a request.
-    fn request(&self, mut span: SpanData) {
+    /// Takes the span of a request.
+    pub(crate) fn request(&self, step: Step) {
+        self.export(&step);
+        self.ring.push_request(Kept::Step(step.into()));
+    }
+
+    fn export(&self, step: &Step) {
+        if let Some(queue) = self.queue.as_ref().filter(|_| step.context().is_sampled()) {
+            queue.push(Arc::new(step.finish()));
+        }
+    }
+
+    /// Takes a span of the SDK: of work below a request. The sampler lets none begin that is not exported.
+    fn work(&self, mut span: SpanData) {
         for attribute in &mut span.attributes {
             limits::cut_attribute(attribute);
         }
-        for link in span.links.iter() {
-            if let Some(relation) = link.attributes.iter().find(|known| known.key.as_str() == RELATION) {
-                links::repeat(&mut span.attributes, &relation.value.as_str(), &link.span_context);
-            }
-        }
-        let span = self.export(span);
-        self.ring.push_request(span);
-    }
-
-    fn export(&self, span: SpanData) -> Arc<SpanData> {
         let span = Arc::new(span);
-        if let Some(queue) = self.queue.as_ref().filter(|_| span.span_context.is_sampled()) {
+        if let Some(queue) = &self.queue {
             queue.push(Arc::clone(&span));
         }
-        span
+        self.ring.push_request(Kept::Span(span));
     }
 }
 
 impl SpanProcessor for Output {
-    fn on_start(&self, _span: &mut Span, _context: &Context) {}
+    fn on_start(&self, _span: &mut Span, _context: &Context) {
+        metrics::count_begun();
+    }
 
     fn on_end(&self, span: SpanData) {
-        self.request(span);
+        metrics::count_ended();
+        self.work(span);
     }
 
     /// Does nothing: the exporter drives itself, and nobody waits for it.

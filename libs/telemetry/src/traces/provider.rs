@@ -13,10 +13,10 @@ use super::ring::Ring;
 use super::sampler::Sampler;
 use super::step::SCOPE;
 
-/// Bytes of the ring for spans of lives.
-const LIVES: usize = 16 << 20;
-/// Bytes of the ring for spans of requests.
-const REQUESTS: usize = 4 << 20;
+/// Bytes of the ring for spans of lives: some 15,000, as a thousand pods with their owners have.
+const LIVES: usize = 3 << 20;
+/// Bytes of the ring for spans of requests: some 2,000.
+const REQUESTS: usize = 512 << 10;
 
 /// How a process traces.
 #[derive(Clone, Debug)]
@@ -56,7 +56,11 @@ pub(crate) struct Traces {
 
 impl Traces {
     pub(crate) fn new(settings: Settings) -> Self {
-        let output = Output { ring: Ring::new(settings.lives, settings.requests), queue: settings.queue };
+        let output = Output {
+            ring: Ring::new(settings.lives, settings.requests),
+            queue: settings.queue,
+            begins: Arc::default(),
+        };
         let limits = SpanLimits {
             max_events_per_span: 0,
             max_attributes_per_span: MAX_ATTRIBUTES as u32,

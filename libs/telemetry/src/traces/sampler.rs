@@ -6,7 +6,7 @@ use opentelemetry_sdk::trace::{SamplingDecision, SamplingResult, ShouldSample};
 
 use super::ratio::Ratio;
 
-/// Decides once at the root of a trace whether its spans are exported. A span that is not exported is recorded all the same, because the ring keeps it.
+/// Decides once at the root of a trace whether its spans are exported. Spans of work below a request begin only if they are; steps and requests are recorded without the SDK, also for the ring alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampler {
     /// Share of the traces that begin here.
@@ -23,7 +23,7 @@ impl Sampler {
     }
 
     /// Decides for a trace with the given parent: `Some` of whether it is remote and sampled.
-    fn samples(self, trace: TraceId, parent: Option<(bool, bool)>) -> bool {
+    pub(crate) fn samples(self, trace: TraceId, parent: Option<(bool, bool)>) -> bool {
         match parent {
             // A trace that began in this process has its decision.
             Some((false, sampled)) => sampled,
@@ -49,7 +49,7 @@ impl ShouldSample for Sampler {
             (context.is_remote(), context.is_sampled())
         });
         let sampled = self.samples(trace, parent);
-        let decision = if sampled { SamplingDecision::RecordAndSample } else { SamplingDecision::RecordOnly };
+        let decision = if sampled { SamplingDecision::RecordAndSample } else { SamplingDecision::Drop };
         SamplingResult { decision, attributes: Vec::new(), trace_state: TraceState::NONE }
     }
 }

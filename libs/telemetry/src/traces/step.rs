@@ -4,27 +4,44 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
-use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceState};
-use opentelemetry::{InstrumentationScope, KeyValue, Value};
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceState};
+use opentelemetry::{InstrumentationScope, Value};
 use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator, SpanData, SpanEvents, SpanLinks};
 
 use super::change::Change;
-use super::limits::{self, MAX_ATTRIBUTES, MAX_LINKS};
-use super::links::{self, RELATION};
+use super::fields::Fields;
+use super::subject::Subject;
 
 /// Name of the code that made a span, as collectors show it.
 pub(crate) const SCOPE: &str = "oarlock";
 
+/// Name of the step that an API server records of a commit.
+pub(crate) const COMMIT: &str = "commit";
+
 static INSTRUMENTATION: LazyLock<InstrumentationScope> = LazyLock::new(|| InstrumentationScope::builder(SCOPE).build());
 
-/// A span of an object's life that has ended. [`super::record`] keeps and exports it.
+/// A span that has ended: of an object's life, or of a request. [`super::record`] and [`super::record_request`] keep and export it.
 ///
 /// Work that outlives a task, or moves to another process, holds no open span: it keeps the time at which it began in the state that exists anyway, and makes the step when it ends.
 #[derive(Clone, Debug)]
 pub struct Step {
-    span: SpanData,
+    pub(super) context: SpanContext,
+    pub(super) parent: SpanId,
+    /// Whether the step is a request that the process serves, and whether another process made the parent.
+    pub(super) kind: Kind,
+    pub(super) name: Cow<'static, str>,
     began: Option<SystemTime>,
     ended: Option<SystemTime>,
+    pub(super) fields: Fields,
+}
+
+/// What a span is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Work of an object's life.
+    Life,
+    /// A request; its parent, if it has one, is a span of the client.
+    Request,
 }
 
 impl Step {
@@ -34,32 +51,30 @@ impl Step {
         let root = change.context();
         let id = RandomIdGenerator::default().new_span_id();
         let context = SpanContext::new(root.trace_id(), id, root.trace_flags(), false, TraceState::NONE);
-        Self::new(context, root.span_id(), name)
+        Self::new(context, root.span_id(), Kind::Life, name.into(), Fields::new())
     }
 
     /// Creates the root of a change, with its derived id. The name is the kind and the verb: `pod create`. A second record of a root has the same ids.
     #[must_use]
     pub fn root(change: &Change, name: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(change.context(), SpanId::INVALID, name)
+        Self::new(change.context(), SpanId::INVALID, Kind::Life, name.into(), Fields::new())
     }
 
-    fn new(span_context: SpanContext, parent_span_id: SpanId, name: impl Into<Cow<'static, str>>) -> Self {
-        let span = SpanData {
-            span_context,
-            parent_span_id,
-            parent_span_is_remote: false,
-            span_kind: SpanKind::Internal,
-            name: name.into(),
-            start_time: SystemTime::UNIX_EPOCH,
-            end_time: SystemTime::UNIX_EPOCH,
-            attributes: Vec::new(),
-            dropped_attributes_count: 0,
-            events: SpanEvents::default(),
-            links: SpanLinks::default(),
-            status: Status::Unset,
-            instrumentation_scope: INSTRUMENTATION.clone(),
-        };
-        Self { span, began: None, ended: None }
+    /// Creates the span of a request that the process served, with the context of [`super::request_context`], below the client's span if that counts.
+    #[must_use]
+    pub fn request(context: SpanContext, client: Option<&SpanContext>, name: impl Into<Cow<'static, str>>) -> Self {
+        let parent = client.map_or(SpanId::INVALID, SpanContext::span_id);
+        Self::new(context, parent, Kind::Request, name.into(), Fields::new())
+    }
+
+    pub(super) fn new(
+        context: SpanContext,
+        parent: SpanId,
+        kind: Kind,
+        name: Cow<'static, str>,
+        fields: Fields,
+    ) -> Self {
+        Self { context, parent, kind, name, began: None, ended: None, fields }
     }
 
     /// Sets the start. Without one the step takes no time.
@@ -77,10 +92,10 @@ impl Step {
     /// Makes the step a child of another span of the same life. A span of another trace is linked as `cause`, because a parent is always in its child's trace.
     #[must_use]
     pub fn caused_by(mut self, parent: &SpanContext) -> Self {
-        if parent.trace_id() != self.span.span_context.trace_id() {
+        if parent.trace_id() != self.context.trace_id() {
             return self.linked("cause", parent);
         }
-        self.span.parent_span_id = parent.span_id();
+        self.parent = parent.span_id();
         self
     }
 
@@ -88,63 +103,93 @@ impl Step {
     /// invalid context is not linked.
     #[must_use]
     pub fn linked(mut self, relation: &'static str, to: &SpanContext) -> Self {
-        if !to.is_valid() {
-            return self;
+        if to.is_valid() {
+            self.fields.link(relation, to);
         }
-        if self.span.links.links.len() >= MAX_LINKS {
-            self.span.links.dropped_count = self.span.links.dropped_count.saturating_add(1);
-            return self;
-        }
-        let attributes = vec![KeyValue::new(RELATION, relation)];
-        self.span.links.links.push(Link::new(to.clone(), attributes, 0));
-        links::repeat(&mut self.span.attributes, relation, to);
         self
     }
 
-    /// Sets an attribute, named by OpenTelemetry's conventions for Kubernetes where they have a name; an attribute that is set already gets the new value. Texts are cut at
-    /// [`limits::MAX_TEXT`] bytes. Never a secret, a body or a query.
+    /// Names the object that the step is about.
+    #[must_use]
+    pub fn about(mut self, subject: &Subject<'_>) -> Self {
+        self.fields.subject(subject, self.context.trace_id());
+        self
+    }
+
+    /// Sets an attribute to a number or a flag, as [`Self::text`] does.
     #[must_use]
     pub fn attribute(mut self, key: &'static str, value: impl Into<Value>) -> Self {
-        let mut attribute = KeyValue::new(key, value);
-        limits::cut_attribute(&mut attribute);
-        if let Some(known) = self.span.attributes.iter_mut().find(|known| known.key.as_str() == key) {
-            *known = attribute;
-        } else if self.span.attributes.len() < MAX_ATTRIBUTES {
-            self.span.attributes.push(attribute);
-        } else {
-            self.span.dropped_attributes_count = self.span.dropped_attributes_count.saturating_add(1);
-        }
+        self.fields.attribute(key, &value.into());
         self
     }
 
-    /// Marks the step as failed. The reason is cut at [`limits::MAX_TEXT`] bytes; it never holds an object's body.
+    /// Sets an attribute to a text. Attributes are named by OpenTelemetry's conventions for Kubernetes where they have a name; an attribute that is set already gets the new value. Texts are cut at
+    /// [`limits::MAX_TEXT`](super::limits::MAX_TEXT) bytes. Never a secret, a body or a query.
+    #[must_use]
+    pub fn text(mut self, key: &'static str, value: &str) -> Self {
+        self.fields.attribute_text(key, value);
+        self
+    }
+
+    /// Marks the step as failed. The reason is cut at [`limits::MAX_TEXT`](super::limits::MAX_TEXT) bytes; it never holds an object's body.
     #[must_use]
     pub fn failed(mut self, why: &str) -> Self {
-        self.span.status = Status::error(limits::cut(why).to_owned());
+        self.fields.failure(why);
         self
     }
 
     /// Gives the step an id of its own, for another span that refers to it.
     #[must_use]
     pub fn named(mut self, span: SpanId) -> Self {
-        let context = &self.span.span_context;
-        let (trace, flags) = (context.trace_id(), context.trace_flags());
-        self.span.span_context = SpanContext::new(trace, span, flags, false, TraceState::NONE);
+        let (trace, flags) = (self.context.trace_id(), self.context.trace_flags());
+        self.context = SpanContext::new(trace, span, flags, false, TraceState::NONE);
         self
     }
 
     /// Returns the step's own context, which a later step can name as its cause.
     #[must_use]
-    pub fn context(&self) -> &SpanContext {
-        &self.span.span_context
+    pub const fn context(&self) -> &SpanContext {
+        &self.context
+    }
+
+    /// Returns the parent's id; an invalid one of a root.
+    pub(crate) const fn parent(&self) -> SpanId {
+        self.parent
+    }
+
+    /// Returns the name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns begin and end of a step that ends now unless it ended before.
+    pub(crate) fn times(&self) -> (SystemTime, SystemTime) {
+        let ended = self.ended.unwrap_or_else(opentelemetry::time::now);
+        let began = self.began.unwrap_or(ended);
+        (began, ended.max(began))
     }
 
     /// Returns the finished span.
     #[must_use]
-    pub fn finish(self) -> SpanData {
-        let ended = self.ended.unwrap_or_else(opentelemetry::time::now);
-        let began = self.began.unwrap_or(ended);
-        SpanData { start_time: began, end_time: ended.max(began), ..self.span }
+    pub fn finish(&self) -> SpanData {
+        let (start_time, end_time) = self.times();
+        let mut span = SpanData {
+            span_context: self.context.clone(),
+            parent_span_id: self.parent,
+            parent_span_is_remote: self.kind == Kind::Request && self.parent != SpanId::INVALID,
+            span_kind: if self.kind == Kind::Request { SpanKind::Server } else { SpanKind::Internal },
+            name: self.name.clone(),
+            start_time,
+            end_time,
+            attributes: Vec::new(),
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status: Status::Unset,
+            instrumentation_scope: INSTRUMENTATION.clone(),
+        };
+        self.fields.expand(&mut span);
+        span
     }
 }
 
@@ -152,6 +197,7 @@ impl Step {
 mod tests {
     use std::time::Duration;
 
+    use super::super::limits::{self, MAX_ATTRIBUTES, MAX_LINKS};
     use super::*;
 
     const UID: &str = "6d0a3c52-9e1f-4b7a-8c55-0123456789ab";
@@ -211,13 +257,12 @@ mod tests {
     fn what_a_span_holds_is_bounded() {
         let keys: Vec<&'static str> = (0..40).map(|n| &*Box::leak(format!("key{n}").into_boxed_str())).collect();
         let step =
-            keys.iter().fold(Step::of(&Change::new(UID, 1), "bind"), |step, key| step.attribute(key, "ä".repeat(200)));
+            keys.iter().fold(Step::of(&Change::new(UID, 1), "bind"), |step, key| step.text(key, &"ä".repeat(200)));
         let step = (1..50).fold(step, |step, trace| step.linked("owner", &other(trace))).failed(&"x".repeat(1000));
-        let span = step.attribute("key0", 7).finish();
+        let span = step.finish();
         // The links' attribute is one more.
         assert_eq!((span.attributes.len(), span.dropped_attributes_count), (MAX_ATTRIBUTES + 1, 8));
         assert_eq!((span.links.len(), span.links.dropped_count), (MAX_LINKS, 49 - MAX_LINKS as u32));
-        assert_eq!(span.attributes[0].value, Value::I64(7));
         assert_eq!(span.attributes[1].value.as_str().len(), limits::MAX_TEXT);
         assert_eq!(span.status, Status::error("x".repeat(limits::MAX_TEXT)));
     }

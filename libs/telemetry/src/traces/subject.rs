@@ -1,5 +1,7 @@
 //! The object that a life is about, as spans name it.
 
+use opentelemetry::Value;
+
 use super::{Change, Step};
 
 /// The object of a life, at the generation that a step belongs to.
@@ -40,36 +42,37 @@ impl Subject<'_> {
     /// Begins a step of the change.
     #[must_use]
     pub fn step(&self, name: &'static str) -> Step {
-        self.described(Step::of(&self.change(), name))
+        Step::of(&self.change(), name).about(self)
     }
 
     /// Begins the root of the change, named by kind and verb (`deployment update`). The root of a later change is linked with that of the change before.
     #[must_use]
     pub fn root(&self, verb: &str) -> Step {
-        let root = Step::root(&self.change(), format!("{} {verb}", self.kind.to_lowercase()));
-        let root = if self.generation > 1 {
+        let root = Step::root(&self.change(), format!("{} {verb}", self.kind.to_lowercase())).about(self);
+        if self.generation > 1 {
             root.linked("before", &Change::new(self.uid, self.generation - 1).context())
         } else {
             root
-        };
-        self.described(root)
+        }
     }
+}
 
-    /// Adds the attributes that name the object.
-    fn described(&self, step: Step) -> Step {
-        let step = if self.namespace.is_empty() {
-            step
-        } else {
-            step.attribute("k8s.namespace.name", self.namespace.to_owned())
-        };
-        let (name, uid) = (self.name.to_owned(), self.uid.to_owned());
-        let step = match CONVENTIONS.iter().find(|(kind, ..)| *kind == self.kind) {
-            Some((_, of_name, of_uid)) => step.attribute(of_name, name).attribute(of_uid, uid),
-            None => step
-                .attribute("oarlock.object.kind", self.kind.to_owned())
-                .attribute("oarlock.object.name", name)
-                .attribute("oarlock.object.uid", uid),
-        };
-        step.attribute("oarlock.object.generation", self.generation)
+/// Gives each attribute that names the object.
+pub(crate) fn describe(subject: &Subject<'_>, mut set: impl FnMut(&'static str, Value)) {
+    let text = |text: &str| Value::from(text.to_owned());
+    if !subject.namespace.is_empty() {
+        set("k8s.namespace.name", text(subject.namespace));
     }
+    match CONVENTIONS.iter().find(|(kind, ..)| *kind == subject.kind) {
+        Some((_, name, uid)) => {
+            set(name, text(subject.name));
+            set(uid, text(subject.uid));
+        }
+        None => {
+            set("oarlock.object.kind", text(subject.kind));
+            set("oarlock.object.name", text(subject.name));
+            set("oarlock.object.uid", text(subject.uid));
+        }
+    }
+    set("oarlock.object.generation", subject.generation.into());
 }

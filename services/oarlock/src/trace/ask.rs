@@ -74,6 +74,7 @@ fn add(whole: &mut TraceReport, part: TraceReport) {
         };
         known.recording |= new.recording;
         known.truncated |= new.truncated;
+        known.refused += new.refused;
         known.error = known.error.take().or(new.error);
     }
     whole.incomplete = whole.incomplete.take().or(part.incomplete);
@@ -112,6 +113,7 @@ mod tests {
             recording,
             truncated,
             error: error.map(str::to_owned),
+            ..MemberReport::default()
         };
         let resource = |count| {
             let scope_spans = vec![ScopeSpans::default(); count];

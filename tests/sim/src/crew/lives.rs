@@ -28,18 +28,24 @@ const CREW: [Role; 4] = [Role::Controllers, Role::Controllers, Role::Scheduler, 
 /// The pause between two looks at the cluster.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// An API server with its users and members.
-struct World {
+/// An API server with its users and members, and a Deployment.
+pub(super) struct World {
     door: Door,
     truth: Arc<Truth>,
     exchange: Exchange,
-    admin: Client,
+    pub(super) admin: Client,
     hosts: usize,
     members: Vec<Arc<Member>>,
+    /// Replicas of the Deployment.
+    pods: usize,
+    /// The pause between two looks at the cluster.
+    look: Duration,
+    /// How long everything may take.
+    limit: Duration,
 }
 
 impl World {
-    async fn new() -> Self {
+    pub(super) async fn new(pods: usize) -> Self {
         let mut rng = rng::with(Rng::fork);
         let (net, marks) = (Gate::new("net"), Arc::new(Marks::default()));
         let truth = Arc::new(Truth::new(Arc::new(Recorder::new())).await);
@@ -51,10 +57,13 @@ impl World {
         let door = Door { server: Arc::new(server), wire, net, life, missing, member: false, marks };
         let admin = Client::new(Arc::new(door.clone()));
         prepare(&admin).await;
-        Self { door, truth, exchange: Exchange::new(), admin, hosts: 0, members: Vec::new() }
+        // Each look reads every pod.
+        let times = u32::try_from(pods / 20).unwrap().max(1);
+        let (look, limit) = (LOOK * times, HEALED * times);
+        Self { door, truth, exchange: Exchange::new(), admin, hosts: 0, members: Vec::new(), pods, look, limit }
     }
 
-    async fn join(&mut self) {
+    pub(super) async fn join(&mut self) {
         for role in CREW {
             let marks = Arc::clone(&self.door.marks);
             let wire = Arc::new(Wire::new(rng::with(Rng::fork), marks));
@@ -65,47 +74,54 @@ impl World {
         }
     }
 
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         for member in self.members.drain(..) {
             self.exchange.cut(member.identity());
             member.kill(&self.door.net, &self.door.marks);
         }
     }
 
-    async fn end(&mut self) {
+    pub(super) async fn end(&mut self) {
         for member in self.members.drain(..) {
             member.end().await;
         }
     }
 
-    async fn apply(&self) {
+    pub(super) async fn apply(&self) {
         let (deployments, labels) = (kind("apps", "deployments"), json!({"app": "web"}));
         let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
-        let spec = json!({"replicas": 3, "selector": {"matchLabels": labels}, "template": template});
+        let spec = json!({"replicas": self.pods, "selector": {"matchLabels": labels}, "template": template});
         let web = object(deployments, json!({"metadata": {"name": "web", "namespace": NAMESPACE}, "spec": spec}));
         self.admin.create(deployments, web).await.unwrap();
     }
 
-    async fn list(&self, group: &str, plural: &str) -> Vec<Value> {
+    pub(super) async fn list(&self, group: &str, plural: &str) -> Vec<Value> {
         let list = surely(async || self.admin.list(kind(group, plural), NAMESPACE, ListOptions::default()).await).await;
         list.items.iter().map(|item| serde_json::from_slice(&item.bytes).unwrap()).collect()
     }
 
     /// Waits until all pods are bound.
-    async fn until_bound(&self) {
-        let limit = clock::after(HEALED);
+    pub(super) async fn until_bound(&self) {
+        let limit = clock::after(self.limit);
         loop {
-            let pods = self.list("", "pods").await;
-            if pods.len() == 3 && pods.iter().all(|pod| pod["spec"]["nodeName"].is_string()) {
+            let bound = self.bound().await.len();
+            if bound == self.pods {
                 return;
             }
-            assert!(!limit.passed(), "not bound: {pods:#?}");
-            clock::sleep(LOOK).await;
+            assert!(!limit.passed(), "{bound} pods of {} are bound", self.pods);
+            clock::sleep(self.look).await;
         }
     }
 
+    /// Returns the UIDs of the pods that are bound.
+    pub(super) async fn bound(&self) -> BTreeSet<String> {
+        let pods = self.list("", "pods").await;
+        let bound = pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string());
+        bound.map(|pod| pod["metadata"]["uid"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// Makes the pods ready, as their kubelets would, and waits until the Deployment is complete.
-    async fn until_complete(&self) {
+    pub(super) async fn until_complete(&self) {
         for pod in self.list("", "pods").await {
             let at = "2026-01-01T00:00:00Z";
             let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": at});
@@ -114,21 +130,21 @@ impl World {
             let (pods, key) = (kind("", "pods"), (NAMESPACE, name));
             surely(async || self.admin.patch(pods, "status", key, patch.clone(), WriteOptions::default()).await).await;
         }
-        let limit = clock::after(HEALED);
+        let limit = clock::after(self.limit);
         loop {
             let web = self.list("apps", "deployments").await.remove(0);
-            if web["status"]["availableReplicas"] == 3
+            if web["status"]["availableReplicas"] == self.pods
                 && web["status"]["observedGeneration"] == web["metadata"]["generation"]
             {
                 return;
             }
             assert!(!limit.passed(), "not complete: {web:#?}");
-            clock::sleep(LOOK).await;
+            clock::sleep(self.look).await;
         }
     }
 
     /// Returns the UIDs of the Deployment, its ReplicaSet and its pods.
-    async fn uids(&self) -> (String, String, Vec<String>) {
+    pub(super) async fn uids(&self) -> (String, String, Vec<String>) {
         let uids = async |group, plural| -> Vec<String> {
             let list = self.list(group, plural).await;
             list.iter().map(|object| object["metadata"]["uid"].as_str().unwrap().to_owned()).collect()
@@ -224,7 +240,7 @@ fn check((web, set, pods): &(String, String, Vec<String>)) {
 }
 
 async fn roll_out() -> ((String, String, Vec<String>), Vec<Record>) {
-    let mut world = World::new().await;
+    let mut world = World::new(3).await;
     world.join().await;
     world.apply().await;
     world.until_bound().await;
@@ -233,7 +249,7 @@ async fn roll_out() -> ((String, String, Vec<String>), Vec<Record>) {
     (world.uids().await, world.records().await)
 }
 
-/// Tracing is off until the first run has ended, so this is the one test of this executable that starts it.
+/// Tracing is off until the first run has ended, so this is the one test of this executable that starts it; others have a process of their own ([`super::alone`]).
 #[test]
 fn lives_are_connected_graphs_and_the_store_is_the_same_without_them() {
     assert!(!traces::recording());
@@ -250,7 +266,7 @@ fn lives_are_connected_graphs_and_the_store_is_the_same_without_them() {
 
     // Every owner of a unit is killed half-way; the next owners end what these began.
     let moved = Universe::run(42, || async {
-        let mut world = World::new().await;
+        let mut world = World::new(3).await;
         world.join().await;
         world.apply().await;
         world.until_bound().await;

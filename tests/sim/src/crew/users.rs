@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::jobs::Ends;
 
 pub(super) const NAMESPACE: &str = "default";
-const NODES: usize = 3;
+pub(super) const NODES: usize = 3;
 /// Names of Deployments per user: few, so that many operations concern the same Deployment.
 const NAMES: u64 = 6;
 const MAX_REPLICAS: u64 = 5;

@@ -7,10 +7,8 @@ use oarlock_schema::{Obj, Resource, resource};
 use oarlock_telemetry::traces::opentelemetry_sdk::trace::SpanData;
 use oarlock_telemetry::traces::{self, Change, Settings};
 use serde_json::{Value, json};
-use tracing::Instrument as _;
-use tracing_subscriber::layer::SubscriberExt as _;
 
-use super::world::{Refuses, World, target};
+use super::world::{Refuses, World, caller, target};
 
 fn row(group: &str, plural: &str) -> &'static Resource {
     resource(group, "v1", plural).unwrap()
@@ -155,6 +153,30 @@ async fn a_commit_is_linked_with_the_lives_of_the_owners() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_owner_is_linked_once_and_a_large_one_is_not_decoded() {
+    let (bench, deployments) = (Bench::new().await, row("apps", "deployments"));
+    let text = "x".repeat(200 << 10);
+    let mut large = deployment();
+    large["metadata"] = json!({"annotations": {"a": text}});
+    large["spec"]["template"]["metadata"]["annotations"] = json!({"a": text});
+    let mut owners = Vec::new();
+    for (name, json) in [("large", large), ("small", deployment())] {
+        owners.push(bench.create(deployments, name, json).await);
+        assert_eq!(bench.patch(deployments, ("", name), json!({"spec": {"replicas": 5}}), false).await, 0);
+    }
+    let reference =
+        |name: &str, uid: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid});
+    let references = [("large", 0), ("small", 1), ("other", 1)].map(|(name, at)| reference(name, &owners[at]));
+    let mut owned = pod();
+    owned["metadata"] = json!({"ownerReferences": references});
+    let uid = bench.create(row("", "pods"), "owned", owned).await;
+    let linked: Vec<_> = spans(&uid)[0].links.iter().map(|link| link.span_context.span_id()).collect();
+    // Both owners are at generation 2; that of the large one is not looked at.
+    let expected = [Change::new(&owners[0], 1), Change::new(&owners[1], 2)];
+    assert_eq!(linked, expected.map(|change| change.context().span_id()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deletion_ends_with_the_object() {
     let (bench, pods) = (Bench::new().await, row("", "pods"));
     let mut bound = pod();
@@ -178,15 +200,17 @@ async fn a_deletion_ends_with_the_object() {
 
 #[tokio::test(start_paused = true)]
 async fn request_and_life_are_linked_both_ways() {
-    let bench = Bench::new().await;
-    let subscriber = tracing_subscriber::registry().with(traces::layer());
-    let _guard = tracing::subscriber::set_default(subscriber);
-    let span = tracing::info_span!(target: traces::TARGET, "POST");
-    let uid = bench.create(row("apps", "deployments"), "web", deployment()).instrument(span).await;
+    let (bench, row) = (Bench::new().await, row("apps", "deployments"));
+    let mut obj = decode(row, &deployment());
+    obj.set_at(&["metadata", "name"], "web");
+    obj.set_at(&["metadata", "namespace"], "n");
+    let (request, caller, collection) = (traces::request_context(None).unwrap(), caller(), target(row, "", ""));
+    let call = bench.0.call_as(&caller, &collection, Call::Create(obj, options(false)));
+    let (_, refused) = traces::within(Some(request.clone()), call).await;
+    assert_eq!(refused, None);
+    let uid = bench.0.served(&target(row, "", "web")).meta().uid().to_owned();
     let commit = spans(&uid).into_iter().find(|span| span.name == "commit").unwrap();
     let [link] = &commit.links.links[..] else { panic!("{commit:?}") };
-    let request = traces::ring().unwrap().trace(link.span_context.trace_id());
-    assert_eq!(request.len(), 1, "{request:?}");
-    assert_eq!(request[0].links[0].span_context.span_id(), Change::new(&uid, 1).context().span_id());
-    assert!(request[0].attributes.iter().any(|known| known.key.as_str() == "oarlock.link.change"));
+    assert_eq!(link.span_context.span_id(), request.span_id());
+    assert_eq!(caller.take_changes(), [Change::new(&uid, 1).context()]);
 }

@@ -147,7 +147,17 @@ impl World {
 
     /// Executes a call; returns the records of the stages and the error.
     pub(super) async fn call(&self, target: &Target<'_>, call: Call) -> (Vec<Seen>, Option<Status>) {
-        let end = Dispatch::new(&self.server, &caller()).execute(target, call).await.err();
+        self.call_as(&caller(), target, call).await
+    }
+
+    /// As [`Self::call`], by a caller of the test.
+    pub(super) async fn call_as(
+        &self,
+        caller: &Caller,
+        target: &Target<'_>,
+        call: Call,
+    ) -> (Vec<Seen>, Option<Status>) {
+        let end = Dispatch::new(&self.server, caller).execute(target, call).await.err();
         (std::mem::take(&mut *self.seen.lock()), end)
     }
 

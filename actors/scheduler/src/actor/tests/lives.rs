@@ -124,3 +124,25 @@ fn proposer_and_arbiter_record_their_own_steps_of_one_life() {
         }
     });
 }
+
+#[test]
+fn a_proposal_without_an_answer_ends_with_the_wait_for_it_and_not_with_the_look_at_the_cache_after_it() {
+    traces::start(Settings::ring());
+    play_beside(25, |_system, fake, mut decider| async move {
+        clock::sleep(Duration::from_secs(1)).await;
+        fake.put("pods", pod("traced-unanswered", "1"));
+        assert_eq!(decider.proposed().await, ["traced-unanswered"]);
+        // The cache does not get this pod, so the look lasts as long as it may.
+        fake.hide_bindings(true);
+        let mut elsewhere = pod("elsewhere", "1");
+        elsewhere["spec"]["nodeName"] = json!("n2");
+        fake.put("pods", elsewhere);
+        clock::sleep(Duration::from_secs(12)).await;
+        let spans = spans("traced-unanswered");
+        let proposals: Vec<_> = spans.iter().filter(|span| span.name == "propose").collect();
+        assert_eq!(proposals.len(), 1, "{spans:?}");
+        assert_eq!(proposals[0].status, Status::error("no verdict"));
+        let took = proposals[0].end_time.duration_since(proposals[0].start_time).unwrap();
+        assert_eq!(took.as_secs(), 10, "the deadline of the answer");
+    });
+}
