@@ -26,6 +26,9 @@ struct Args {
     /// Number of revisions by which the scheduler's knowledge of other writers may lag.
     #[arg(long, value_name = "REVISIONS", requires = "placement", default_value_t = Rules::default().lag)]
     lag: u64,
+    /// Number of revisions after the end of a nomination within which the mark of a victim may arrive.
+    #[arg(long, value_name = "REVISIONS", requires = "placement", default_value_t = Rules::default().late)]
+    late: u64,
 }
 
 fn main() -> ExitCode {
@@ -54,7 +57,7 @@ fn histories(args: &Args) -> Judged {
 }
 
 fn placements(args: &Args) -> Judged {
-    let rules = Rules { schedulers: args.scheduler.clone(), lag: args.lag };
+    let rules = Rules { schedulers: args.scheduler.clone(), lag: args.lag, late: args.late };
     let findings = placement::judge(&Log::read(&args.histories)?, &rules);
     Ok((findings.show(args.most), findings.broken.is_empty()))
 }

@@ -17,7 +17,7 @@
 //! | affinity | each required term finds its pod in the domain, or the pod is the first of its kind |
 //! | anti-affinity | no required term, of the pod or of a pod on a node, finds the other pod in its domain |
 //! | spread | each hard constraint's skew is at most its `maxSkew` |
-//! | victims | a pod is marked as preempted only for a pod of higher priority that was nominated to the node before |
+//! | victims | a pod is marked as preempted only for a pod of higher priority that was nominated to the node before, while the victim was there |
 //! | nominated | a pod leaves room for the pods that are nominated to its node, have at least its priority, and stay nominated for the lag |
 
 mod facts;
@@ -39,11 +39,14 @@ pub struct Rules {
     pub schedulers: Vec<String>,
     /// Number of revisions by which the scheduler's knowledge of other writers may lag.
     pub lag: u64,
+    /// Number of revisions after the end of a nomination within which the mark of a victim may arrive. The mark is sent while the pod is nominated, but may
+    /// be on its way for longer than its sender waits for the answer; the pod may have its node, or be deleted, before the mark arrives.
+    pub late: u64,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { schedulers: vec!["default-scheduler".to_owned()], lag: 200 }
+        Self { schedulers: vec!["default-scheduler".to_owned()], lag: 200, late: 2_000 }
     }
 }
 
@@ -120,6 +123,8 @@ pub struct Findings {
     pub asked: BTreeMap<Rule, u64>,
     /// Number of bindings that break a rule only if the changes of others within the lag count.
     pub excused: u64,
+    /// Number of marks of victims whose nominated pod lost its nomination before the lag.
+    pub late: u64,
     /// The violations.
     pub broken: Vec<Broken>,
     /// The highest requested share of each node's allocatable cpu, in per cent.
@@ -143,8 +148,8 @@ impl Findings {
             let _ =
                 writeln!(text, "{:<14} {:>8} {broken:>8}", rule.name(), self.asked.get(&rule).copied().unwrap_or(0));
         }
-        let Self { bindings, others, excused, .. } = self;
-        let _ = writeln!(text, "bindings {bindings}, pods of others {others}, excused {excused}");
+        let Self { bindings, others, excused, late, .. } = self;
+        let _ = writeln!(text, "bindings {bindings}, pods of others {others}, excused {excused}, late marks {late}");
         text
     }
 }

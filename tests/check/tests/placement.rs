@@ -48,7 +48,7 @@ fn gone(revision: u64, name: &str) -> Line {
 
 fn found(lag: u64, lines: &[&[Line]]) -> Findings {
     let log = Log::of(lines.concat());
-    judge(&log, &Rules { lag, ..Rules::default() })
+    judge(&log, &Rules { lag, late: 5 * lag, ..Rules::default() })
 }
 
 /// Asserts that these lines, after those of two nodes, break exactly these rules.
@@ -262,7 +262,14 @@ fn who_has_to_leave_does_so_for_a_pod_of_higher_priority_that_is_nominated_there
     let got = pod(20, "high", Some("n1"), &json!({"priority": 2}));
     breaks(&[&low, &[nominated(15, "high", "n1", 2), got, marked(21, "low", "n1", 1)]], &[]);
     breaks(&[&low, &[nominated(15, "high", "n1", 2), gone(20, "high"), marked(21, "low", "n1", 1)]], &[]);
-    breaks(&[&low, &[nominated(15, "high", "n1", 2), gone(20, "high"), marked(41, "low", "n1", 1)]], &[Victims]);
+    // A mark may be on its way for longer than the nomination exists, but not for ever, and not to a pod that came to the node later.
+    let late = [nominated(15, "high", "n1", 2), gone(20, "high")];
+    breaks(&[&low, &late, &[marked(70, "low", "n1", 1)]], &[]);
+    breaks(&[&low, &late, &[marked(71, "low", "n1", 1)]], &[Victims]);
+    let newcomer = bound(21, "newcomer", "n1", &json!({"priority": 1}));
+    breaks(&[&late, &newcomer, &[marked(41, "newcomer", "n1", 1)]], &[Victims]);
+    let count = |revision| found(10, &[&[node(1)], &low, &late, &[marked(revision, "low", "n1", 1)]]).late;
+    assert_eq!((count(30), count(31)), (0, 1));
     // Evictions by others are not judged.
     let mut evicted = marked(21, "low", "n1", 1);
     evicted.object.as_mut().unwrap()["status"]["conditions"][0]["reason"] = json!("EvictionByEvictionAPI");

@@ -127,6 +127,12 @@ pub(crate) const BUGS: &[Bug] = &[
         None,
         "a_preemption_that_stops_half_way_keeps_the_room_that_its_victims_leave",
     ),
+    bug(
+        "evicted_for_nobody",
+        "oarlock-scheduler",
+        None,
+        "after_a_lost_answer_no_victim_is_deleted_for_a_pod_that_waits_no_longer",
+    ),
     bug("late_proposal_accepted", "oarlock-scheduler", None, "a_proposal_for_another_epoch_is_not_looked_at"),
     bug("subpath_follows_links", "oarlock-kubelet", None, "directories_are_made_inside_the_volume_and_nowhere_else"),
     bug(

@@ -21,8 +21,8 @@ use super::report::about;
 
 /// Bound of victims of one preemption that are evicted concurrently.
 const MAX_CONCURRENT: usize = 16;
-/// Bound of attempts of a nomination write that fails with a conflict or gets no answer.
-const MAX_TRIES: u32 = 5;
+/// Bound of attempts of a write that gets no answer, and of a nomination write that fails with a conflict.
+pub(super) const MAX_TRIES: u32 = 5;
 /// Pause after an attempt without an answer.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -52,23 +52,31 @@ async fn expect(
             Err(status) => status,
         };
         tried += 1;
-        let lost = status.code >= 500;
+        let lost = is_lost(&status);
         if tried == MAX_TRIES || status.is_stale_owner() || !(lost || status.is_conflict()) {
             return Err(status);
         }
         if lost {
             clock::sleep(RETRY_PAUSE).await;
         }
-        let Some(found) = client.find(pods()?, &namespace(pod), &pod.name).await? else { return Err(status) };
-        let found = PodView::project(&found.obj()?).info;
-        if found.uid != pod.uid || found.node.is_some() {
-            return Err(status);
-        }
+        let Some(found) = unplaced(client, pod).await? else { return Err(status) };
         if is_done(found.nominated.map(text).as_deref()) {
             return Ok(found.version);
         }
         version = found.version;
     }
+}
+
+/// Whether the outcome of a write is unknown.
+fn is_lost(status: &Status) -> bool {
+    status.code >= 500
+}
+
+/// Returns the API's state of a pod; `None` if the pod has a node or is deleted.
+async fn unplaced(client: &Client, pod: &PodInfo) -> Result<Option<Arc<PodInfo>>, Status> {
+    let Some(found) = client.find(pods()?, &namespace(pod), &pod.name).await? else { return Ok(None) };
+    let found = PodView::project(&found.obj()?).info;
+    Ok((found.uid == pod.uid && found.node.is_none()).then_some(found))
 }
 
 /// Clears the nominations of `others` to a node. If a write fails, the pod only waits longer than necessary.
@@ -97,18 +105,49 @@ async fn leave(
     node: &str,
     victim: &PodInfo,
 ) -> Result<(), Status> {
-    let pods = pods()?;
-    if !victim.preempted
-        && let Err(status) = mark(client, pods, pod, victim).await
-    {
-        return if is_gone(client, pods, victim, &status).await { Ok(()) } else { Err(status) };
-    }
-    let options = DeleteOptions::uid(&*victim.uid);
-    if let Err(status) = client.delete(pods, &namespace(victim), &victim.name, options).await {
+    let (pods, namespace) = (pods()?, namespace(victim));
+    let evicted = async {
+        if !victim.preempted {
+            until_answered(client, (pod, node), || mark(client, pods, pod, victim)).await?;
+        }
+        let delete = || client.delete(pods, &namespace, &victim.name, DeleteOptions::uid(&*victim.uid));
+        until_answered(client, (pod, node), delete).await.map(drop)
+    };
+    if let Err(status) = evicted.await {
         return if is_gone(client, pods, victim, &status).await { Ok(()) } else { Err(status) };
     }
     recorder.normal(&about(victim), "Preempted", format!("Preempted by pod {} on node {node}", pod.uid));
     Ok(())
+}
+
+/// Repeats a write to a victim whose answer is lost, while the pod is nominated to the node. Without the repetition one lost answer would leave a victim
+/// that is marked as a disruption target and continues to run, and a pod that waits for the other victims in vain.
+async fn until_answered<T, W: Future<Output = Result<T, Status>>>(
+    client: &Client,
+    (pod, node): (&PodInfo, &str),
+    write: impl Fn() -> W,
+) -> Result<T, Status> {
+    let mut tried = 0;
+    loop {
+        let status = match write().await {
+            Ok(written) => return Ok(written),
+            Err(status) => status,
+        };
+        tried += 1;
+        if tried == MAX_TRIES || !is_lost(&status) {
+            return Err(status);
+        }
+        clock::sleep(RETRY_PAUSE).await;
+        if !is_nominated(client, pod, node).await && !seeded_bug!("evicted_for_nobody") {
+            return Err(status);
+        }
+    }
+}
+
+/// Whether the API certainly shows that a pod without a node is nominated to `node`.
+async fn is_nominated(client: &Client, pod: &PodInfo, node: &str) -> bool {
+    let found = unplaced(client, pod).await;
+    found.is_ok_and(|found| found.and_then(|found| found.nominated).is_some_and(|name| *text(name) == *node))
 }
 
 /// Whether a write failed because the pod with the victim's uid is deleted; another pod may have its name.

@@ -90,7 +90,7 @@ impl<'a> Judge<'a> {
             for claim in self.nominations.proven(old) {
                 self.broke(&claim.pod, claim.revision, vec![(Rule::Nominated, claim.what)]);
             }
-            self.nominations.forget(old);
+            self.nominations.forget(old.min(revision.saturating_sub(self.rules.late)));
             match (key.split_once('/'), object) {
                 (Some(("nodes", name)), object) => self.node(name, object.as_ref(), *revision),
                 (Some(("namespaces", name)), Some(object)) => {
@@ -141,11 +141,7 @@ impl<'a> Judge<'a> {
         self.nominations.see(&pod, revision);
         let newly = self.pods.get(&pod.key).is_none_or(|before| !before.preempted) && pod.preempted;
         if newly && pod.node.is_some() {
-            self.asked(Rule::Victims);
-            if !self.nominations.explain(&pod) {
-                let what = format!("nobody of more than {} is nominated to its node", pod.priority);
-                self.broke(&pod, revision, vec![(Rule::Victims, what)]);
-            }
+            self.victim(&pod, revision);
         }
         let before = self.pods.get(&pod.key).map(|before| before.node.clone());
         if let Some(Some(before)) = &before {
@@ -167,6 +163,19 @@ impl<'a> Judge<'a> {
             self.place(&pod, node, ours, revision);
         }
         self.pods.insert(pod.key.clone(), pod);
+    }
+
+    /// Judges the mark of a victim.
+    fn victim(&mut self, pod: &Pod, revision: u64) {
+        self.asked(Rule::Victims);
+        let old = revision.saturating_sub(self.rules.lag);
+        let placed = self.placed.get(&pod.uid).map_or(revision, |placed| placed.since);
+        if !self.nominations.explain(pod, placed, old) {
+            let what = format!("nobody of more than {} is nominated to its node", pod.priority);
+            self.broke(pod, revision, vec![(Rule::Victims, what)]);
+        } else if !self.nominations.explain(pod, revision, old) {
+            self.findings.late += 1;
+        }
     }
 
     fn place(&mut self, pod: &Pod, node: String, ours: bool, revision: u64) {

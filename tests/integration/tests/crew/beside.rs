@@ -75,7 +75,7 @@ fn beside_upstreams_scheduler() {
     lines.extend(nodes["items"].as_array().unwrap().iter().map(|node| line("nodes", node.clone(), false)));
     let log = Log::of(lines);
     for scheduler in SCHEDULERS {
-        let findings = judge(&log, &Rules { schedulers: vec![scheduler.to_owned()], lag: LAG });
+        let findings = judge(&log, &Rules { schedulers: vec![scheduler.to_owned()], lag: LAG, ..Rules::default() });
         println!("{scheduler}\n{}", findings.show(10));
         assert_eq!(findings.bindings, EACH as u64, "{scheduler}");
         assert!(findings.broken.is_empty(), "{scheduler}\n{}", findings.show(10));

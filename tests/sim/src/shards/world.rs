@@ -24,6 +24,8 @@ const MEMBERS: usize = 3;
 const ROUNDS: u64 = 8;
 /// Number of revisions by which the slowest cache may lag; a generous bound.
 const LAG: u64 = 150;
+/// Number of revisions that may be written while a write is held on its way (`line`); a generous bound.
+const LATE: u64 = 800;
 
 /// Events that must have happened in a sweep.
 pub(super) const SHOWN: [&str; 20] = [
@@ -233,7 +235,7 @@ impl World {
             last.push(items.iter().map(|item| item.revision).max().unwrap_or_default());
         }
         let log = recorder.log([last[0], last[1]]).await;
-        let findings = judge(&log, &Rules { lag: LAG, ..Rules::default() });
+        let findings = judge(&log, &Rules { lag: LAG, late: LATE, ..Rules::default() });
         if let (Ok(file), false) = (std::env::var("OARLOCK_LOG"), findings.broken.is_empty()) {
             let text: Vec<String> = log.lines().map(|line| serde_json::to_string(line).unwrap()).collect();
             std::fs::write(file, text.join("\n")).unwrap();
@@ -247,6 +249,7 @@ impl World {
         }
         self.note("bindings in the log", findings.bindings);
         self.note("excused", findings.excused);
+        self.note("late marks", findings.late);
         let asked = |rule| findings.asked.get(&rule).copied().unwrap_or(0);
         self.note("victims in the log", asked(Rule::Victims));
         self.note("bindings beside the nominated", asked(Rule::Nominated));

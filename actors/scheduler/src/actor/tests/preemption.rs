@@ -4,7 +4,7 @@ use oarlock_informer::Project;
 use oarlock_schema::resource;
 
 use super::*;
-use crate::actor::evict::{denominate, nominate};
+use crate::actor::evict::{MAX_TRIES, denominate, nominate};
 use crate::project::PodView;
 
 fn of_priority(mut pod: Value, priority: i32) -> Value {
@@ -120,12 +120,40 @@ fn while_victims_terminate_nobody_else_leaves_and_nobody_else_comes() {
 fn a_deletion_that_fails_is_tried_again() {
     play(23, |fake| async move {
         full(&fake);
-        fake.fail_deletions(2);
+        fake.fail_deletions(2 * MAX_TRIES as usize);
         fake.put("pods", of_priority(pod("high", "1"), 9));
         fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
         assert_eq!(names(&fake.evicted()), ["low1"]);
         let failed = events(&fake, "high").into_iter().filter(|(_, text)| text.starts_with("preemption: ")).count();
         assert_eq!(failed, 1, "two of a kind are one event: {:?}", events(&fake, "high"));
+    });
+}
+
+#[test]
+fn a_lost_answer_stops_no_preemption_half_way() {
+    play(28, |fake| async move {
+        full(&fake);
+        fake.fail_deletions(MAX_TRIES as usize - 1);
+        fake.put("pods", of_priority(pod("high", "1"), 9));
+        fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
+        assert_eq!(names(&fake.evicted()), ["low1"]);
+        fake.until("both events", |fake| events(fake, "high").len() == 2).await;
+        assert!(events(&fake, "high").iter().all(|(_, text)| !text.starts_with("preemption: ")));
+    });
+}
+
+#[test]
+fn after_a_lost_answer_no_victim_is_deleted_for_a_pod_that_waits_no_longer() {
+    play(29, |fake| async move {
+        full(&fake);
+        fake.fail_deletions(1);
+        fake.put("pods", of_priority(pod("high", "1"), 9));
+        let marked = |fake: &Fake| condition(fake, "low1")["type"] == "DisruptionTarget";
+        fake.until("low1 is marked", marked).await;
+        assert_eq!(names(&fake.evicted()), [""; 0], "the answer to the deletion was lost");
+        fake.delete("pods", "default", "high");
+        clock::sleep(Duration::from_secs(60)).await;
+        assert_eq!(names(&fake.evicted()), [""; 0]);
     });
 }
 
