@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use oarlock_runtime::{Instant, clock};
 use oarlock_schema::Str;
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::Append;
 
 use crate::turns::QueueGuard;
@@ -15,6 +16,8 @@ pub struct RequestContext {
     pub audit_id: Option<Str>,
     /// The deadline of the request.
     pub deadline: Instant,
+    /// Longest wait for anything that need not come, such as a turn; shorter for a request that occupies what others wait for.
+    pub max_wait: Duration,
     /// Whether nothing is to be stored.
     pub dry_run: bool,
     /// Texts for `Warning` headers, also on refused requests.
@@ -34,6 +37,7 @@ impl RequestContext {
         Self {
             audit_id: None,
             deadline,
+            max_wait: Duration::MAX,
             dry_run,
             warnings: Vec::new(),
             annotations: Vec::new(),
@@ -42,9 +46,12 @@ impl RequestContext {
         }
     }
 
-    /// Returns the deadline of a wait of at most `longest`, bounded by the request's.
+    /// Returns the deadline of a wait of at most `longest`, bounded by the request's limits. A request that holds a turn does not wait at all: requests
+    /// of other users may wait for that turn.
     #[must_use]
     pub fn until(&self, longest: Duration) -> Instant {
+        let waits = self.held.is_empty() || seeded_bug!("turns_wait_for_turns");
+        let longest = if waits { longest.min(self.max_wait) } else { Duration::ZERO };
         self.deadline.min(clock::after(longest))
     }
 }

@@ -3,28 +3,51 @@
 //! A turn is an optimisation and not a lock: correctness comes from the compare-and-swap at commit. Without turns, of many requests that charge one
 //! quota all but one would lose each round, and some would lose again and again.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use oarlock_runtime::clock;
-use tokio::sync::{Mutex, OwnedMutexGuard};
-
-/// The number of queues. Names share queues by hash, so that memory does not grow with the names.
-const QUEUES: usize = 64;
+use oarlock_seeded_bug::seeded_bug;
+use parking_lot::Mutex;
+use tokio::sync::{Mutex as TurnLock, OwnedMutexGuard};
 
 /// The right to write now; released when dropped.
 #[derive(Debug)]
-pub struct QueueGuard(#[expect(dead_code, reason = "held, not read")] OwnedMutexGuard<()>);
-
-/// The queues of waiting requests, by name.
-#[derive(Debug)]
-pub struct KeyedQueues {
-    queues: Vec<Arc<Mutex<()>>>,
+pub struct QueueGuard {
+    _lock: OwnedMutexGuard<()>,
+    _place: Place,
 }
 
-impl Default for KeyedQueues {
-    fn default() -> Self {
-        Self::new()
+/// The queues of waiting requests, by name. A queue exists only while a request is in it, so that memory does not grow with the names.
+#[derive(Debug, Default)]
+pub struct KeyedQueues {
+    queues: Arc<Mutex<HashMap<String, Queue>>>,
+}
+
+/// The queue of one name.
+#[derive(Debug, Default)]
+struct Queue {
+    lock: Arc<TurnLock<()>>,
+    /// Number of requests that wait for the turn or hold it.
+    requests: usize,
+}
+
+/// The place of a request in a queue; given back when dropped.
+#[derive(Debug)]
+struct Place {
+    queues: Arc<Mutex<HashMap<String, Queue>>>,
+    name: String,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut queues = self.queues.lock();
+        let Some(queue) = queues.get_mut(&self.name) else { return };
+        queue.requests -= 1;
+        if queue.requests == 0 {
+            queues.remove(&self.name);
+        }
     }
 }
 
@@ -32,20 +55,23 @@ impl KeyedQueues {
     /// Creates an empty set of queues.
     #[must_use]
     pub fn new() -> Self {
-        Self { queues: (0..QUEUES).map(|_| Arc::default()).collect() }
+        Self::default()
     }
 
     /// Waits for the turn of a name, at most `patience`; `None` when the turn did not come in time.
     pub async fn take(&self, name: &str, patience: Duration) -> Option<QueueGuard> {
-        let queue = self.queues.get(hash(name) % QUEUES)?;
-        clock::timeout(patience, Arc::clone(queue).lock_owned()).await.ok().map(QueueGuard)
+        let name = if seeded_bug!("names_share_turns") { "" } else { name };
+        let (place, lock) = self.enter(name);
+        let lock = clock::timeout(patience, lock.lock_owned()).await.ok()?;
+        Some(QueueGuard { _lock: lock, _place: place })
     }
-}
 
-/// Hashes a name with FNV-1a, which is the same in every run, so that simulations can be repeated.
-fn hash(name: &str) -> usize {
-    name.bytes()
-        .fold(0x811c_9dc5_usize, |hash, byte| (hash ^ usize::from(byte)).wrapping_mul(0x0100_0193) & 0xffff_ffff)
+    fn enter(&self, name: &str) -> (Place, Arc<TurnLock<()>>) {
+        let mut queues = self.queues.lock();
+        let queue = queues.entry(name.to_owned()).or_default();
+        queue.requests += 1;
+        (Place { queues: Arc::clone(&self.queues), name: name.to_owned() }, Arc::clone(&queue.lock))
+    }
 }
 
 #[cfg(test)]
@@ -58,8 +84,20 @@ mod tests {
         let first = turns.take("a", Duration::from_secs(1)).await;
         assert!(first.is_some());
         assert!(turns.take("a", Duration::from_secs(1)).await.is_none(), "patience ends");
-        assert!(turns.take("b", Duration::from_secs(1)).await.is_some(), "another name need not wait");
         drop(first);
         assert!(turns.take("a", Duration::from_secs(1)).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_name_waits_for_another_and_none_is_kept() {
+        let turns = KeyedQueues::new();
+        let mut held = Vec::new();
+        for name in 0..1_000 {
+            held.push(turns.take(&name.to_string(), Duration::ZERO).await.expect("its first turn"));
+        }
+        assert!(turns.take("7", Duration::from_secs(1)).await.is_none());
+        assert_eq!(turns.queues.lock().len(), 1_000);
+        drop(held);
+        assert!(turns.queues.lock().is_empty());
     }
 }

@@ -9,6 +9,7 @@ mod node_port;
 
 use std::time::Duration;
 
+use oarlock_admission::RequestContext;
 use oarlock_admission::turns::QueueGuard;
 use oarlock_meta::Status;
 use oarlock_schema::Obj;
@@ -25,15 +26,19 @@ fn is_service(target: &Target<'_>) -> bool {
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits for the turn at the allocation of node ports, for a change of a Service that has node ports or asks for some. The caller holds the turn over
-/// the commit.
+/// the commit. A dry run commits nothing and needs no turn.
 pub(crate) async fn turn(
     server: &Server,
     target: &Target<'_>,
+    context: &RequestContext,
     new: Option<&Obj>,
     old: Option<&Obj>,
 ) -> Option<QueueGuard> {
     let concerned = is_service(target) && [new, old].into_iter().flatten().any(node_port::concerns);
-    if concerned { server.turns().take(node_port::NAME, TURN_TIMEOUT).await } else { None }
+    if !concerned || context.dry_run {
+        return None;
+    }
+    server.turns().take(node_port::NAME, context.until(TURN_TIMEOUT).remaining()).await
 }
 
 /// Allocates the addresses and node ports of a new Service and returns the writes that must be committed with it.

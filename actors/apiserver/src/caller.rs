@@ -1,11 +1,14 @@
 //! The identity behind a call, and the warnings that accompany the answer.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use oarlock_auth::UserInfo;
 use oarlock_client::Fence;
 use oarlock_runtime::Instant;
 use oarlock_schema::Str;
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_telemetry::traces::opentelemetry::trace::SpanContext;
 use parking_lot::Mutex;
 
@@ -28,7 +31,12 @@ pub struct Caller {
     pub fence: Option<Fence>,
     warnings: Mutex<Warnings>,
     changes: Mutex<Vec<SpanContext>>,
+    /// Whether the call runs in one of the few lanes of large requests.
+    in_lane: AtomicBool,
 }
+
+/// Longest wait of a call in a lane for anything that need not come, a turn or an account: large requests of other users wait for the lane.
+const MAX_WAIT_IN_LANE: Duration = Duration::from_millis(500);
 
 /// The most changes that a span of a request is linked with; a deletion of a collection makes any number.
 const MAX_CHANGES: usize = 32;
@@ -38,7 +46,19 @@ impl Caller {
     #[must_use]
     pub fn new(user: Arc<UserInfo>, agent: Str, deadline: Instant) -> Self {
         let counted = Arc::clone(&user);
-        Self { user, counted, agent, deadline, audit_id: None, fence: None, warnings: Mutex::default(), changes: Mutex::default() }
+        let (warnings, changes, in_lane) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Self { user, counted, agent, deadline, audit_id: None, fence: None, warnings, changes, in_lane }
+    }
+
+    /// Records that the call runs in a lane of large requests from now on.
+    pub(crate) fn enter_lane(&self) {
+        self.in_lane.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the longest wait of the call for anything that need not come.
+    pub(crate) fn max_wait(&self) -> Duration {
+        let waits = !self.in_lane.load(Ordering::Relaxed) || seeded_bug!("lanes_wait_for_turns");
+        if waits { Duration::MAX } else { MAX_WAIT_IN_LANE }
     }
 
     /// Adds a text for a `Warning: 299` header, unless it was added before or the answer has no room for it.

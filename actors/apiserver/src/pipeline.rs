@@ -49,8 +49,11 @@ impl<'a> Attempt<'a> {
         operation: Operation,
         dry_run: bool,
     ) -> Self {
-        let context =
-            RequestContext { audit_id: caller.audit_id.clone(), ..RequestContext::new(caller.deadline, dry_run) };
+        let context = RequestContext {
+            audit_id: caller.audit_id.clone(),
+            max_wait: caller.max_wait(),
+            ..RequestContext::new(caller.deadline, dry_run)
+        };
         Self { server, caller, target, operation, shown: Shown::AsItIs, object: None, old: None, context }
     }
 
@@ -189,7 +192,8 @@ impl Attempt<'_> {
         if self.operation == Operation::Delete && !removes {
             return Ok(());
         }
-        self.context.held.extend(allocate::turn(server, target, self.object.as_ref(), old).await);
+        let turn = allocate::turn(server, target, &self.context, self.object.as_ref(), old).await;
+        self.context.held.extend(turn);
         let companions = match (&mut self.object, old) {
             (_, Some(old)) if removes => allocate::on_delete(server, target, old),
             (Some(object), Some(old)) => allocate::on_update(server, target, object, old, self.context.dry_run)?,

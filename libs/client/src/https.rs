@@ -28,6 +28,7 @@ mod body;
 mod compose;
 mod connection;
 mod endpoint;
+mod error;
 mod frames;
 mod metrics;
 mod names;
@@ -144,7 +145,7 @@ impl Https {
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);
         headers.extend(composed.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-        let authorized = match self.token.header().map_err(Failure::Request)? {
+        let authorized = match self.token.header().map_err(|error| Failure::Request(error.into()))? {
             Some((header, renewable)) => {
                 headers.insert(http::header::AUTHORIZATION, header);
                 renewable
@@ -192,8 +193,8 @@ impl Transport for Https {
                 }
                 // The head of the answer arrived but its body was cut off: a read is repeated once.
                 Ok(Err(_)) if again => again = false,
-                Ok(Err(why)) if prepared.safe => return Err(Status::service_unavailable(why)),
-                Ok(Err(why)) => return Err(attempt::unknown(&why)),
+                Ok(Err(why)) if prepared.safe => return Err(Status::service_unavailable(why.to_string())),
+                Ok(Err(why)) => return Err(attempt::unknown(&why.to_string())),
                 Err(_) if prepared.safe => return Err(attempt::late()),
                 Err(_) => return Err(attempt::unknown("the deadline passed")),
             }

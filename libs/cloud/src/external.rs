@@ -33,11 +33,26 @@ pub struct Options {
 }
 
 /// Error for options with which no connection can ever be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cloud provider {endpoint}: {why}")]
+#[derive(Debug, thiserror::Error)]
+#[error("cloud provider {endpoint}: {cause}")]
 pub struct BadEndpoint {
     endpoint: String,
-    why: String,
+    #[source]
+    cause: EndpointError,
+}
+
+/// What is wrong with the options.
+#[derive(Debug, thiserror::Error)]
+enum EndpointError {
+    /// The endpoint is of another kind than those that are served.
+    #[error("must be https://host:port, http://localhost:port or unix:///path")]
+    Scheme,
+    /// Another host would be called without TLS.
+    #[error("another host is reached by https://")]
+    Unprotected,
+    /// The endpoint is no URL, or a certificate or key is invalid.
+    #[error("{}", chain(.0))]
+    Invalid(#[from] tonic::transport::Error),
 }
 
 /// A [`Provider`] in another process. Connects at the first call, and again after a lost connection.
@@ -53,7 +68,7 @@ impl External {
     /// # Errors
     /// [`BadEndpoint`].
     pub fn new(options: &Options) -> Result<Self, BadEndpoint> {
-        let endpoint = endpoint(options).map_err(|why| BadEndpoint { endpoint: options.endpoint.clone(), why })?;
+        let endpoint = endpoint(options).map_err(|cause| BadEndpoint { endpoint: options.endpoint.clone(), cause })?;
         Ok(Self { channel: Mutex::new(endpoint.connect_lazy()), endpoint })
     }
 
@@ -127,15 +142,15 @@ impl Provider for External {
     }
 }
 
-fn endpoint(options: &Options) -> Result<Endpoint, String> {
+fn endpoint(options: &Options) -> Result<Endpoint, EndpointError> {
     let (scheme, rest) = options.endpoint.split_once("://").unwrap_or_default();
     if !(matches!(scheme, "http" | "https") || (scheme == "unix" && rest.starts_with('/'))) {
-        return Err("must be https://host:port, http://localhost:port or unix:///path".to_owned());
+        return Err(EndpointError::Scheme);
     }
-    let mut builder = Endpoint::from_shared(options.endpoint.clone()).map_err(|error| chain(&error))?;
+    let mut builder = Endpoint::from_shared(options.endpoint.clone())?;
     match scheme {
         "http" if !builder.uri().host().is_some_and(is_here) => {
-            return Err("another host is reached by https://".to_owned());
+            return Err(EndpointError::Unprotected);
         }
         "https" => {
             let mut tls = match options.authorities.as_str() {
@@ -145,7 +160,7 @@ fn endpoint(options: &Options) -> Result<Endpoint, String> {
             if let Some((certificate, key)) = &options.identity {
                 tls = tls.identity(Identity::from_pem(certificate, key));
             }
-            builder = builder.tls_config(tls).map_err(|error| chain(&error))?;
+            builder = builder.tls_config(tls)?;
         }
         _ => {}
     }

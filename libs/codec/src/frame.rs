@@ -34,6 +34,14 @@ impl<'a> Frame<'a> {
         Frame { up: Some(self), step: Step::Field(ty, def) }
     }
 
+    /// Returns the type of the struct whose field this is; `None` for list items, map values and the root.
+    pub(crate) const fn owner(&self) -> Option<TypeRef> {
+        match self.step {
+            Step::Field(ty, _) => Some(ty),
+            Step::Root | Step::Index(_) | Step::Key(_) | Step::Inner => None,
+        }
+    }
+
     pub(crate) const fn index<'b>(&'b self, index: usize) -> Frame<'b>
     where
         'a: 'b,

@@ -186,7 +186,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         self.depth -= 1;
         self.wanted = wanted;
         repeated_maps.settle(&mut node);
-        canonical::settle_written(&mut node);
+        canonical::settle_written(&mut node, frame.owner());
         Ok(node)
     }
 

@@ -52,22 +52,30 @@ pub fn settle(node: &mut Struct) {
 }
 
 /// Makes a struct canonical like [`settle`], but keeps an empty list or map that always appears as written: a client that writes `[]` comes to own the
-/// field, a client that omits the field does not. The stored form has `null` for both. Empty lists of `REFUSED_EMPTY` stay as well.
-pub fn settle_written(node: &mut Struct) {
+/// field, a client that omits the field does not. The stored form has `null` for both. Empty lists and maps of `REFUSED_EMPTY` stay as well. `owner` is the
+/// type of the struct that has `node` in one of its fields.
+pub fn settle_written(node: &mut Struct, owner: Option<TypeRef>) {
     let ty = node.ty();
     node.retain(|def, value| {
         zero_for_null(def, value);
-        keeps(def, value) || (is_empty(value) && is_refused_empty(ty, def))
+        keeps(def, value) || (is_empty(value) && is_refused_empty(ty, owner, def))
     });
     fill_always(node);
 }
 
-/// Type and lists that validation refuses even when they are empty, because upstream compares Go's empty list with nil. No stored object has them.
-const REFUSED_EMPTY: (&str, &[&str]) = ("core/v1.EphemeralContainer", &["ports", "resizePolicy", "restartPolicyRules"]);
+/// Lists and maps that validation refuses even when they are empty, because upstream compares Go's empty value with nil: the type with the field, the owner
+/// of that type where only its structs are concerned, and the fields. No stored object has them.
+const REFUSED_EMPTY: [(&str, Option<&str>, &[&str]); 2] = [
+    (EPHEMERAL_CONTAINER, None, &["ports", "resizePolicy", "restartPolicyRules"]),
+    ("core/v1.ResourceRequirements", Some(EPHEMERAL_CONTAINER), &["limits", "requests", "claims"]),
+];
+const EPHEMERAL_CONTAINER: &str = "core/v1.EphemeralContainer";
 
-fn is_refused_empty(ty: TypeRef, def: &FieldDef) -> bool {
-    let (owner, fields) = REFUSED_EMPTY;
-    ty.name == owner && fields.contains(&def.name)
+fn is_refused_empty(ty: TypeRef, owner: Option<TypeRef>, def: &FieldDef) -> bool {
+    REFUSED_EMPTY.iter().any(|(name, of, fields)| {
+        let owned = of.is_none_or(|of| owner.is_some_and(|owner| owner.name == of));
+        ty.name == *name && owned && fields.contains(&def.name)
+    })
 }
 
 /// Whether two values are semantically equal: absent, `null`, and an empty list or map are the same (upstream `equality.Semantic`).

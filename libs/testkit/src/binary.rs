@@ -29,23 +29,44 @@ pub fn oarlock() -> PathBuf {
     if let Some(path) = REPLACEMENT.read().clone().or_else(|| std::env::var_os(OVERRIDE_VARIABLE).map(PathBuf::from)) {
         return path;
     }
+    match built("oarlock") {
+        Ok(binary) => binary,
+        Err(NotBuilt::Missing(binary)) => {
+            panic!("{} is not there: run `{BUILD_COMMAND}` first, as `cargo xtask ci` does", binary.display())
+        }
+        Err(NotBuilt::Outdated { binary, source }) => panic!(
+            "{} is older than {source}: run `{BUILD_COMMAND}`, or name an executable in {OVERRIDE_VARIABLE}",
+            binary.display()
+        ),
+    }
+}
+
+/// Why a program of the workspace cannot be used as it was built.
+#[derive(Debug)]
+pub(crate) enum NotBuilt {
+    /// There is no such file.
+    Missing(PathBuf),
+    /// A source has changed since.
+    Outdated {
+        /// The program.
+        binary: PathBuf,
+        /// The changed source.
+        source: String,
+    },
+}
+
+/// Returns a program of the workspace as it was last built, in the parent directory of the running test's executable. Cargo's dep-info file lists its sources.
+pub(crate) fn built(name: &str) -> Result<PathBuf, NotBuilt> {
     let own = std::env::current_exe().expect("the test's own path");
     let dir = own.parent().and_then(Path::parent).expect("target/<profile>/deps/<test>");
-    let binary = dir.join("oarlock");
-    let Some(built) = modified(&binary) else {
-        panic!("{} is not there: run `{BUILD_COMMAND}` first, as `cargo xtask ci` does", binary.display());
-    };
+    let binary = dir.join(name);
+    let Some(built) = modified(&binary) else { return Err(NotBuilt::Missing(binary)) };
     let facts = std::fs::read_to_string(binary.with_extension("d")).unwrap_or_default();
-    let sources = facts.split_once(": ").map_or("", |(_, sources)| sources);
-    for source in sources.split_whitespace() {
-        if modified(Path::new(source)).is_some_and(|changed| changed > built) {
-            panic!(
-                "{} is older than {source}: run `{BUILD_COMMAND}`, or name an executable in {OVERRIDE_VARIABLE}",
-                binary.display()
-            );
-        }
+    let mut sources = facts.split_once(": ").map_or("", |(_, sources)| sources).split_whitespace();
+    match sources.find(|source| modified(Path::new(source)).is_some_and(|changed| changed > built)) {
+        Some(source) => Err(NotBuilt::Outdated { binary, source: source.to_owned() }),
+        None => Ok(binary),
     }
-    binary
 }
 
 /// Subcommands with a server of their own, at a port that upstream assigns.

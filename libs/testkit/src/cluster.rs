@@ -20,6 +20,7 @@ pub const FLAGS_VARIABLE: &str = "OARLOCK_TEST_FLAGS";
 pub struct Cluster {
     dir: TempDir,
     flags: Vec<String>,
+    variables: Vec<(String, String)>,
     /// `None` while the process is stopped.
     child: Option<Child>,
 }
@@ -31,12 +32,28 @@ impl Cluster {
     /// When the program is missing, exits, or does not become ready.
     #[must_use]
     pub fn up(flags: &[&str]) -> Self {
-        let dir = tempfile::Builder::new().prefix("oarlock-test-").tempdir().expect("a temporary directory");
+        Self::with_variables(&[], flags)
+    }
+
+    /// As [`Cluster::up`], with these environment variables.
+    ///
+    /// # Panics
+    /// As [`Cluster::up`].
+    #[must_use]
+    pub fn with_variables(variables: &[(&str, &str)], flags: &[&str]) -> Self {
         let everywhere = std::env::var(FLAGS_VARIABLE).unwrap_or_default();
-        let flags = flags.iter().copied().chain(everywhere.split_whitespace()).map(str::to_owned).collect();
-        let mut cluster = Self { dir, flags, child: None };
+        let flags: Vec<&str> = flags.iter().copied().chain(everywhere.split_whitespace()).collect();
+        let mut cluster = Self::stopped(&flags);
+        cluster.variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         cluster.start();
         cluster
+    }
+
+    /// Prepares a process with these flags.
+    fn stopped(flags: &[&str]) -> Self {
+        let dir = tempfile::Builder::new().prefix("oarlock-test-").tempdir().expect("a temporary directory");
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Self { dir, flags, variables: Vec::new(), child: None }
     }
 
     /// As [`Cluster::up`], with a data directory that already holds `file` with `content`, as left by another process.
@@ -45,8 +62,7 @@ impl Cluster {
     /// As [`Cluster::up`], and when the file cannot be written.
     #[must_use]
     pub fn over(file: &Path, content: &[u8], flags: &[&str]) -> Self {
-        let dir = tempfile::Builder::new().prefix("oarlock-test-").tempdir().expect("a temporary directory");
-        let mut cluster = Self { dir, flags: flags.iter().map(|flag| (*flag).to_owned()).collect(), child: None };
+        let mut cluster = Self::stopped(flags);
         let path = cluster.data_dir().root().join(file);
         std::fs::create_dir_all(path.parent().expect("its folder")).expect("a folder");
         std::fs::write(&path, content).expect("the file");
@@ -60,10 +76,7 @@ impl Cluster {
     /// As [`Cluster::up`].
     #[must_use]
     pub fn replica(&self, flags: &[&str]) -> Self {
-        let dir = tempfile::Builder::new().prefix("oarlock-test-").tempdir().expect("a temporary directory");
-        let flags = [flags, &["--disable", "scheduler,controller-manager,kubelet"]].concat();
-        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let mut replica = Self { dir, flags, child: None };
+        let mut replica = Self::stopped(&[flags, &["--disable", "scheduler,controller-manager,kubelet"]].concat());
         let pki = replica.data_dir().pki();
         std::fs::create_dir_all(&pki).expect("a directory");
         for name in ["ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key", "sa.pub"] {
@@ -90,6 +103,7 @@ impl Cluster {
         let log = File::options().create(true).append(true).open(self.log()).expect("a file for its log");
         let mut command = Command::new(binary::oarlock());
         command.args(["up", "--data-dir"]).arg(self.data_dir().root()).args(&self.flags);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         if !self.flags.iter().any(|flag| flag == "--port") {
             command.args(["--port", "0"]);
         }

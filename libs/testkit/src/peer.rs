@@ -29,11 +29,14 @@ pub fn programs(names: &[&str]) -> Result<PathBuf, String> {
     said.lines().last().map(PathBuf::from).ok_or_else(|| "it printed no folder".to_owned())
 }
 
-/// Environment variable that names the built `xtask`, so that many tests at once need not wait for cargo's lock.
+/// Environment variable that names the built `xtask`.
 const XTASK_VARIABLE: &str = "OARLOCK_XTASK";
 
+/// Returns a command of `xtask peer`: of the program that `OARLOCK_XTASK` names or that lies built beside the tests, because cargo waits for its lock and
+/// may have to compile. Only without either does cargo run it.
 fn xtask() -> Command {
-    let mut command = match std::env::var_os(XTASK_VARIABLE) {
+    let program = std::env::var_os(XTASK_VARIABLE).map(PathBuf::from);
+    let mut command = match program.or_else(|| binary::built("xtask").ok()) {
         Some(program) => Command::new(program),
         None => {
             let mut cargo = binary::cargo();

@@ -37,7 +37,9 @@ impl Bed {
 
     fn cluster(&self, flags: &[&str]) -> Cluster {
         let only = ["--disable", "scheduler,controller-manager,kubelet", "--tracing-config-file"];
-        Cluster::up(&[&only, [self.file.path().to_str().unwrap()].as_slice(), flags].concat())
+        // By default a span waits 5 s for others.
+        let at_once = [("OTEL_BSP_SCHEDULE_DELAY", "1")];
+        Cluster::with_variables(&at_once, &[&only, [self.file.path().to_str().unwrap()].as_slice(), flags].concat())
     }
 
     fn span(&self, what: &str, fits: impl Fn(&Span) -> bool) -> Span {

@@ -28,6 +28,9 @@ pub struct Step {
     pub from: Option<String>,
     /// A JSON merge patch of `from`, or of `body`.
     pub set: Option<Value>,
+    /// Name of the user as whom the request is sent; the administrator when absent.
+    #[serde(rename = "as")]
+    pub user: Option<String>,
 }
 
 impl Step {
@@ -43,6 +46,7 @@ impl Step {
             text: None,
             from: None,
             set: None,
+            user: None,
         }
     }
 

@@ -88,6 +88,9 @@ fn request(step: &Step, answers: &Answers) -> anyhow::Result<http::Request<Full<
     if let Some(content) = content.filter(|content| !content.is_empty()) {
         request = request.header(http::header::CONTENT_TYPE, content);
     }
+    if let Some(user) = &step.user {
+        request = request.header("impersonate-user", user);
+    }
     Ok(request.header(http::header::ACCEPT, step.accept.as_deref().unwrap_or(JSON)).body(Full::new(bytes))?)
 }
 

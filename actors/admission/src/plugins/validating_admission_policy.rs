@@ -18,7 +18,7 @@ use oarlock_seeded_bug::seeded_bug;
 use super::row;
 use crate::attributes::{Attributes, Operation, UserPermissions};
 use crate::cache::Cache;
-use crate::policy::matching::{self, Candidate};
+use crate::policy::matching::{self, Candidate, NamespaceNotFound};
 use crate::policy::{
     Action, Answer, BoundPolicy, CompiledPolicies, Denial, Failure, Input, Policy, PolicyId, Question, RemoteEvaluator,
     Request, judge,
@@ -154,7 +154,7 @@ impl ValidatingAdmissionPolicy {
             let known = seen.get(&policy.id).copied();
             let about = known.unwrap_or_else(|| {
                 let about = matches(policy.spec().match_constraints(), &candidate).unwrap_or_else(|why| {
-                    answer.denials.extend(misconfigured(policy, None, &why));
+                    answer.denials.extend(misconfigured(policy, None, &why.to_string()));
                     false
                 });
                 seen.insert(&policy.id, about);
@@ -166,7 +166,9 @@ impl ValidatingAdmissionPolicy {
             match matches(spec(&relevant.binding).match_resources(), &candidate) {
                 Ok(true) => found.push(relevant),
                 Ok(false) => {}
-                Err(why) => answer.denials.extend(misconfigured(policy, Some(relevant.binding.name()), &why)),
+                Err(why) => {
+                    answer.denials.extend(misconfigured(policy, Some(relevant.binding.name()), &why.to_string()))
+                }
             }
         }
         (found, answer)
@@ -236,7 +238,7 @@ fn spec(binding: &Obj) -> ValidatingAdmissionPolicyBindingSpec<'_> {
 }
 
 /// Whether constraints match; without constraints everything matches.
-fn matches(constraints: Option<MatchResources<'_>>, candidate: &Candidate<'_>) -> Result<bool, String> {
+fn matches(constraints: Option<MatchResources<'_>>, candidate: &Candidate<'_>) -> Result<bool, NamespaceNotFound> {
     constraints.map_or(Ok(true), |constraints| matching::matches(constraints, candidate))
 }
 

@@ -8,9 +8,14 @@ use oarlock_apis::admissionregistration::expressions::{self, ResultType};
 use oarlock_cel::{Env, Program, Type};
 use oarlock_codec::Mode;
 use oarlock_schema::views::admissionregistration_v1 as v1;
-use oarlock_schema::{Obj, resource};
+use oarlock_schema::{Obj, type_named};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use super::wire::ObjectError;
+
+/// The schema's name of the type.
+const POLICY_TYPE: &str = "admissionregistration/v1.ValidatingAdmissionPolicy";
 
 /// The identity of one generation of a policy.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -143,12 +148,10 @@ impl Policy {
     /// Compiles a policy from its JSON.
     ///
     /// # Errors
-    /// The reason why the JSON is invalid.
-    pub(super) fn read(json: &[u8]) -> Result<Self, String> {
-        let ty = resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
-        let ty = ty.ok_or("the schema knows no policies")?.ty;
-        let decoded = oarlock_codec::json::decode(json, ty, Mode::Lenient).map_err(|error| error.to_string())?;
-        Ok(Self::compile(decoded.value))
+    /// [`ObjectError`].
+    pub(super) fn read(json: &[u8]) -> Result<Self, ObjectError> {
+        let ty = type_named(POLICY_TYPE).ok_or_else(|| ObjectError::Type(POLICY_TYPE.to_owned()))?;
+        Ok(Self::compile(oarlock_codec::json::decode(json, ty, Mode::Lenient)?.value))
     }
 
     /// Returns the policy's [`digest`] and JSON.

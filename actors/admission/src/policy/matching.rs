@@ -22,11 +22,16 @@ pub struct Candidate<'a> {
     pub namespace: &'a dyn Fn() -> Option<Obj>,
 }
 
+/// The namespace that a selector needs does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("namespaces \"{0}\" not found")]
+pub struct NamespaceNotFound(pub String);
+
 /// Whether constraints match a request.
 ///
 /// # Errors
-/// When the namespace that a selector needs does not exist.
-pub fn matches(constraints: MatchResources<'_>, candidate: &Candidate<'_>) -> Result<bool, String> {
+/// [`NamespaceNotFound`].
+pub fn matches(constraints: MatchResources<'_>, candidate: &Candidate<'_>) -> Result<bool, NamespaceNotFound> {
     if !selects_object(constraints.object_selector(), candidate) {
         return Ok(false);
     }
@@ -87,7 +92,7 @@ fn selects_object(chosen: Option<LabelSelector<'_>>, candidate: &Candidate<'_>) 
     states.into_iter().flatten().any(|obj| selector::matches(chosen, obj.meta().labels()))
 }
 
-fn selects_namespace(chosen: Option<LabelSelector<'_>>, candidate: &Candidate<'_>) -> Result<bool, String> {
+fn selects_namespace(chosen: Option<LabelSelector<'_>>, candidate: &Candidate<'_>) -> Result<bool, NamespaceNotFound> {
     let request = candidate.request;
     let Some(chosen) = chosen.filter(|chosen| !selector::is_empty(*chosen)) else { return Ok(true) };
     if request.namespace.is_empty() {
@@ -100,6 +105,6 @@ fn selects_namespace(chosen: Option<LabelSelector<'_>>, candidate: &Candidate<'_
     }
     match (candidate.namespace)() {
         Some(namespace) => Ok(selector::matches(chosen, namespace.meta().labels())),
-        None => Err(format!("namespaces \"{}\" not found", request.namespace)),
+        None => Err(NamespaceNotFound(request.namespace.clone())),
     }
 }

@@ -74,7 +74,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// How the evaluation of an expression failed.
+/// How the evaluation of an expression failed. The texts are part of the answer to the user.
 #[derive(Debug)]
 pub(super) enum Failed {
     /// An error of this expression.

@@ -78,7 +78,7 @@ impl PolicyCache {
         if self.policies.lock().contains_key(&digest) {
             return Ok(());
         }
-        let policy = Arc::new(Policy::read(body).map_err(Decline::Malformed)?);
+        let policy = Arc::new(Policy::read(body).map_err(|error| Decline::Malformed(error.to_string()))?);
         let mut policies = self.policies.lock();
         if policies.len() >= CAPACITY {
             policies.clear();

@@ -1,6 +1,6 @@
 //! The serialised form of objects in questions: type name and JSON.
 
-use oarlock_codec::Mode;
+use oarlock_codec::{DecodeError, Mode};
 use oarlock_schema::{Obj, type_named};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -17,10 +17,20 @@ fn sent(obj: &Obj) -> EncodedObject {
     EncodedObject { ty: obj.ty().name.to_owned(), json }
 }
 
-fn received(sent: &EncodedObject) -> Result<Obj, String> {
-    let ty = type_named(&sent.ty).ok_or_else(|| format!("no type is called {}", sent.ty))?;
-    let decoded = oarlock_codec::json::decode(sent.json.as_bytes(), ty, Mode::Lenient);
-    decoded.map(|decoded| decoded.value).map_err(|error| error.to_string())
+/// Why an object from another process cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ObjectError {
+    /// The schema has no such type.
+    #[error("no type is called {0}")]
+    Type(String),
+    /// The JSON is not of the type.
+    #[error(transparent)]
+    Json(#[from] DecodeError),
+}
+
+fn received(sent: &EncodedObject) -> Result<Obj, ObjectError> {
+    let ty = type_named(&sent.ty).ok_or_else(|| ObjectError::Type(sent.ty.clone()))?;
+    Ok(oarlock_codec::json::decode(sent.json.as_bytes(), ty, Mode::Lenient)?.value)
 }
 
 pub(super) fn serialize<S: Serializer>(obj: &Option<Obj>, serializer: S) -> Result<S::Ok, S::Error> {

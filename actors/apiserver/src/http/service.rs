@@ -336,6 +336,7 @@ async fn on_resource(
     }
     let (server, caller) = (server.clone(), Arc::clone(caller));
     let work = async move {
+        caller.enter_lane();
         let target = Target::new(row, &subresource, &namespace, &name);
         let call = asked.call(&target, &body, &query, &caller)?;
         let reply = Dispatch::new(&server, &caller).execute(&target, call).await?;

@@ -13,7 +13,7 @@ use oarlock_auth::Attributes;
 use oarlock_meta::Status;
 use oarlock_runtime::clock;
 use oarlock_seeded_bug::seeded_bug;
-use oarlock_storage::snapshot::Encoder;
+use oarlock_storage::snapshot::{Encoder, OutOfOrder};
 use oarlock_store::{Export, ReadError};
 use tokio::sync::mpsc;
 
@@ -47,14 +47,14 @@ pub(super) async fn answer(server: &Server, caller: &Caller, method: &Method) ->
     let (stop, deadline) = (server.streams().token(), clock::after(SNAPSHOT_TIMEOUT));
     let write = async move {
         let why = tokio::select! {
-            () = stop.cancelled() => "the server is shutting down".to_owned(),
+            () = stop.cancelled() => SendError::Shutdown,
             sent = clock::timeout_at(deadline, send(export, &sender)) => match sent {
                 Ok(Ok(())) => return,
                 Ok(Err(why)) => why,
-                Err(_) => "the time limit was exceeded".to_owned(),
+                Err(_) => SendError::TimedOut,
             },
         };
-        tracing::warn!(why, "a snapshot was cut off");
+        tracing::warn!(%why, "a snapshot was cut off");
     };
     server.streams().spawn("snapshot", write).map_err(|closed| Status::service_unavailable(closed.to_string()))?;
     let frames = stream::unfold(Some(receiver), |receiver| async move {
@@ -84,15 +84,31 @@ async fn take(server: &Server, caller: &Caller) -> Result<Export, Status> {
     }
 }
 
+/// Why a snapshot was not sent to its end.
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    #[error("the server is shutting down")]
+    Shutdown,
+    #[error("the time limit was exceeded")]
+    TimedOut,
+    #[error("the client disconnected")]
+    Disconnected,
+    /// An object cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The export is not in the order of its keys.
+    #[error(transparent)]
+    Order(#[from] OutOfOrder),
+}
+
 /// Sends the export as fast as the client takes it, then an empty chunk as the end mark.
-async fn send(export: Export, sender: &mpsc::Sender<Bytes>) -> Result<(), String> {
-    let disconnected = |_| "the client disconnected".to_owned();
+async fn send(export: Export, sender: &mpsc::Sender<Bytes>) -> Result<(), SendError> {
+    let disconnected = |_| SendError::Disconnected;
     let mut out = BytesMut::new();
     let mut encoder = Encoder::begin(&export.header(), &mut out);
     let mut objects = std::pin::pin!(export.objects());
     while let Some(object) = objects.next().await {
-        let object = object.map_err(|error| error.to_string())?;
-        encoder.object(&object, &mut out).map_err(|error| error.to_string())?;
+        encoder.object(&object?, &mut out)?;
         if out.len() >= CHUNK_BYTES {
             sender.send(out.split().freeze()).await.map_err(disconnected)?;
         }

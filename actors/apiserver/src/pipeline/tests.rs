@@ -5,4 +5,5 @@ mod lives;
 mod order;
 mod recorded;
 mod services;
+mod turns;
 mod world;

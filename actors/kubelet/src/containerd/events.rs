@@ -102,7 +102,7 @@ impl Follower {
             match envelope {
                 Ok(envelope) => self.handle(&envelope),
                 Err(why) => {
-                    tracing::debug!(why, "no more events of the container runtime; connecting again");
+                    tracing::debug!(%why, "no more events of the container runtime; connecting again");
                     self.link = Link::Down;
                     self.retry = clock::after(RECONNECT_PAUSE);
                 }
@@ -175,19 +175,30 @@ fn open(socket: &Socket) -> Link {
     Link::Opening(Box::pin(async move { socket.stream(Events::SUBSCRIBE, SubscribeRequest { filters }).await }))
 }
 
-/// Returns the next event, or why the connection broke. Waits without limit while there is no event.
-async fn listen(link: &mut Link) -> Result<Envelope, String> {
+/// Why a connection brings no more events.
+#[derive(Debug, thiserror::Error)]
+enum ListenError {
+    /// The subscription failed.
+    #[error(transparent)]
+    Subscribe(#[from] cri::Error),
+    /// The stream broke.
+    #[error(transparent)]
+    Broken(#[from] tonic::Status),
+    /// The runtime closed the stream.
+    #[error("the stream ended")]
+    Ended,
+}
+
+/// Returns the next event. Waits without limit while there is no event.
+async fn listen(link: &mut Link) -> Result<Envelope, ListenError> {
     loop {
         match link {
             Link::Down => std::future::pending().await,
             Link::Opening(opening) => match opening.await {
                 Ok(stream) => *link = Link::Open(Box::new(stream)),
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.into()),
             },
-            Link::Open(stream) => {
-                let envelope = stream.message().await.map_err(|status| status.to_string())?;
-                return envelope.ok_or_else(|| "the stream ended".to_owned());
-            }
+            Link::Open(stream) => return stream.message().await?.ok_or(ListenError::Ended),
         }
     }
 }

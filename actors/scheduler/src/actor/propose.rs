@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use oarlock_client::{Client, ListOptions};
-use oarlock_informer::Cache;
-use oarlock_meta::Revision;
+use oarlock_informer::{Cache, NotCaughtUp};
+use oarlock_meta::{Revision, Status};
 use oarlock_runtime::{Failure, Instant, clock};
-use oarlock_schema::resource;
 
 use crate::engine::Authority;
 use crate::model::PodInfo;
@@ -19,7 +18,7 @@ use super::attempt_metrics::Attempt;
 use super::proposal_messages::ProposalVerdict;
 use super::proposals::{self, Answered, NoVerdict, Preempts, Sent};
 use super::set::SYNC_WARNING;
-use super::{DECISIONS_PER_TURN, Shell, spans};
+use super::{DECISIONS_PER_TURN, Shell, condition, spans};
 
 /// Longest pause after a proposal reached a process that is no longer the arbiter; ends earlier when the new arbiter is known.
 const STALE_PAUSE: Duration = Duration::from_millis(50);
@@ -181,7 +180,7 @@ impl Shell {
 async fn look(client: Client, pods: Arc<Cache<PodView>>) {
     let looked = async {
         while let Err(error) = latest(&client, &pods).await {
-            tracing::info!(error, "the latest bindings cannot be read");
+            tracing::info!(%error, "the latest bindings cannot be read");
             clock::sleep(STALE_PAUSE).await;
         }
     };
@@ -189,10 +188,20 @@ async fn look(client: Client, pods: Arc<Cache<PodView>>) {
     let _ = clock::timeout(CATCH_UP_LIMIT, looked).await;
 }
 
+/// Why the latest bindings cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum LatestError {
+    /// The API does not name its latest revision.
+    #[error(transparent)]
+    List(#[from] Status),
+    /// The cache has not reached that revision in time.
+    #[error(transparent)]
+    Cache(#[from] NotCaughtUp),
+}
+
 /// Waits until `cache` shows every binding that was written before this call.
-async fn latest(client: &Client, cache: &Cache<PodView>) -> Result<(), String> {
-    let pods = resource("", "v1", "pods").ok_or("the schema has no pods")?;
+async fn latest(client: &Client, cache: &Cache<PodView>) -> Result<(), LatestError> {
     let options = ListOptions { limit: 1, ..ListOptions::default() };
-    let latest = client.list(pods, "", options).await.map_err(|status| status.to_string())?.revision;
-    cache.at_least(latest, clock::after(SYNC_WARNING)).await.map_err(|lagging| lagging.to_string())
+    let latest = client.list(condition::pods()?, "", options).await?.revision;
+    Ok(cache.at_least(latest, clock::after(SYNC_WARNING)).await?)
 }

@@ -14,7 +14,8 @@ use futures::{FutureExt, StreamExt};
 use oarlock_client::{Client, Fence, fence};
 use oarlock_informer::{Cache, ObjectRef, Recorder};
 use oarlock_mesh::Claim;
-use oarlock_runtime::{Failure, LoopCtx};
+use oarlock_meta::Status;
+use oarlock_runtime::{Failure, LoopCtx, TaskError};
 use oarlock_seeded_bug::seeded_bug;
 
 use crate::model::{PodInfo, Uid};
@@ -28,12 +29,23 @@ use super::names::namespace;
 /// Bound of concurrent condition writes.
 const MAX_WRITES: usize = 32;
 
+/// Why a condition was not written.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    /// The API refused the write.
+    #[error(transparent)]
+    Refused(#[from] Status),
+    /// The task of the write ended without a result.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+}
+
 /// The result of one condition write.
 pub(super) struct Written {
     pod: Arc<PodInfo>,
-    result: Result<(), String>,
-    /// The claim, if the API refused the write as stale.
-    stale: Option<Fence>,
+    result: Result<(), WriteError>,
+    /// The claim under which the condition was written.
+    fence: Option<Fence>,
 }
 
 /// Writer of Events and `PodScheduled` conditions.
@@ -136,12 +148,8 @@ impl Reporter {
             let task = ctx.spawn("condition", fence::scope(fence.clone(), write))?;
             self.writes.push(
                 async move {
-                    let (result, stale) = match task.await {
-                        Ok(Ok(())) => (Ok(()), false),
-                        Ok(Err(status)) => (Err(status.to_string()), status.is_stale_owner()),
-                        Err(error) => (Err(error.to_string()), false),
-                    };
-                    Written { pod, result, stale: fence.filter(|_| stale) }
+                    let result = task.await.map_err(WriteError::from);
+                    Written { pod, result: result.and_then(|written| Ok(written?)), fence }
                 }
                 .boxed(),
             );
@@ -161,11 +169,12 @@ impl Reporter {
 impl Written {
     /// Logs a failure, and reports a lost claim to `duties`.
     pub(super) fn done(self, duties: &Duties) {
-        if let Err(error) = self.result {
-            // The next attempt, here or by the shard's new holder, writes the condition again.
-            tracing::info!(pod = &*self.pod.name, error, "condition of a waiting pod not written");
-        }
-        if let Some(fence) = &self.stale {
+        let Err(error) = self.result else { return };
+        // The next attempt, here or by the shard's new holder, writes the condition again.
+        tracing::info!(pod = &*self.pod.name, %error, "condition of a waiting pod not written");
+        if let (WriteError::Refused(status), Some(fence)) = (&error, &self.fence)
+            && status.is_stale_owner()
+        {
             duties.lost(fence);
         }
     }

@@ -8,6 +8,7 @@ use super::connection::Connection;
 use super::random::random;
 use super::shared::Shared;
 use super::{backoff, pump};
+use crate::error::AskError;
 
 /// Runs until the last handle on the bus is dropped.
 pub(super) async fn keep(shared: Arc<Shared>) {
@@ -40,7 +41,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
             Err(error) => {
                 // Logged once per outage, at its first failure.
                 if failures == 0 {
-                    tracing::warn!(member = %shared.identity, server = %server.as_url_str(), error, "bus cannot be reached");
+                    tracing::warn!(member = %shared.identity, server = %server.as_url_str(), %error, "bus cannot be reached");
                 }
                 failures += 1;
             }
@@ -65,17 +66,30 @@ impl Drop for DisconnectGuard<'_> {
     }
 }
 
+/// Why a connection with every subscription was not made.
+#[derive(Debug, thiserror::Error)]
+enum BeginError {
+    /// The server cannot be reached, or refuses the login.
+    #[error("{}", chain(.0))]
+    Connect(#[from] async_nats::ConnectError),
+    /// The connection was lost before the subscription to answers.
+    #[error(transparent)]
+    Subscribe(#[from] async_nats::SubscribeError),
+    /// The server did not answer the first request.
+    #[error("its first answer: {0}")]
+    FirstAnswer(#[source] AskError),
+}
+
 /// Makes a connection with every subscription.
-async fn begin(shared: &Arc<Shared>, server: &ServerAddr) -> Result<Arc<Connection>, String> {
+async fn begin(shared: &Arc<Shared>, server: &ServerAddr) -> Result<Arc<Connection>, BeginError> {
     let listener = Arc::downgrade(shared);
     let on_event = move |event| {
         if let Some(shared) = listener.upgrade() {
             shared.on_server_event(event);
         }
     };
-    let connection = shared.dialer.dial(server, shared.next(), on_event).await.map_err(|error| reason(&error))?;
-    let connection = Arc::new(connection);
-    let answers = connection.client.subscribe(connection.answers()).await.map_err(|error| error.to_string())?;
+    let connection = Arc::new(shared.dialer.dial(server, shared.next(), on_event).await?);
+    let answers = connection.client.subscribe(connection.answers()).await?;
     shared.spawn.spawn(Box::pin(pump::answers(connection.clone(), answers)));
     // Before the listeners are read, so that a listener added meanwhile is not missed.
     shared.adopt(&connection);
@@ -85,12 +99,13 @@ async fn begin(shared: &Arc<Shared>, server: &ServerAddr) -> Result<Arc<Connecti
     if let Err(error) = connection.round_trip().await {
         connection.ended.cancel();
         shared.disconnected();
-        return Err(format!("its first answer: {error}"));
+        return Err(BeginError::FirstAnswer(error));
     }
     Ok(connection)
 }
 
-fn reason(error: &async_nats::ConnectError) -> String {
+/// Formats an error with its sources.
+fn chain(error: &async_nats::ConnectError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {

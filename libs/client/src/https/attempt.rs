@@ -7,6 +7,7 @@ use oarlock_seeded_bug::seeded_bug;
 use tokio::time::Instant;
 
 use super::Response;
+use super::error::{ConnectError, RequestError};
 
 /// First pause between attempts; further pauses double.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -22,13 +23,13 @@ pub(super) const UNAUTHORIZED: &str = "unauthorized";
 /// Why an attempt produced no usable answer.
 pub(super) enum Failure {
     /// Nothing was sent: no server could be reached.
-    Unreachable(String),
+    Unreachable(ConnectError),
     /// The server certainly did not begin the request: it refused the stream or the connection.
     NotBegun(String),
     /// The connection broke; the outcome of the request is unknown.
     Broken(String),
     /// The request cannot be encoded.
-    Request(String),
+    Request(RequestError),
     /// The server answered that it did not execute the request.
     Refused(Refusal, Box<Response>),
     /// 401 for a token that may have been renewed.
@@ -77,12 +78,11 @@ impl Retry {
         self.attempts += 1;
         self.safe |= seeded_bug!("retry_unknown_write");
         match failure {
-            Failure::Request(why) => Verdict::GiveUp(Status::bad_request(why)),
+            Failure::Request(why) => Verdict::GiveUp(Status::bad_request(why.to_string())),
             Failure::Deadline if self.safe => Verdict::GiveUp(late()),
             Failure::Deadline => Verdict::GiveUp(unknown("the deadline passed")),
-            Failure::Unreachable(why) | Failure::NotBegun(why) => {
-                self.again("not sent").unwrap_or_else(|| Verdict::GiveUp(Status::service_unavailable(why)))
-            }
+            Failure::Unreachable(why) => self.unsent(&why.to_string()),
+            Failure::NotBegun(why) => self.unsent(&why),
             Failure::Broken(why) if self.safe => {
                 self.breaks += 1;
                 let again = if self.breaks <= MAX_BREAKS { self.again("connection broke") } else { None };
@@ -96,6 +96,10 @@ impl Retry {
             Failure::Unauthorized(response) => Verdict::Answer(response),
             Failure::Refused(refusal, response) => self.refused(refusal, response),
         }
+    }
+
+    fn unsent(&self, why: &str) -> Verdict {
+        self.again("not sent").unwrap_or_else(|| Verdict::GiveUp(Status::service_unavailable(why)))
     }
 
     fn refused(&mut self, refusal: Refusal, response: Box<Response>) -> Verdict {

@@ -7,7 +7,7 @@ use hyper::body::{Body as _, Incoming};
 use oarlock_meta::Status;
 use oarlock_schema::Str;
 
-use super::connection::chain;
+use super::error::BodyError;
 use super::pool::Stream;
 use crate::raw::{RawBody, RawReply};
 
@@ -15,7 +15,7 @@ use crate::raw::{RawBody, RawReply};
 const MAX_BODY_BYTES: usize = 1 << 30;
 
 /// Reads the whole body. A single frame is returned without a copy, several are joined.
-pub(super) async fn whole(mut body: Incoming) -> Result<Bytes, String> {
+pub(super) async fn whole(mut body: Incoming) -> Result<Bytes, BodyError> {
     let Some(first) = part(&mut body).await? else { return Ok(Bytes::new()) };
     let Some(second) = part(&mut body).await? else { return Ok(first) };
     let hint = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(MAX_BODY_BYTES);
@@ -24,7 +24,7 @@ pub(super) async fn whole(mut body: Incoming) -> Result<Bytes, String> {
     whole.extend_from_slice(&second);
     while let Some(next) = part(&mut body).await? {
         if whole.len() + next.len() > MAX_BODY_BYTES {
-            return Err("the answer is too long".to_owned());
+            return Err(BodyError::TooLong);
         }
         whole.extend_from_slice(&next);
     }
@@ -32,12 +32,11 @@ pub(super) async fn whole(mut body: Incoming) -> Result<Bytes, String> {
 }
 
 /// Reads the next data of a body. Cancel safe.
-pub(super) async fn part(body: &mut Incoming) -> Result<Option<Bytes>, String> {
+pub(super) async fn part(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
     loop {
         let Some(frame) = body.frame().await else { return Ok(None) };
-        let frame = frame.map_err(|e| chain(&e))?;
         // Frames other than data are trailers.
-        if let Ok(data) = frame.into_data()
+        if let Ok(data) = frame?.into_data()
             && !data.is_empty()
         {
             return Ok(Some(data));
@@ -54,7 +53,8 @@ struct Parts {
 #[async_trait]
 impl RawBody for Parts {
     async fn next(&mut self) -> Option<Result<Bytes, Status>> {
-        part(&mut self.body).await.map_err(Status::service_unavailable).transpose()
+        let next = part(&mut self.body).await.map_err(|why| Status::service_unavailable(why.to_string()));
+        next.transpose()
     }
 }
 

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::attempt::Failure;
+use super::error::{ConnectError, HandshakeError, ReadinessError, RequestError, chain};
 
 /// Deadline for TCP, TLS and the HTTP/2 handshake together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -111,17 +112,16 @@ impl Connection {
         base: Arc<Base>,
         tls: Arc<rustls::ClientConfig>,
         spawn: Arc<dyn Spawn>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ConnectError> {
         let making = async {
             let tcp = match base.address {
-                Some(address) => TcpStream::connect(address).await,
-                None => TcpStream::connect((base.host.as_str(), base.port)).await,
+                Some(address) => TcpStream::connect(address).await?,
+                None => TcpStream::connect((base.host.as_str(), base.port)).await?,
             };
-            let tcp = tcp.map_err(|e| e.to_string())?;
-            tcp.set_nodelay(true).map_err(|e| e.to_string())?;
-            let tls = TlsConnector::from(tls).connect(base.name.clone(), tcp).await.map_err(|e| e.to_string())?;
+            tcp.set_nodelay(true)?;
+            let tls = TlsConnector::from(tls).connect(base.name.clone(), tcp).await?;
             if tls.get_ref().1.alpn_protocol() != Some(b"h2") {
-                return Err("the server does not speak HTTP/2".to_owned());
+                return Err(HandshakeError::NotHttp2);
             }
             http2::Builder::new(Exec(spawn.clone()))
                 .timer(TokioTimer::new())
@@ -133,14 +133,14 @@ impl Connection {
                 .max_header_list_size(64 * 1024)
                 .handshake(TokioIo::new(tls))
                 .await
-                .map_err(|e| chain(&e))
+                .map_err(HandshakeError::Http2)
         };
         let at = base.to_string();
         // Boxed: the future is large and seldom needed.
         let (sender, connection) = timeout(CONNECT_TIMEOUT, Box::pin(making))
             .await
-            .unwrap_or_else(|_| Err("timed out".to_owned()))
-            .map_err(|why| format!("connect to {at}: {why}"))?;
+            .unwrap_or(Err(HandshakeError::TimedOut))
+            .map_err(|cause| ConnectError::Handshake { server: at.clone(), cause })?;
         spawn.spawn(Box::pin(async move {
             // Requests report connection errors themselves; this message is for idle connections.
             if let Err(error) = connection.await {
@@ -161,27 +161,27 @@ impl Connection {
     }
 
     /// Asks the server whether it is ready. Only a clear "not ready" counts: a server that forbids the question is ready.
-    pub(super) async fn ready(&mut self) -> Result<(), String> {
+    pub(super) async fn ready(&mut self) -> Result<(), ConnectError> {
+        let answered = self.ask_readiness().await;
+        answered.map_err(|cause| ConnectError::NotReady { server: self.base.to_string(), cause })
+    }
+
+    async fn ask_readiness(&mut self) -> Result<(), ReadinessError> {
         let mut request = http::Request::new(Full::default());
         *request.uri_mut() = self.uri("/readyz")?;
-        let answer = timeout(READY_TIMEOUT, self.send(request)).await;
-        match answer {
-            Ok(Ok((answer, _))) if answer.status().is_server_error() => Err(format!("{} is not ready", self.base)),
+        match timeout(READY_TIMEOUT, self.send(request)).await {
+            Ok(Ok((answer, _))) if answer.status().is_server_error() => Err(ReadinessError::Refused),
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(format!("{} went away", self.base)),
-            Err(_) => Err(format!("{} does not say whether it is ready", self.base)),
+            Ok(Err(_)) => Err(ReadinessError::Lost),
+            Err(_) => Err(ReadinessError::Silent),
         }
     }
 
     /// Builds the full URI of a path and query.
-    pub(super) fn uri(&self, path: &str) -> Result<http::Uri, String> {
+    pub(super) fn uri(&self, path: &str) -> Result<http::Uri, RequestError> {
         let path = format!("{}{path}", self.base.prefix);
-        http::Uri::builder()
-            .scheme("https")
-            .authority(self.base.authority.as_str())
-            .path_and_query(path)
-            .build()
-            .map_err(|e| format!("the request has no valid path: {e}"))
+        let authority = self.base.authority.as_str();
+        Ok(http::Uri::builder().scheme("https").authority(authority).path_and_query(path).build()?)
     }
 
     /// Sends a request and waits for the head of the answer.
@@ -215,16 +215,4 @@ fn refused(error: &hyper::Error) -> bool {
         source = inner.source();
     }
     false
-}
-
-/// Formats an error with its sources.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
 }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::attempt::Failure;
 use super::connection::{Connection, Spawn};
 use super::endpoint::Error;
+use super::error::ConnectError;
 use super::names::{Lookup, Names};
 use super::server::{Connector, Server};
 
@@ -45,9 +46,9 @@ impl Pool {
         self.names.given()
     }
 
-    /// Returns the message for a call that got no connection in time.
-    pub(super) fn unreachable(&self) -> String {
-        format!("connect to {}: timed out", self.servers().join(", "))
+    /// Returns the error of a call that got no connection in time.
+    pub(super) fn unreachable(&self) -> ConnectError {
+        ConnectError::Deadline(self.servers().join(", "))
     }
 
     pub(super) fn renew(&self, tls: Arc<rustls::ClientConfig>) {
@@ -93,7 +94,7 @@ impl Pool {
         let well = |server: &&Arc<Server>| !server.is_failing() && server.open().is_some();
         let covered = good.iter().any(well);
         let several = servers.len() > 1;
-        let mut last = String::from("no server");
+        let mut last = ConnectError::NoServer;
         for server in &good {
             if !server.is_failing()
                 && let Some(connection) = server.open()

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::connection::{Base, Connection, MAX_STREAMS, Spawn};
+use super::error::ConnectError;
 use super::metrics::HostMetrics;
 
 /// Pause of a server after its first failure; further pauses double.
@@ -95,10 +96,10 @@ impl Server {
 
     /// Returns a connection, made if necessary. `ask`: other servers exist, so a server that failed meanwhile is skipped, and a doubtful server or one without a connection
     /// must report readiness first.
-    pub(super) async fn reach(&self, connector: &Connector, ask: bool) -> Result<Connection, String> {
+    pub(super) async fn reach(&self, connector: &Connector, ask: bool) -> Result<Connection, ConnectError> {
         let _dialling = self.dial.lock().await;
         if ask && self.is_paused() {
-            return Err(format!("{} is left alone for a while", self.base));
+            return Err(ConnectError::Paused(self.base.to_string()));
         }
         self.connect(connector, ask).await
     }
@@ -110,11 +111,11 @@ impl Server {
             && (self.is_failing() || self.open().is_none())
             && let Err(why) = self.connect(connector, true).await
         {
-            tracing::debug!(why, "server is still paused");
+            tracing::debug!(%why, "server is still paused");
         }
     }
 
-    async fn connect(&self, connector: &Connector, ask: bool) -> Result<Connection, String> {
+    async fn connect(&self, connector: &Connector, ask: bool) -> Result<Connection, ConnectError> {
         let (connection, fresh) = match self.open() {
             Some(connection) => (connection, false),
             None => {

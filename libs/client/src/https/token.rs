@@ -1,6 +1,6 @@
 //! The bearer token, reread from its file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::endpoint::{Auth, Error};
+use super::error::TokenError;
 
 /// Time for which a token from a file is used before it is read again (as client-go).
 const REREAD_INTERVAL: Duration = Duration::from_secs(60);
@@ -31,7 +32,7 @@ impl Token {
     }
 
     /// Returns the header, and whether a retry may produce another one.
-    pub(super) fn header(&self) -> Result<Option<(HeaderValue, bool)>, String> {
+    pub(super) fn header(&self) -> Result<Option<(HeaderValue, bool)>, TokenError> {
         match self {
             Self::None => Ok(None),
             Self::Fixed(value) => Ok(Some((value.clone(), false))),
@@ -42,18 +43,14 @@ impl Token {
                 {
                     return Ok(Some((value.clone(), true)));
                 }
-                let value =
-                    std::fs::read_to_string(path).map_err(|e| format!("token file {}: {e}", path.display())).and_then(
-                        |text| header(text.trim()).ok_or_else(|| format!("token file {} is malformed", path.display())),
-                    );
-                match (value, &*read) {
+                match (from_file(path), &*read) {
                     (Ok(value), _) => {
                         *read = Some((value.clone(), Instant::now() + REREAD_INTERVAL));
                         Ok(Some((value, true)))
                     }
                     // While the file is being replaced, the last token may still be valid.
                     (Err(error), Some((old, _))) => {
-                        tracing::warn!(error, "token not renewed");
+                        tracing::warn!(%error, "token not renewed");
                         Ok(Some((old.clone(), true)))
                     }
                     (Err(error), None) => Err(error),
@@ -70,6 +67,12 @@ impl Token {
             *until = Instant::now();
         }
     }
+}
+
+fn from_file(path: &Path) -> Result<HeaderValue, TokenError> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|source| TokenError::Unreadable { path: path.to_owned(), source })?;
+    header(text.trim()).ok_or_else(|| TokenError::Malformed(path.to_owned()))
 }
 
 fn header(token: &str) -> Option<HeaderValue> {

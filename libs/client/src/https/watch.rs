@@ -41,7 +41,7 @@ impl HttpsWatch {
         Self { ty, body, frames: Frames::default(), ended: false, _stream: stream }
     }
 
-    fn failed(&mut self, why: String) -> Option<Vec<Event>> {
+    fn failed(&mut self, why: &str) -> Option<Vec<Event>> {
         self.ended = true;
         Some(vec![Event::Error(Status::service_unavailable(why))])
     }
@@ -59,17 +59,17 @@ impl Watch for HttpsWatch {
             match body::part(&mut self.body).await {
                 Ok(Some(chunk)) => {
                     if self.frames.push(chunk, &mut lines).is_err() {
-                        return self.failed("an event of the watch is too long".to_owned());
+                        return self.failed("an event of the watch is too long");
                     }
                 }
                 Ok(None) if self.frames.has_partial_line() => {
-                    return self.failed("the watch ended within an event".to_owned());
+                    return self.failed("the watch ended within an event");
                 }
                 Ok(None) => {
                     self.ended = true;
                     return None;
                 }
-                Err(why) => return self.failed(format!("the watch broke: {why}")),
+                Err(why) => return self.failed(&format!("the watch broke: {why}")),
             }
         }
         let mut events = Vec::with_capacity(lines.len());

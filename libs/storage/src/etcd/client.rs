@@ -280,8 +280,19 @@ where
     answer.map(tonic::Response::into_inner).map_err(|status| failure(member, status))
 }
 
-fn channel(endpoint: &str, options: &Options) -> Result<Channel, String> {
-    let mut builder = Endpoint::from_shared(endpoint.to_owned()).map_err(|error| chain(&error))?;
+/// Why no connection to an endpoint can ever be made.
+#[derive(Debug, thiserror::Error)]
+enum EndpointError {
+    /// The endpoint is no URL, or a certificate or key is invalid.
+    #[error("{}", chain(.0))]
+    Invalid(#[from] tonic::transport::Error),
+    /// The URL has another scheme.
+    #[error("an etcd server is named by http:// or https://")]
+    Scheme,
+}
+
+fn channel(endpoint: &str, options: &Options) -> Result<Channel, EndpointError> {
+    let mut builder = Endpoint::from_shared(endpoint.to_owned())?;
     match builder.uri().scheme_str() {
         Some("http") => {}
         Some("https") => {
@@ -292,9 +303,9 @@ fn channel(endpoint: &str, options: &Options) -> Result<Channel, String> {
             if let Some((certificate, key)) = &options.identity {
                 tls = tls.identity(Identity::from_pem(certificate, key));
             }
-            builder = builder.tls_config(tls).map_err(|error| chain(&error))?;
+            builder = builder.tls_config(tls)?;
         }
-        _ => return Err("an etcd server is named by http:// or https://".into()),
+        _ => return Err(EndpointError::Scheme),
     }
     let builder = builder
         .connect_timeout(CONNECT_TIMEOUT)

@@ -4,26 +4,36 @@
 /// upstream needs the same for consistent reads from its cache.
 const MIN_VERSION: [u32; 3] = [3, 5, 13];
 
+/// Why an etcd server cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum VersionError {
+    /// The server's answer is no version.
+    #[error("etcd says its version is \"{0}\", which is none")]
+    Unreadable(String),
+    /// The version is below the minimum.
+    #[error("etcd {0} is too old: {major}.{minor}.{patch} or later is needed", major = MIN_VERSION[0], minor = MIN_VERSION[1], patch = MIN_VERSION[2])]
+    TooOld(String),
+}
+
 /// Refuses an etcd server below the minimum version.
 ///
 /// # Errors
-/// A message for the user.
-pub(crate) fn check(version: &str) -> Result<(), String> {
+/// [`VersionError`].
+pub(crate) fn check(version: &str) -> Result<(), VersionError> {
     let mut numbers = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().ok());
     let mut number = || numbers.next().flatten();
     let (Some(major), Some(minor), Some(patch)) = (number(), number(), number()) else {
-        return Err(format!("etcd says its version is \"{version}\", which is none"));
+        return Err(VersionError::Unreadable(version.to_owned()));
     };
     if [major, minor, patch] < MIN_VERSION {
-        let [major, minor, patch] = MIN_VERSION;
-        return Err(format!("etcd {version} is too old: {major}.{minor}.{patch} or later is needed"));
+        return Err(VersionError::TooOld(version.to_owned()));
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{VersionError, check};
 
     #[test]
     fn old_servers_are_refused_by_their_version() {
@@ -31,8 +41,10 @@ mod tests {
             assert_eq!(check(good), Ok(()), "{good}");
         }
         for bad in ["3.4.23", "3.5.12", "2.3.8"] {
-            assert!(check(bad).unwrap_err().contains("3.5.13 or later"), "{bad}");
+            assert_eq!(check(bad), Err(VersionError::TooOld(bad.to_owned())));
         }
-        assert!(check("unknown").is_err());
+        assert_eq!(check("unknown"), Err(VersionError::Unreadable("unknown".to_owned())));
+        let text = check("3.4.23").unwrap_err().to_string();
+        assert_eq!(text, "etcd 3.4.23 is too old: 3.5.13 or later is needed");
     }
 }

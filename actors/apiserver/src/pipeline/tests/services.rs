@@ -5,11 +5,11 @@ use oarlock_schema::{Obj, Resource, resource};
 
 use super::world::{Refuses, World, target};
 
-fn services() -> &'static Resource {
+pub(super) fn services() -> &'static Resource {
     resource("", "v1", "services").unwrap()
 }
 
-fn service(name: &str, spec: &str) -> Obj {
+pub(super) fn service(name: &str, spec: &str) -> Obj {
     let json = format!(r#"{{"metadata":{{"name":"{name}","namespace":"n"}},"spec":{spec}}}"#);
     let mut obj = oarlock_registry::index::decode(json.as_bytes(), services().ty).unwrap();
     oarlock_apis::default(&mut obj);

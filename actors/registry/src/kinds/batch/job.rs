@@ -1,6 +1,7 @@
 //! Jobs: by default a Job selects its pods by labels with the Job's own uid.
 
 use oarlock_client::Propagation;
+use oarlock_meta::names;
 use oarlock_schema::{Obj, Value};
 
 use crate::fields;
@@ -47,8 +48,8 @@ fn generate_selector(obj: &mut Obj) {
             }
         }
     }
-    // A Job without labels gets those of its pods; upstream fills them in on every read.
-    if obj.meta().labels().is_empty() {
+    // A Job without labels gets those of its pods; upstream fills them in on every read, so that a name that is no label is an error of the template only.
+    if obj.meta().labels().is_empty() && names::label_value_errors(&name).is_empty() {
         obj.set_at(&["metadata", "labels"], labels.clone());
     }
     obj.set_at(&path, labels);
@@ -81,6 +82,15 @@ mod tests {
             assert_eq!(text(&["spec", "template", "metadata", "labels", key]).as_deref(), Some(want));
             assert_eq!(text(&["metadata", "labels", key]).as_deref(), Some(want));
         }
+    }
+
+    #[test]
+    fn a_name_that_is_no_label_does_not_label_the_job_itself() {
+        let resource = oarlock_schema::resource("batch", "v1", "jobs").unwrap();
+        let mut job = Obj::new(resource.ty);
+        job.meta_mut().unwrap().set_name("j".repeat(64)).set_uid("u");
+        JobStrategy.prepare_create(&crate::kind::tests::request(resource), &mut job);
+        assert!(job.meta().labels().is_empty() && job.at(&["spec", "template", "metadata", "labels"]).is_some());
     }
 
     #[test]
