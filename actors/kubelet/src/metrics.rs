@@ -195,7 +195,7 @@ impl Drop for NodeMetrics {
 #[cfg(test)]
 mod tests {
     use oarlock_telemetry::metrics::{Format, encode};
-    use oarlock_testkit::metrics::{check, has};
+    use oarlock_testkit::metrics::has;
 
     use super::*;
 

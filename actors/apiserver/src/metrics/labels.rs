@@ -122,7 +122,7 @@ impl RequestLabels {
         };
         // The name of a list or watch comes from a selector, except on the old watch paths.
         let collection =
-            matches!(info.verb, "list" | "watch" | "deletecollection") && !(info.watch_path && !info.name.is_empty());
+            matches!(info.verb, "list" | "watch" | "deletecollection") && (!info.watch_path || info.name.is_empty());
         Self {
             endpoint: Endpoint::of_resource(&info.group, &info.version, &info.resource, &info.subresource),
             verb,
