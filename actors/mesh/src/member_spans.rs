@@ -73,16 +73,16 @@ pub fn own(traces: &HashSet<TraceId>) -> Kept {
 pub async fn list(
     bus: &Bus,
     traces: &HashSet<TraceId>,
-    nodes: &BTreeMap<String, HashSet<TraceId>>,
+    nodes: BTreeMap<String, HashSet<TraceId>>,
     budget: Duration,
 ) -> Result<Vec<MemberSpans>, AskError> {
     let mut known = everybody(bus, budget).await?;
     known.remove(bus.identity());
     known.retain(|member, _| member.role() != Role::Node);
-    let nodes = nodes.iter().filter_map(|(node, lives)| Some((Identity::new(Role::Node, node).ok()?, lives)));
-    let members: Vec<_> = known.into_keys().map(|member| (member, traces)).chain(nodes).collect();
-    let ask = |(member, traces): (Identity, _)| async move {
-        let kept = pages(bus, &member, traces, budget).await;
+    let nodes = nodes.into_iter().filter_map(|(node, lives)| Some((Identity::new(Role::Node, &node).ok()?, lives)));
+    let members: Vec<_> = known.into_keys().map(|member| (member, traces.clone())).chain(nodes).collect();
+    let ask = |(member, traces): (Identity, HashSet<TraceId>)| async move {
+        let kept = pages(bus, &member, &traces, budget).await;
         MemberSpans { role: member.role(), name: member.name().to_owned(), kept }
     };
     Ok(stream::iter(members).map(ask).buffered(CONCURRENT_ASKS).collect().await)
@@ -143,11 +143,11 @@ mod tests {
             }
         };
         let (own, other) = (TraceId::from_bytes([7; 16]), TraceId::from_bytes([8; 16]));
-        let nodes = BTreeMap::from([("n1".to_owned(), HashSet::from([own]))]);
+        let (traces, nodes) = (HashSet::from([own, other]), BTreeMap::from([("n1".to_owned(), HashSet::from([own]))]));
         let budget = Duration::from_secs(2);
         let members = tokio::select! {
             () = answers => panic!("nobody asks any more"),
-            members = list(&asker, &HashSet::from([own, other]), &nodes, budget) => members.unwrap(),
+            members = list(&asker, &traces, nodes, budget) => members.unwrap(),
         };
         let [node] = <[MemberSpans; 1]>::try_from(members).unwrap();
         assert_eq!((node.role, node.name.as_str()), (Role::Node, "n1"));

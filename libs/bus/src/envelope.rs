@@ -230,7 +230,7 @@ mod tests {
         let answer = answer(Outcome::Done(done(&"there".to_owned())));
         let (mut refused, mut read) = (0, 0);
         for copy in oarlock_testkit::damaged(1, &sealed, 4000) {
-            match open(&subject, copy.into()) {
+            match open_ask(&subject, copy.into()) {
                 Ok(opened) => {
                     assert_eq!(opened.sender, node("n1"));
                     read += 1;
