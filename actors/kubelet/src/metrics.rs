@@ -215,7 +215,7 @@ mod tests {
         let text = || encode(Format::OpenMetrics, [&registry]);
         has(
             &text(),
-            &[
+            [
                 "kubelet_node_name{node=\"node-1\"} 1",
                 "kubelet_running_pods 2",
                 "kubelet_running_containers{container_state=\"running\"} 5",

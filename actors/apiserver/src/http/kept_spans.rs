@@ -44,7 +44,7 @@ pub(super) async fn answer(
     let bus = server.state().bus();
     let name = bus.as_ref().map_or(server.config().identity.as_str(), |bus| bus.identity().name()).to_owned();
     let (own, of) = (server.clone(), traces.clone());
-    let search = move || (member_spans::own(&of), lives_of_nodes(&own, &of, nodes));
+    let search = move || (member_spans::own(&of), lives_of_nodes(&own, &of, &nodes));
     let (kept, nodes) = apart(server, caller, search).await?;
     let mut answers = vec![MemberSpans { role: Role::ApiServer, name, kept: Ok(kept) }];
     let mut incomplete = None;
@@ -76,13 +76,13 @@ async fn apart<T: Send + 'static>(
 fn lives_of_nodes(
     server: &Server,
     traces: &HashSet<TraceId>,
-    nodes: BTreeSet<String>,
+    nodes: &BTreeSet<String>,
 ) -> BTreeMap<String, HashSet<TraceId>> {
     let Some(prefix) = resource("", "v1", "pods").and_then(key::prefix).filter(|_| !nodes.is_empty()) else {
         return BTreeMap::new();
     };
     let pods = server.view().list(prefix);
-    lives_by_node(pods.iter().map(|pod| (pod.uid.as_str(), pod.fields.get(NODE_NAME).unwrap_or(""))), traces, &nodes)
+    lives_by_node(pods.iter().map(|pod| (pod.uid.as_str(), pod.fields.get(NODE_NAME).unwrap_or(""))), traces, nodes)
 }
 
 /// The selectable field of a pod that names the pod's node.
