@@ -8,6 +8,7 @@ mod families;
 mod labels;
 mod objects;
 mod requests;
+mod series;
 
 use std::sync::LazyLock;
 

@@ -108,7 +108,10 @@ impl Service {
             trace = context.as_ref().map(|context| tracing::field::display(context.trace_id()))
         );
         // An ask outside every span is not sampled and makes none here: polls would displace the ring's requests.
-        let own = context.as_ref().filter(|context| traces::exporting() && context.is_sampled()).map(|context| span_of(&ask, context));
+        let own = context
+            .as_ref()
+            .filter(|context| traces::exporting() && context.is_sampled())
+            .map(|context| span_of(&ask, context));
         let handling = method(ask).instrument(own.unwrap_or_else(tracing::Span::none));
         let handling = traces::within(context, handling).instrument(span);
         let work = async move {

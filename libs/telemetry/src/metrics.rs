@@ -14,7 +14,6 @@ use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::registry::Registry;
 
 use crate::process::Process;
-use crate::traces::Spans;
 
 pub use buckets::exponential;
 pub use exemplar::{ExemplarLabels, exemplar};
@@ -32,10 +31,7 @@ pub struct Metrics {
 
 static PROCESS: LazyLock<Metrics> = LazyLock::new(|| {
     let metrics = Metrics::default();
-    metrics.declare(|registry| {
-        registry.register_collector(Box::new(Process));
-        registry.register_collector(Box::new(Spans));
-    });
+    metrics.declare(|registry| registry.register_collector(Box::new(Process)));
     metrics
 });
 

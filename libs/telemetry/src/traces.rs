@@ -37,7 +37,6 @@ use tracing_subscriber::registry::LookupSpan;
 pub use bridge::adopt;
 pub use change::Change;
 pub use links::RELATION;
-pub(crate) use metrics::Spans;
 pub use metrics::{DropReason, OpenSpan};
 pub use opentelemetry;
 pub use opentelemetry_sdk;
@@ -50,6 +49,7 @@ pub use sampler::Sampler;
 pub use step::Step;
 pub use subject::Subject;
 
+use metrics::Spans;
 use provider::Traces;
 
 /// Target of the `tracing` spans that are spans of a trace. Spans of other targets belong to the logs alone.
@@ -60,7 +60,10 @@ static TRACES: OnceLock<Traces> = OnceLock::new();
 /// Starts to trace. It is called before [`crate::init_logs`], which installs [`layer`], and changes nothing when it was called before: the first settings stay. Returns whether these settings hold.
 pub fn start(settings: Settings) -> bool {
     let mut settings = Some(settings);
-    TRACES.get_or_init(|| Traces::new(settings.take().unwrap_or_else(Settings::ring)));
+    TRACES.get_or_init(|| {
+        crate::registry().declare(|registry| registry.register_collector(Box::new(Spans)));
+        Traces::new(settings.take().unwrap_or_else(Settings::ring))
+    });
     settings.is_none()
 }
 

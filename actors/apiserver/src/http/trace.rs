@@ -439,14 +439,7 @@ mod tests {
         changing(user, method, target, header, status, Vec::new());
     }
 
-    fn changing(
-        user: &UserInfo,
-        method: Method,
-        target: &str,
-        header: &str,
-        status: u16,
-        changes: Vec<SpanContext>,
-    ) {
+    fn changing(user: &UserInfo, method: Method, target: &str, header: &str, status: u16, changes: Vec<SpanContext>) {
         let request = Request::builder().method(method).uri(target).header("traceparent", header).body(()).unwrap();
         let uri = request.uri();
         let info = request_info::parse(request.method(), uri.path(), uri.query().unwrap_or("")).unwrap();

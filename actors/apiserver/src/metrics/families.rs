@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 
 use super::endpoints;
 use super::labels::{DryRun, Scope, Verb};
-use super::requests::{CODES, OTHER_CODE, Series, SeriesTable, TERMINATIONS};
+use super::series::{CODES, OTHER_CODE, Series, SeriesTable, TERMINATIONS};
 
 type Label = (&'static str, &'static str);
 

@@ -52,20 +52,20 @@ impl Change {
     }
 }
 
-/// The value of each byte as a hexadecimal digit; [`NO_DIGIT`] for other bytes.
-const DIGITS: [u8; 256] = {
-    let mut digits = [NO_DIGIT; 256];
-    let mut value = 0;
-    while value < 16 {
-        digits[b"0123456789abcdef"[value] as usize] = value as u8;
-        digits[b"0123456789ABCDEF"[value] as usize] = value as u8;
-        value += 1;
-    }
-    digits
-};
+/// What [`digit`] returns of a byte that is no digit.
 const NO_DIGIT: u8 = 0xff;
 
-/// Reads 32 hexadecimal digits, with hyphens where RFC 9562 has them or without any. Every step of a life does, so the digits are looked up, and checked once at the end.
+/// Returns the value of a hexadecimal digit.
+const fn digit(byte: u8) -> u8 {
+    match byte {
+        b'0'..=b'9' => byte - b'0',
+        b'a'..=b'f' => byte - b'a' + 10,
+        b'A'..=b'F' => byte - b'A' + 10,
+        _ => NO_DIGIT,
+    }
+}
+
+/// Reads 32 hexadecimal digits, with hyphens where RFC 9562 has them or without any. Every step of a life does, so the digits are checked once, at the end.
 fn uuid(text: &str) -> Option<u128> {
     let groups: [&str; 5] = match text.len() {
         32 => [text, "", "", "", ""],
@@ -83,8 +83,8 @@ fn uuid(text: &str) -> Option<u128> {
         // Up to 16 digits at a time in a `u64`: shifts of 128 bits cost several times as much.
         for digits in group.as_bytes().chunks(16) {
             let mut part = 0_u64;
-            for digit in digits {
-                let value = DIGITS.get(usize::from(*digit)).copied().unwrap_or(NO_DIGIT);
+            for byte in digits {
+                let value = digit(*byte);
                 all |= value;
                 part = part << 4 | u64::from(value & 0xf);
             }

@@ -252,7 +252,8 @@ mod tests {
         let step = Step::of(&Change::new("a", 1), "bind").text("text", "ä").attribute("integer", -7);
         let span = step.attribute("float", 0.5).attribute("bool", true).attribute("text", "later").finish();
         let values: Vec<_> = span.attributes.iter().map(|known| (known.key.as_str(), known.value.clone())).collect();
-        let expected = [("text", "later".into()), ("integer", (-7).into()), ("float", 0.5.into()), ("bool", true.into())];
+        let expected =
+            [("text", "later".into()), ("integer", (-7).into()), ("float", 0.5.into()), ("bool", true.into())];
         assert_eq!(values, expected);
     }
 

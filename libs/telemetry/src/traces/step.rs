@@ -193,6 +193,31 @@ impl Step {
     }
 }
 
+impl Subject<'_> {
+    /// Returns the change that led to the generation.
+    #[must_use]
+    pub fn change(&self) -> Change {
+        Change::new(self.uid, self.generation)
+    }
+
+    /// Begins a step of the change.
+    #[must_use]
+    pub fn step(&self, name: &'static str) -> Step {
+        Step::of(&self.change(), name).about(self)
+    }
+
+    /// Begins the root of the change, named by kind and verb (`deployment update`). The root of a later change is linked with that of the change before.
+    #[must_use]
+    pub fn root(&self, verb: &str) -> Step {
+        let root = Step::root(&self.change(), format!("{} {verb}", self.kind.to_lowercase())).about(self);
+        if self.generation > 1 {
+            root.linked("before", &Change::new(self.uid, self.generation - 1).context())
+        } else {
+            root
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

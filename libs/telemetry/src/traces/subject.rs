@@ -2,8 +2,6 @@
 
 use opentelemetry::Value;
 
-use super::{Change, Step};
-
 /// The object of a life, at the generation that a step belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject<'a> {
@@ -31,31 +29,6 @@ const CONVENTIONS: [(&str, &str, &str); 9] = [
     ("ReplicationController", "k8s.replicationcontroller.name", "k8s.replicationcontroller.uid"),
     ("Node", "k8s.node.name", "k8s.node.uid"),
 ];
-
-impl Subject<'_> {
-    /// Returns the change that led to the generation.
-    #[must_use]
-    pub fn change(&self) -> Change {
-        Change::new(self.uid, self.generation)
-    }
-
-    /// Begins a step of the change.
-    #[must_use]
-    pub fn step(&self, name: &'static str) -> Step {
-        Step::of(&self.change(), name).about(self)
-    }
-
-    /// Begins the root of the change, named by kind and verb (`deployment update`). The root of a later change is linked with that of the change before.
-    #[must_use]
-    pub fn root(&self, verb: &str) -> Step {
-        let root = Step::root(&self.change(), format!("{} {verb}", self.kind.to_lowercase())).about(self);
-        if self.generation > 1 {
-            root.linked("before", &Change::new(self.uid, self.generation - 1).context())
-        } else {
-            root
-        }
-    }
-}
 
 /// Gives each attribute that names the object.
 pub(crate) fn describe(subject: &Subject<'_>, mut set: impl FnMut(&'static str, Value)) {
