@@ -111,7 +111,8 @@ async fn once(bench: &Bench, subject: Subject, spec: &Spec, state: State) -> any
 
 /// The medians in each state, and what a state costs beside none.
 fn figures(all: &[Runs; STATES.len()]) -> Vec<Figure> {
-    let values: [(&str, fn(&Runs) -> &Vec<f64>); 2] =
+    type Values = fn(&Runs) -> &Vec<f64>;
+    let values: [(&str, Values); 2] =
         [("server processor time per create", |runs| &runs.cpu), ("wall time per create", |runs| &runs.wall)];
     let mut figures = Vec::new();
     for (what, of) in values {

@@ -109,7 +109,7 @@ fn scraper(kubectl: &Kubectl) -> String {
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: scraper}\nrules:\n\
                 - {nonResourceURLs: [/metrics], verbs: [get]}\n\
                 - {apiGroups: [\"\"], resources: [nodes/metrics], verbs: [get]}\n";
-    kubectl.run_with("apply -f -", role).ok();
+    let _applied = kubectl.run_with("apply -f -", role).ok();
     kubectl.ok("create clusterrolebinding scraper --clusterrole=scraper --serviceaccount=default:prometheus");
     kubectl.ok("create token prometheus").trim().to_owned()
 }

@@ -65,7 +65,7 @@ fn it_makes_the_metrics_that_dashboards_ask_for() {
     let Some(bin) = crate::swaps::programs(&["kube-state-metrics"]) else { return };
     let cluster = Cluster::up(&["--nodes", "2"]);
     let kubectl = cluster.kubectl();
-    kubectl.run_with("apply -f -", OBJECTS).ok();
+    let _applied = kubectl.run_with("apply -f -", OBJECTS).ok();
     kubectl.ok("label node node-0 node-role.kubernetes.io/worker=");
     kubectl.ok("taint node node-1 example.com/busy=yes:PreferNoSchedule");
     let (own, telemetry) = (port::own(), port::own());

@@ -21,7 +21,7 @@ fn a_hundred_lives_miss_no_span_although_every_owner_is_killed_half_way() {
         assert!(traces::start(Settings::ring()));
         let ((web, set, pods), early) = Universe::run(44, killed_half_way).value;
         let lives: Vec<u128> = [&web, &set].into_iter().chain(&pods).map(|uid| life(uid)).collect();
-        let spans = judged(&traces::ring().unwrap().find(|_| true));
+        let spans = judged(&traces::ring().unwrap().all());
         let spans: Vec<_> = spans.into_iter().filter(|span| lives.contains(&span.trace)).collect();
         // No kubelet ends the creations of pods.
         let going_on: Vec<_> = pods.iter().map(|uid| creation(uid)).collect();
