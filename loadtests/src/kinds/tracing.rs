@@ -56,6 +56,9 @@ struct Runs {
     wall: Vec<f64>,
 }
 
+/// Selects one of the measured values.
+type Values = fn(&Runs) -> &Vec<f64>;
+
 /// Measures.
 pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow::Result<Vec<Figure>> {
     ensure!(spec.runs >= FEWEST, "runs = {}: no verdict can be given on fewer than {FEWEST}", spec.runs);
@@ -111,7 +114,6 @@ async fn once(bench: &Bench, subject: Subject, spec: &Spec, state: State) -> any
 
 /// The medians in each state, and what a state costs beside none.
 fn figures(all: &[Runs; STATES.len()]) -> Vec<Figure> {
-    type Values = fn(&Runs) -> &Vec<f64>;
     let values: [(&str, Values); 2] =
         [("server processor time per create", |runs| &runs.cpu), ("wall time per create", |runs| &runs.wall)];
     let mut figures = Vec::new();
