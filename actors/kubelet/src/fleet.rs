@@ -112,7 +112,7 @@ impl Fleet {
     }
 
     async fn begin(&self, client: Client, mut config: NodeConfig) -> Result<KubeletHandle> {
-        config.runtime = Measured::new(config.runtime);
+        config.runtime = Measured::wrap(config.runtime);
         let client = refusals_seen(&client, "kubelet");
         let recorder = self.recorder(&client, &config.name).await?;
         let name = config.name.clone();

@@ -146,7 +146,7 @@ pub(crate) struct Measured(Arc<dyn Runtime>);
 
 impl Measured {
     /// Wraps a runtime.
-    pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Arc<dyn Runtime> {
+    pub(crate) fn wrap(runtime: Arc<dyn Runtime>) -> Arc<dyn Runtime> {
         Arc::new(Self(runtime))
     }
 }
