@@ -165,11 +165,12 @@ fn every_metric_that_dashboards_ask_for_is_scraped_or_waits_for_a_part() {
     let node = format!("127.0.0.1:{port}");
     let Some(prometheus) = Prometheus::start(&token, &[("apiserver", &api), ("kubelet", &node)]) else { return };
     kubectl.ok("wait --for=condition=Ready node --all --timeout=60s");
-    work(&cluster, &kubectl);
+    // Before there is work, since rates are increases between two scrapes.
     eventually("both targets are scraped", || {
         let up = prometheus.api("query", &[("query", "up == 1")])?["result"].as_array().map_or(0, Vec::len);
         if up == 2 { Ok(()) } else { Err(prometheus.api("targets", &[])?.to_string()) }
     });
+    work(&cluster, &kubectl);
     let all = asked();
     let wanted = |asked: &&Asked| asked.waits_for.is_none();
     let names = eventually("every metric has samples", || {
