@@ -1,6 +1,6 @@
 //! Metrics of the apiserver, under upstream's names.
 //!
-//! All labels come from static tables, so that no client can add series, and a request increments series that are found by index, without a lock or an allocation.
+//! All labels come from static tables, and anonymous clients have no series by resource, so that clients cannot add series at will. A request increments series that are found by index, without an allocation.
 
 mod admission;
 mod endpoints;
@@ -21,7 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 pub(crate) use admission::admission;
 pub(crate) use labels::RequestLabels;
 pub(crate) use objects::show as objects;
-pub(crate) use requests::{OpenWatch, answered, terminated};
+pub(crate) use requests::{Answering, OpenWatch, answered, terminated};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct FeatureLabels {

@@ -156,10 +156,10 @@ fn a_write_over_etcd_has_its_transaction_as_a_child() {
 }
 
 #[test]
-fn a_process_with_a_collector_that_never_answers_ends_within_two_seconds() {
-    // A busy machine may need longer once; a process that waits for its collector does each time.
+fn a_process_does_not_wait_for_a_collector_that_never_answers() {
+    // A process that waited would do so for the ten seconds that a collector has for a request. The two seconds of the flush are shown in virtual time (`actors/exporter`).
     let took: Vec<Duration> = (0..3).map(|_| end_with_a_hanging_collector()).collect();
-    assert!(took.iter().any(|took| *took < Duration::from_secs(2)), "{took:?}");
+    assert!(took.iter().any(|took| *took < Duration::from_secs(10)), "{took:?}");
 }
 
 /// Returns how long a process takes from SIGTERM to its end while the collector has a request without an answer, and further spans wait.

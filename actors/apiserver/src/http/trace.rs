@@ -3,6 +3,7 @@
 //! A span names the route and never the path or the query, because the query of an exec holds the command.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use http::{HeaderMap, Method, Request, StatusCode, Version};
 use oarlock_auth::UserInfo;
@@ -15,6 +16,7 @@ use oarlock_telemetry::traces::opentelemetry::trace::SpanContext;
 use oarlock_telemetry::traces::{self, OpenSpan, Step, traceparent};
 
 use super::request_info::RequestInfo;
+use crate::caller::Caller;
 use crate::inflight;
 
 /// The group of monitoring agents, whose trace contexts count as upstream's do.
@@ -33,8 +35,6 @@ struct Open {
     remote: Option<SpanContext>,
     placed: Option<Placed>,
     status: Option<StatusCode>,
-    /// Roots of the changes that the request has made.
-    changes: Vec<SpanContext>,
     _counted: OpenSpan,
 }
 
@@ -58,6 +58,8 @@ struct Placed {
     object: Option<(String, String)>,
     /// The seeded bug `query_in_a_span`.
     query: Option<String>,
+    /// Who makes the request, with the changes that it has made.
+    caller: Arc<Caller>,
 }
 
 impl RequestTrace {
@@ -78,14 +80,14 @@ impl RequestTrace {
             remote: context(request.headers()),
             placed: None,
             status: None,
-            changes: Vec::new(),
             _counted: OpenSpan::new(),
         }))
     }
 
     /// Gives the span its place, once the user is known: below the client's span, or at the root of a trace of its own, with a link.
-    pub(super) fn place(&mut self, user: &UserInfo, info: &RequestInfo, query: Option<&str>) {
+    pub(super) fn place(&mut self, caller: &Arc<Caller>, info: &RequestInfo, query: Option<&str>) {
         let Some(open) = &mut self.0 else { return };
+        let user = &caller.user;
         let trusted = is_trusted(user);
         let Some(context) = traces::request_context(open.remote.as_ref().filter(|_| trusted)) else { return };
         let object = (traces::exporting() && context.is_sampled()).then(|| {
@@ -93,8 +95,8 @@ impl RequestTrace {
             let namespace = if info.scoped { info.namespace.to_string() } else { String::new() };
             (namespace, name)
         });
-        let query = query.filter(|_| seeded_bug!("query_in_a_span")).map(str::to_owned);
-        open.placed = Some(Placed { context, class: class(user), trusted, object, query });
+        let (class, query, caller) = (class(user), query.map(str::to_owned), Arc::clone(caller));
+        open.placed = Some(Placed { context, class, trusted, object, query, caller });
     }
 
     /// Runs the work of the request inside its span: spans of the work are its children.
@@ -109,10 +111,9 @@ impl RequestTrace {
     }
 
     /// Notes what came of the request.
-    pub(super) fn answered(&mut self, status: StatusCode, changes: Vec<SpanContext>) {
+    pub(super) fn answered(&mut self, status: StatusCode) {
         if let Some(open) = &mut self.0 {
             open.status = Some(status);
-            open.changes = changes;
         }
     }
 }
@@ -122,21 +123,23 @@ impl Drop for RequestTrace {
         // Of a request that nobody knows who made nothing is recorded.
         if let Some(open) = self.0.take()
             && let Some(placed) = &open.placed
-            && open.is_kept(placed)
         {
-            traces::record_request(|| open.step(placed));
+            let changes = placed.caller.take_changes();
+            if open.is_kept(placed, &changes) {
+                traces::record_request(|| open.step(placed, &changes));
+            }
         }
     }
 }
 
 impl Open {
     /// Whether the span is recorded: if it is exported, if it has changed an object, or if a trusted client asks for it. A span for each read would cost more than the read is worth.
-    fn is_kept(&self, placed: &Placed) -> bool {
+    fn is_kept(&self, placed: &Placed, changes: &[SpanContext]) -> bool {
         let asked = placed.trusted && self.remote.as_ref().is_some_and(SpanContext::is_sampled);
-        asked || !self.changes.is_empty() || traces::exporting() && placed.context.is_sampled()
+        asked || !changes.is_empty() || traces::exporting() && placed.context.is_sampled()
     }
 
-    fn step(&self, placed: &Placed) -> Step {
+    fn step(&self, placed: &Placed, changes: &[SpanContext]) -> Step {
         let RequestKind { method, protocol, verb, route } = self.kind;
         let client = self.remote.as_ref().filter(|_| placed.trusted);
         let path = route.path();
@@ -147,7 +150,7 @@ impl Open {
         if let Some(other) = self.remote.as_ref().filter(|_| !placed.trusted) {
             step = step.linked("request", other);
         }
-        step = self.changes.iter().fold(step, |step, change| step.linked("change", change));
+        step = changes.iter().fold(step, |step, change| step.linked("change", change));
         if let Some(status) = self.status {
             step = step.attribute("http.response.status_code", i64::from(status.as_u16()));
             if status.is_server_error() {
@@ -354,8 +357,7 @@ fn name_attribute(row: &Resource) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
+    use oarlock_schema::Str;
     use oarlock_telemetry::traces::opentelemetry::KeyValue;
     use oarlock_telemetry::traces::opentelemetry::trace::{SpanId, Status as TraceStatus};
     use oarlock_telemetry::traces::opentelemetry_sdk::trace::SpanData;
@@ -444,9 +446,15 @@ mod tests {
         let uri = request.uri();
         let info = request_info::parse(request.method(), uri.path(), uri.query().unwrap_or("")).unwrap();
         let mut trace = RequestTrace::begin(&request, &info);
-        trace.place(user, &info, uri.query());
+        let caller = caller(user);
+        trace.place(&caller, &info, uri.query());
         let _unpolled = trace.inside(async {});
-        trace.answered(StatusCode::from_u16(status).unwrap(), changes);
+        changes.into_iter().for_each(|change| caller.changed(change));
+        trace.answered(StatusCode::from_u16(status).unwrap());
+    }
+
+    fn caller(user: &UserInfo) -> Arc<Caller> {
+        Arc::new(Caller::new(Arc::new(user.clone()), Str::new("test"), clock::now()))
     }
 
     fn header(trace: u128) -> String {
@@ -549,15 +557,18 @@ mod tests {
     }
 
     #[test]
-    fn a_request_whose_client_no_longer_waits_is_recorded_without_a_status() {
-        let admin = UserInfo::new("admin", ["system:masters"]);
+    fn a_request_whose_client_no_longer_waits_is_recorded_with_its_changes_and_without_a_status() {
+        let jane = UserInfo::new("jane", ["system:authenticated"]);
         let request = Request::builder().uri("/version").header("traceparent", header(0xa7)).body(()).unwrap();
         let info = request_info::parse(request.method(), "/version", "").unwrap();
         traced(|ring| {
             let mut trace = RequestTrace::begin(&request, &info);
-            trace.place(&admin, &info, None);
+            let caller = caller(&jane);
+            trace.place(&caller, &info, None);
+            caller.changed(changed());
             drop(trace);
-            let span = ring.trace(0xa7.into()).pop().unwrap();
+            let span = linked(ring, 0xa7).pop().unwrap();
+            assert!(span.links.iter().any(|link| link.span_context == changed()));
             let has_status = |known: &KeyValue| known.key.as_str() == "http.response.status_code";
             assert!(!span.attributes.iter().any(has_status), "{span:?}");
         });

@@ -8,6 +8,11 @@ use oarlock_schema::{RESOURCES, Resource};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Endpoint(usize);
 
+impl Endpoint {
+    /// The endpoint of all that are unknown.
+    pub(super) const NONE: Self = Self(0);
+}
+
 /// Labels of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {

@@ -47,6 +47,11 @@ impl Verb {
             _ => Self::Other,
         }
     }
+
+    /// Whether such a request may be a dry run.
+    const fn mutates(self) -> bool {
+        matches!(self, Self::Post | Self::Put | Self::Patch | Self::Apply | Self::Delete)
+    }
 }
 
 /// Part of the cluster that a request is about.
@@ -127,8 +132,13 @@ impl RequestLabels {
             endpoint: Endpoint::of_resource(&info.group, &info.version, &info.resource, &info.subresource),
             verb,
             scope: scope(collection, &info.namespace),
-            dry_run: DryRun::of(query),
+            dry_run: if verb.mutates() { DryRun::of(query) } else { DryRun::None },
         }
+    }
+
+    /// Returns the labels of the same verb without a resource: for requests of clients that nobody knows, so that these cannot make a series for each resource.
+    pub(crate) const fn without_resource(self) -> Self {
+        Self { endpoint: Endpoint::NONE, scope: Scope::None, dry_run: DryRun::None, ..self }
     }
 
     /// Returns the labels of a call inside the process.

@@ -32,6 +32,39 @@ pub(crate) fn terminated(labels: RequestLabels, code: u16) {
     TABLE.terminated(labels, code);
 }
 
+/// A request that is being answered. A request whose client leaves before the answer counts too, when the value is dropped, with the code of those that have no label.
+#[derive(Debug)]
+pub(crate) struct Answering {
+    labels: RequestLabels,
+    began: Instant,
+    counted: bool,
+}
+
+/// The code of a request without an answer.
+const NO_ANSWER: u16 = 0;
+
+impl Answering {
+    pub(crate) fn begin(labels: RequestLabels) -> Self {
+        Self { labels, began: clock::now(), counted: false }
+    }
+
+    /// Counts the answer. A watch that has begun counts when it ends.
+    pub(crate) fn end(mut self, code: u16, details: (Option<u64>, Option<ExemplarLabels>)) {
+        self.counted = true;
+        if !(self.labels.is_watch() && (200..300).contains(&code)) {
+            answered(self.labels, code, self.began.elapsed(), details);
+        }
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if !self.counted {
+            answered(self.labels, NO_ANSWER, self.began.elapsed(), (None, None));
+        }
+    }
+}
+
 /// An open watch. The watch counts as an answered request when the value is dropped, as upstream's do.
 #[derive(Debug)]
 pub(crate) struct OpenWatch {

@@ -87,7 +87,7 @@ impl Shell {
                 tracing::debug!(proposals = count, why, "proposals not delivered");
                 self.status.proposals.undelivered += count as u64;
                 self.proposals.pause(at + pause);
-                batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at + pause)));
+                batch.iter().for_each(|sent| self.try_again(sent, (now, at + pause)));
             }
             Err(NoVerdict::Unknown(why)) if count > 0 => {
                 tracing::info!(proposals = count, why, "proposals of unknown outcome, waiting for the cache");
@@ -102,7 +102,7 @@ impl Shell {
                 return Ok(());
             }
             Err(NoVerdict::Unknown(_)) => self.proposals.pause(at + STALE_PAUSE),
-            Err(NoVerdict::AskAgain) => batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at))),
+            Err(NoVerdict::AskAgain) => batch.iter().for_each(|sent| self.try_again(sent, (now, at))),
         }
         self.proposals.settled(count);
         Ok(())
@@ -130,10 +130,10 @@ impl Shell {
             ProposalVerdict::Refused { constraint, text, seen } => {
                 *self.status.proposals.refused.entry(constraint).or_default() += 1;
                 self.engine.withdraw(&pod.uid, now);
+                self.attempt_failed(&sent);
                 match self.proposals.refused(&pod.uid, at) {
                     Some(again) => self.proposals.park(&pod.uid, again, seen),
                     None => {
-                        self.ended(&sent.popped, Attempt::Error);
                         self.fail(pod, format!("refused again and again: {text} at {seen}"), now);
                     }
                 }
@@ -141,15 +141,22 @@ impl Shell {
             }
             ProposalVerdict::Failed { text } => {
                 self.status.proposals.failed += 1;
-                self.ended(&sent.popped, Attempt::Error);
+                self.attempt_failed(&sent);
                 self.engine.withdraw(&pod.uid, now);
                 self.fail(pod, text, now);
                 self.intake.remind(&mut self.engine, pod, now);
             }
             ProposalVerdict::Stale => {
                 self.status.proposals.undelivered += 1;
-                self.try_again(pod, (now, at + STALE_PAUSE));
+                self.try_again(&sent, (now, at + STALE_PAUSE));
             }
+        }
+    }
+
+    /// Records the end of an attempt whose proposal was not carried out. An attempt that proposed a preemption ended when no node was found.
+    fn attempt_failed(&self, sent: &Sent) {
+        if sent.preempts.is_none() {
+            self.ended(&sent.popped, Attempt::Error);
         }
     }
 
@@ -161,7 +168,9 @@ impl Shell {
     }
 
     /// Parks a pod whose proposal had no meaningful result; at the given time the pod is scheduled again, from the state at that time.
-    fn try_again(&mut self, pod: &PodInfo, (now, at): (Stamp, Instant)) {
+    fn try_again(&mut self, sent: &Sent, (now, at): (Stamp, Instant)) {
+        self.attempt_failed(sent);
+        let pod = &sent.popped.pod;
         self.engine.withdraw(&pod.uid, now);
         self.proposals.park(&pod.uid, at, Revision::ZERO);
         self.intake.remind(&mut self.engine, pod, now);
