@@ -22,7 +22,7 @@ pub(super) fn may_record(member: &Identity, span: &Span) -> bool {
         Role::ApiServer => true,
         Role::Scheduler => is_step_of(Recorder::Scheduler) || is_answer(span),
         Role::Controllers | Role::Cloud => {
-            is_step_of(Recorder::Controller) || is_root && !span.name.starts_with("pod ") || is_answer(span)
+            is_step_of(Recorder::Controller) || is_root && is_of_a_workload(&span.name) || is_answer(span)
         }
         Role::Node => {
             let of_kubelet = is_step_of(Recorder::Kubelet) || is_root && KUBELET_ROOTS.contains(&span.name.as_str());
@@ -31,6 +31,11 @@ pub(super) fn may_record(member: &Identity, span: &Span) -> bool {
         Role::Admission => is_answer(span),
         Role::Inspector => false,
     }
+}
+
+/// Whether the name of a root, kind and verb, is that of a change that a controller brings about.
+fn is_of_a_workload(name: &str) -> bool {
+    name.split_once(' ').is_some_and(|(kind, verb)| kind != "pod" && matches!(verb, "create" | "update" | "delete"))
 }
 
 /// Whether the span is that of an ask that the member answered, in the trace of a request.
