@@ -70,6 +70,7 @@ fn every_step_is_recorded_when_it_ends_and_the_root_when_the_pod_is_ready() {
             ("k8s.node.name", "n1"),
             ("k8s.pod.name", "web"),
             ("k8s.pod.uid", uid),
+            ("oarlock.object.generation", "1"),
         ];
         let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
         assert_eq!(attributes(named(&all, "pull")[0]), pairs.into());
