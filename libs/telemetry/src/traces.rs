@@ -4,7 +4,7 @@
 //! [`Ring`] and, when they are sampled, in the queue of the exporter. Work below a request, such as a call to etcd, is a `tracing` span of the target [`TARGET`], bound to its future by
 //! `.instrument`. Such spans begin only below a span that is exported.
 //!
-//! Tracing is off until [`start`] is called: spans of the target are disabled, [`record`] does not call its closure, and nothing is allocated.
+//! Tracing is off until [`start`] is called: spans of the target are disabled, [`record()`] does not call its closure, and nothing is allocated.
 
 mod begins;
 mod bridge;

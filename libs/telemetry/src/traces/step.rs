@@ -20,7 +20,7 @@ pub(crate) const COMMIT: &str = "commit";
 
 static INSTRUMENTATION: LazyLock<InstrumentationScope> = LazyLock::new(|| InstrumentationScope::builder(SCOPE).build());
 
-/// A span that has ended: of an object's life, or of a request. [`super::record`] and [`super::record_request`] keep and export it.
+/// A span that has ended: of an object's life, or of a request. [`super::record()`] and [`super::record_request`] keep and export it.
 ///
 /// Work that outlives a task, or moves to another process, holds no open span: it keeps the time at which it began in the state that exists anyway, and makes the step when it ends.
 #[derive(Clone, Debug)]
