@@ -14,7 +14,6 @@ use oarlock_codec::negotiate::Format;
 use oarlock_meta::{FieldSelector, GoDuration, Status};
 use oarlock_runtime::clock;
 use oarlock_schema::{Str, resource};
-use oarlock_seeded_bug::seeded_bug;
 
 use super::accept::Wanted;
 use super::audit_id::AuditId;
@@ -91,8 +90,6 @@ async fn answer(
         Ok(fence) => fence,
         Err(status) => return refused(labels, &status),
     };
-    // Only the seeded bug of the trace looks at it.
-    let query = seeded_bug!("query_in_a_span").then(|| request.uri().query().unwrap_or("").to_owned());
     // Credentials must not reach a backend behind a proxy.
     server.authenticators().clear(request.headers_mut());
     impersonation::clear(request.headers_mut());
@@ -103,7 +100,7 @@ async fn answer(
     caller.audit_id = id.map(AuditId::text);
     let caller = Arc::new(caller);
     known.warning.into_iter().for_each(|text| caller.warn(text));
-    trace.place(&caller, &info, query.as_deref());
+    trace.place(&caller, &info, request.uri().query());
     let answering = Answering::begin(labels);
     let work = handle(server, &caller, (&info, labels), request, &connection, accept.as_deref());
     let answer = match trace.inside(work).await {
