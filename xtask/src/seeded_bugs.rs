@@ -107,8 +107,7 @@ impl Bug {
     }
 }
 
-/// The tests that libtest reports as failed.
-/// Returns the tests that failed, each once: a test with a process of its own shows that process's output too.
+/// Returns the tests that libtest reports as failed, each once: a test with a process of its own shows that process's output too.
 fn failed(text: &str) -> Vec<&str> {
     let failed = text.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
     failed.collect::<BTreeSet<_>>().into_iter().collect()
