@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use oarlock_testkit::http::Who;
 use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Cluster, Process, metrics, port};
 
@@ -66,6 +67,11 @@ fn it_makes_the_metrics_that_dashboards_ask_for() {
     let cluster = Cluster::up(&["--nodes", "2"]);
     let kubectl = cluster.kubectl();
     let _applied = kubectl.run_with("apply -f -", OBJECTS).ok();
+    // The status of a quota is written by a controller that is not there yet.
+    let headers = [("content-type", "application/merge-patch+json")];
+    let status = br#"{"status": {"hard": {"pods": "100"}, "used": {"pods": "2"}}}"#;
+    let path = "/api/v1/namespaces/default/resourcequotas/all/status";
+    assert_eq!(cluster.http(Who::Admin).send("PATCH", path, &headers, status).code, 200);
     kubectl.ok("label node node-0 node-role.kubernetes.io/worker=");
     kubectl.ok("taint node node-1 example.com/busy=yes:PreferNoSchedule");
     let (own, telemetry) = (port::own(), port::own());
