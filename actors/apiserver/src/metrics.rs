@@ -1,6 +1,7 @@
 //! Metrics of the apiserver, under upstream's names.
 //!
-//! All labels come from static tables, and anonymous clients have no series by resource, so that clients cannot add series at will. A request increments series that are found by index, without an allocation.
+//! All labels come from static tables, and anonymous clients have no series by resource, so that clients cannot add series at will. A request increments series that are found by index;
+//! only one that is exported allocates, for its exemplar.
 
 mod admission;
 mod endpoints;

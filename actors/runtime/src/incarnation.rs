@@ -2,6 +2,7 @@
 //!
 //! The actor's `start` runs in ractor's `post_start`, because a failure in `pre_start` is returned to the spawner and not reported to the supervisor.
 
+use oarlock_telemetry::logs::chain;
 use std::any::TypeId;
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,7 +19,7 @@ use tracing::Instrument;
 
 use crate::actor::{Body, Flow};
 use crate::context::Ctx;
-use crate::error::{Error, Failure, chain, panic_text};
+use crate::error::{Error, Failure, panic_text};
 use crate::handle::Typed;
 use crate::mailbox::Envelope;
 use crate::policy::Exit;

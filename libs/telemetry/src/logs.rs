@@ -49,6 +49,19 @@ pub fn init(filter: &str, format: Format) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns the texts of an error and all its sources, outermost first.
+#[must_use]
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
+}
+
 /// Targets of noisy libraries, with the level kept of each: ractor holds a span open around every actor for its whole life, beside the runtime's own span per message;
 /// async_nats logs each connection attempt as an error, which the bus logs once per outage.
 const QUIETED_TARGETS: [(&str, &str); 2] = [("ractor", "ractor=warn"), ("async_nats", "async_nats=off")];

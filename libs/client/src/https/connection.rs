@@ -1,5 +1,6 @@
 //! One HTTP/2 connection and its streams.
 
+use oarlock_telemetry::logs::chain;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::attempt::Failure;
-use super::error::{ConnectError, HandshakeError, ReadinessError, RequestError, chain};
+use super::error::{ConnectError, HandshakeError, ReadinessError, RequestError};
 
 /// Deadline for TCP, TLS and the HTTP/2 handshake together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,5 +1,6 @@
 //! Errors of a connection to a server. Their texts become the messages of a Status.
 
+use oarlock_telemetry::logs::chain;
 use std::io;
 use std::path::PathBuf;
 
@@ -105,16 +106,4 @@ pub(super) enum BodyError {
     /// The stream broke.
     #[error("{}", chain(.0))]
     Broken(#[from] hyper::Error),
-}
-
-/// Formats an error with its sources.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
 }
