@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use oarlock_schema::{FieldId, Shape, Struct, Value};
 
+use super::words;
+
 /// The JSON bytes of an object, and the position for its resourceVersion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
@@ -124,22 +126,39 @@ fn field<const HTML: bool>(shape: &Shape, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes of a text that Go writes unescaped. 0xe2 is excluded, since it may begin one of the two separators that Go escapes.
-const PLAIN: [bool; 256] = {
-    let mut table = [true; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
-        if byte < 0x20 || matches!(byte as u8, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2) {
-            table[byte] = false;
-        }
-        byte += 1;
-    }
-    table
-};
+/// The first byte of U+2028 and U+2029, the two separators that Go escapes.
+const SEPARATOR: u8 = 0xe2;
 
+/// Returns the index of the first byte of a text that Go may write escaped.
 fn special(bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|b| !PLAIN.get(usize::from(*b)).copied().unwrap_or(false))
+    words::position(
+        bytes,
+        |word| {
+            let quoted = words::equal(word, b'\\') | words::equal_but(word, b'&', b'&' ^ b'"');
+            quoted
+                | words::equal_but(word, b'>', b'>' ^ b'<')
+                | words::equal(word, SEPARATOR)
+                | words::below(word, 0x20)
+        },
+        |byte| byte < 0x20 || matches!(byte, b'"' | b'\\') || is_foreign(byte),
+    )
+}
+
+/// Returns the index of the first byte that Go may escape in JSON text, where quotes and backslashes are in place.
+fn foreign(bytes: &[u8]) -> Option<usize> {
+    words::position(
+        bytes,
+        |word| {
+            let angles = words::equal_but(word, b'>', b'>' ^ b'<');
+            angles | words::equal(word, b'&') | words::equal(word, SEPARATOR)
+        },
+        is_foreign,
+    )
+}
+
+/// Whether Go may escape a byte although JSON allows it.
+fn is_foreign(byte: u8) -> bool {
+    matches!(byte, b'<' | b'>' | b'&' | SEPARATOR)
 }
 
 /// Appends a text in quotes, escaped as Go does, with or without the escapes for HTML.
@@ -151,7 +170,7 @@ fn string<const HTML: bool>(text: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(plain);
         let Some((byte, after)) = tail.split_first() else { break };
         rest = after;
-        match byte {
+        match *byte {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
             b'\n' => out.extend_from_slice(b"\\n"),
@@ -159,16 +178,16 @@ fn string<const HTML: bool>(text: &str, out: &mut Vec<u8>) {
             b'\t' => out.extend_from_slice(b"\\t"),
             0x08 => out.extend_from_slice(b"\\b"),
             0x0c => out.extend_from_slice(b"\\f"),
-            0xe2 => rest = separator(after, out),
+            SEPARATOR => rest = separator(after, out),
             b'<' | b'>' | b'&' if !HTML => out.push(*byte),
-            byte => unicode(*byte, out),
+            byte => unicode(byte, out),
         }
     }
     out.extend_from_slice(rest);
     out.push(b'"');
 }
 
-/// Handles the bytes after 0xe2: writes U+2028 and U+2029 escaped, anything else unchanged, and returns the remaining bytes.
+/// Handles the bytes after [`SEPARATOR`]: writes U+2028 and U+2029 escaped, anything else unchanged, and returns the remaining bytes.
 fn separator<'a>(after: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     match after {
         [0x80, last @ (0xa8 | 0xa9), rest @ ..] => {
@@ -176,7 +195,7 @@ fn separator<'a>(after: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
             rest
         }
         _ => {
-            out.push(0xe2);
+            out.push(SEPARATOR);
             after
         }
     }
@@ -190,7 +209,7 @@ fn unicode(byte: u8, out: &mut Vec<u8>) {
 
 /// Returns JSON text with the escapes that encoding adds, so that an object is the same before and after encoding.
 pub(crate) fn escaped(text: Cow<'_, str>) -> Cow<'_, str> {
-    if !text.bytes().any(|b| matches!(b, b'<' | b'>' | b'&' | 0xe2)) {
+    if foreign(text.as_bytes()).is_none() {
         return text;
     }
     let mut out = Vec::with_capacity(text.len() + 16);
@@ -200,12 +219,12 @@ pub(crate) fn escaped(text: Cow<'_, str>) -> Cow<'_, str> {
 
 /// Appends embedded JSON text unchanged except for the characters that Go escapes.
 fn raw(mut rest: &[u8], out: &mut Vec<u8>) {
-    while let Some(at) = rest.iter().position(|b| matches!(b, b'<' | b'>' | b'&' | 0xe2)) {
+    while let Some(at) = foreign(rest) {
         let (plain, tail) = rest.split_at(at);
         out.extend_from_slice(plain);
         let Some((byte, after)) = tail.split_first() else { break };
         rest = after;
-        if *byte == 0xe2 {
+        if *byte == SEPARATOR {
             rest = separator(after, out);
         } else {
             unicode(*byte, out);
