@@ -129,36 +129,37 @@ fn field<const HTML: bool>(shape: &Shape, value: &Value, out: &mut Vec<u8>) {
 /// The first byte of U+2028 and U+2029, the two separators that Go escapes.
 const SEPARATOR: u8 = 0xe2;
 
-/// Returns the index of the first byte of a text that Go may write escaped.
-fn special(bytes: &[u8]) -> Option<usize> {
-    words::position(
-        bytes,
-        |word| {
-            let quoted = words::equal(word, b'\\') | words::equal_but(word, b'&', b'&' ^ b'"');
-            quoted
-                | words::equal_but(word, b'>', b'>' ^ b'<')
-                | words::equal(word, SEPARATOR)
-                | words::below(word, 0x20)
-        },
-        |byte| byte < 0x20 || matches!(byte, b'"' | b'\\') || is_foreign(byte),
-    )
+/// Whether Go may escape a byte although JSON allows it.
+const fn is_foreign(byte: u8) -> bool {
+    matches!(byte, b'<' | b'>' | b'&' | SEPARATOR)
 }
 
 /// Returns the index of the first byte that Go may escape in JSON text, where quotes and backslashes are in place.
 fn foreign(bytes: &[u8]) -> Option<usize> {
-    words::position(
-        bytes,
-        |word| {
-            let angles = words::equal_but(word, b'>', b'>' ^ b'<');
-            angles | words::equal(word, b'&') | words::equal(word, SEPARATOR)
-        },
-        is_foreign,
-    )
+    let find = |word| {
+        let angles = words::equal_but(word, b'>', b'>' ^ b'<');
+        angles | words::equal(word, b'&') | words::equal(word, SEPARATOR)
+    };
+    words::position(bytes, find, is_foreign)
 }
 
-/// Whether Go may escape a byte although JSON allows it.
-fn is_foreign(byte: u8) -> bool {
-    matches!(byte, b'<' | b'>' | b'&' | SEPARATOR)
+/// The bytes of a text that Go writes unescaped.
+const PLAIN: [bool; 256] = {
+    let mut table = [true; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+        if byte < 0x20 || matches!(byte as u8, b'"' | b'\\') || is_foreign(byte as u8) {
+            table[byte] = false;
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// Returns the index of the first byte of a text that Go may escape. Most texts are too short for a search by words.
+fn special(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|b| !PLAIN.get(usize::from(*b)).copied().unwrap_or(false))
 }
 
 /// Appends a text in quotes, escaped as Go does, with or without the escapes for HTML.
