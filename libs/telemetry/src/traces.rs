@@ -8,10 +8,12 @@
 
 mod begins;
 mod bridge;
+mod bytes;
 mod change;
 mod fields;
 pub mod limits;
 mod links;
+mod log;
 mod metrics;
 mod output;
 mod provider;
@@ -97,7 +99,7 @@ pub fn record(step: impl FnOnce() -> Step) {
 /// Records the span of a request, made by [`Step::request`]. Nothing happens when tracing is off, not even the call of `step`.
 pub fn record_request(step: impl FnOnce() -> Step) {
     if let Some(traces) = TRACES.get() {
-        traces.output.request(step());
+        traces.output.request(&step());
     }
 }
 

@@ -20,6 +20,7 @@ use http::Response;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use oarlock_auth::UserInfo;
+use oarlock_runtime::{Instant, clock};
 
 use self::connection::{ConnectionAnswers, Pace, UnreadAnswer};
 use super::request_info::{self, RequestInfo};
@@ -34,17 +35,18 @@ const PIECE_BYTES: usize = 128 << 10;
 /// Number of unread answers of a connection up to which a probe is answered although there is no room for its answer.
 const MAX_UNREAD_PROBES: usize = 32;
 
-/// The length of an answer, as an extension of the response.
+/// The length of an answer whose body does not state it, as an extension of the response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerBytes(pub(super) usize);
 
-/// Counts an answer of known length until it is read. An answer that finds no room becomes a 429. Streams of other servers are not counted: they are
+/// Counts an answer of known length that is ready now until it is read. An answer that finds no room becomes a 429. Streams of other servers are not counted: they are
 /// passed on as they are read.
 pub(super) fn hold(
     server: &Server,
     user: &UserInfo,
     info: &RequestInfo,
     connection: &ConnectionAnswers,
+    now: Instant,
     mut response: Response<Body>,
 ) -> Response<Body> {
     let declared = response.extensions_mut().remove::<AnswerBytes>().map(|AnswerBytes(length)| length);
@@ -55,15 +57,15 @@ pub(super) fn hold(
     }
     if length >= LARGE_BYTES {
         return match server.inflight().answer(user, info, length) {
-            Ok(seat) => track(connection, Pace::Whole, Some(seat), response),
-            Err(LimitReached) => hold(server, user, info, connection, inflight::refusal()),
+            Ok(seat) => track(connection, Pace::Whole, now, Some(seat), response),
+            Err(LimitReached) => hold(server, user, info, connection, now, inflight::refusal()),
         };
     }
     let is_probe = !info.resource_request && request_info::is_probe(&info.path);
     match server.inflight().small_answer(user, info, length) {
-        Ok(seat) => track(connection, Pace::Progress, Some(seat), response),
+        Ok(seat) => track(connection, Pace::Progress, now, Some(seat), response),
         Err(LimitReached) if is_probe && connection.waiting() < MAX_UNREAD_PROBES => {
-            track(connection, Pace::Progress, None, response)
+            track(connection, Pace::Progress, now, None, response)
         }
         Err(LimitReached) => inflight::bare_refusal(),
     }
@@ -71,11 +73,17 @@ pub(super) fn hold(
 
 /// Times the events of a watch. What a watch holds is counted when it begins ([`super::initial::Initial`]).
 pub(super) fn watch(connection: &ConnectionAnswers, response: Response<Body>) -> Response<Body> {
-    track(connection, Pace::Progress, None, response)
+    track(connection, Pace::Progress, clock::now(), None, response)
 }
 
-fn track(connection: &ConnectionAnswers, pace: Pace, seat: Option<Seat>, response: Response<Body>) -> Response<Body> {
-    let answer = connection.add(pace, seat);
+fn track(
+    connection: &ConnectionAnswers,
+    pace: Pace,
+    now: Instant,
+    seat: Option<Seat>,
+    response: Response<Body>,
+) -> Response<Body> {
+    let answer = connection.add(pace, now, seat);
     response.map(|body| Unread { body, rest: Bytes::new(), answer }.boxed_unsync())
 }
 

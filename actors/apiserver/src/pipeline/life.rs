@@ -51,7 +51,7 @@ impl LifeCommit {
 
     /// Records the spans of a commit that has succeeded, and links the span of the request with the life.
     pub(super) fn done(self, attempt: &Attempt<'_>, uid: &str) {
-        let ended = clock::wall().into();
+        let (began, ended) = clock::walls(self.began, clock::now());
         let uid = if seeded_bug!("span_in_another_life") { first_owner(attempt).unwrap_or(uid) } else { uid };
         let subject = Subject {
             kind: attempt.target.resource().kind,
@@ -60,17 +60,19 @@ impl LifeCommit {
             uid,
             generation: self.generation,
         };
-        attempt.caller.changed(subject.change().context());
+        let change = subject.change();
+        attempt.caller.changed(change.context());
         if let Some(old) = attempt.old.filter(|old| !last_change::has_ended(old)) {
             traces::record(|| self.left(subject, old).ended(ended));
         }
         if self.effect == Effect::Removed {
             return;
         }
-        let began = clock::wall_at(self.began);
         traces::record(|| {
             let owners = owners(attempt.object.as_ref()).filter_map(|owner| owner_change(attempt, owner));
-            let step = owners.fold(subject.step("commit"), |step, owner| step.linked("owner", &owner.context()));
+            let step = owners.fold(Step::of(&change, "commit").about(&subject), |step, owner| {
+                step.linked("owner", &owner.context())
+            });
             let request = traces::current();
             let step = if request.is_valid() { step.linked("request", &request) } else { step };
             step.began(began).ended(ended)

@@ -14,9 +14,9 @@ use super::sampler::Sampler;
 use super::step::SCOPE;
 
 /// Bytes of the ring for spans of lives: some 15,000, as a thousand pods with their owners have.
-const LIVES: usize = 3 << 20;
+const LIVES: usize = 2 << 20;
 /// Bytes of the ring for spans of requests: some 2,000.
-const REQUESTS: usize = 512 << 10;
+const REQUESTS: usize = 384 << 10;
 
 /// How a process traces.
 #[derive(Clone, Debug)]

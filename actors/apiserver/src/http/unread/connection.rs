@@ -1,6 +1,5 @@
 //! The answers of one connection that its client has not read, and the time that the client has for them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -41,10 +40,35 @@ struct Answers {
     open: Mutex<Open>,
 }
 
+/// Answers in places that are used again: most connections have one answer at a time, for which nothing is allocated.
 #[derive(Debug, Default)]
 struct Open {
-    next: u64,
-    answers: BTreeMap<u64, OpenAnswer>,
+    places: Vec<Option<OpenAnswer>>,
+    free: Vec<usize>,
+}
+
+impl Open {
+    /// Adds an answer; returns its place.
+    fn add(&mut self, answer: OpenAnswer) -> usize {
+        if let Some(at) = self.free.pop()
+            && let Some(place) = self.places.get_mut(at)
+        {
+            *place = Some(answer);
+            return at;
+        }
+        self.places.push(Some(answer));
+        self.places.len() - 1
+    }
+
+    fn remove(&mut self, at: usize) {
+        if self.places.get_mut(at).and_then(Option::take).is_some() {
+            self.free.push(at);
+        }
+    }
+
+    const fn count(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
 }
 
 /// An answer as the last check has found it.
@@ -105,29 +129,26 @@ impl ConnectionAnswers {
             return false;
         }
         let connection = self.0.sent.load(Ordering::Relaxed);
-        self.0.open.lock().answers.values_mut().any(|answer| answer.is_overdue(now, patience, connection))
+        self.0.open.lock().places.iter_mut().flatten().any(|answer| answer.is_overdue(now, patience, connection))
     }
 
     /// Returns the number of answers that are not yet sent as a whole, without watches that have sent all their events.
     pub(super) fn waiting(&self) -> usize {
-        self.0.open.lock().answers.len()
+        self.0.open.lock().count()
     }
 
-    /// Adds an answer with the room that it takes.
-    pub(super) fn add(&self, pace: Pace, seat: Option<Seat>) -> Arc<UnreadAnswer> {
+    /// Adds an answer that is ready now, with the room that it takes.
+    pub(super) fn add(&self, pace: Pace, now: Instant, seat: Option<Seat>) -> Arc<UnreadAnswer> {
         let bytes = Arc::new(ByteCount::default());
         let answer = OpenAnswer {
             bytes: Arc::clone(&bytes),
             pace,
-            since: clock::now(),
+            since: now,
             sent: 0,
             connection: self.0.sent.load(Ordering::Relaxed),
         };
-        let mut open = self.0.open.lock();
-        let id = open.next;
-        open.next += 1;
-        open.answers.insert(id, answer);
-        Arc::new(UnreadAnswer { bytes, connection: self.clone(), id, _seat: seat })
+        let place = self.0.open.lock().add(answer);
+        Arc::new(UnreadAnswer { bytes, connection: self.clone(), place, _seat: seat })
     }
 }
 
@@ -136,7 +157,7 @@ impl ConnectionAnswers {
 pub(super) struct UnreadAnswer {
     bytes: Arc<ByteCount>,
     connection: ConnectionAnswers,
-    id: u64,
+    place: usize,
     _seat: Option<Seat>,
 }
 
@@ -150,7 +171,7 @@ impl UnreadAnswer {
 
 impl Drop for UnreadAnswer {
     fn drop(&mut self) {
-        self.connection.0.open.lock().answers.remove(&self.id);
+        self.connection.0.open.lock().remove(self.place);
     }
 }
 
@@ -193,7 +214,7 @@ mod tests {
     async fn an_answer_of_which_nothing_is_read_ends_its_connection() {
         for pace in [Pace::Whole, Pace::Progress] {
             let connection = ConnectionAnswers::default();
-            let answer = connection.add(pace, None);
+            let answer = connection.add(pace, clock::now(), None);
             let unread = part(&answer, 10).slice(3..5);
             assert!(!ends(&connection, PATIENCE * 3 / 4).await, "{pace:?}");
             assert!(ends(&connection, PATIENCE).await, "{pace:?}");
@@ -206,7 +227,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_is_read_goes_on_however_slowly_and_one_without_events_too() {
         let connection = ConnectionAnswers::default();
-        let watch = connection.add(Pace::Progress, None);
+        let watch = connection.add(Pace::Progress, clock::now(), None);
         for _ in 0..20 {
             let next = part(&watch, 1);
             assert!(!ends(&connection, PATIENCE / 2).await);
@@ -220,7 +241,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_that_is_read_byte_by_byte_comes_to_an_end() {
         let connection = ConnectionAnswers::default();
-        let list = connection.add(Pace::Whole, None);
+        let list = connection.add(Pace::Whole, clock::now(), None);
         let next = part(&list, usize::try_from(BYTES_PER_SECOND).unwrap() * 600);
         drop(next);
         assert!(!ends(&connection, 10 * PATIENCE).await, "who has read much has more time");
@@ -240,11 +261,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn streams_that_wait_for_each_other_on_a_slow_connection_have_time() {
         let connection = ConnectionAnswers::default();
-        let (behind, other) = (connection.add(Pace::Progress, None), connection.add(Pace::Progress, None));
+        let (behind, other) =
+            (connection.add(Pace::Progress, clock::now(), None), connection.add(Pace::Progress, clock::now(), None));
         let _behind = part(&behind, 10);
         for _ in 0..300 {
             drop(part(&other, usize::try_from(BYTES_PER_SECOND).unwrap()));
             assert!(!ends(&connection, Duration::from_secs(1)).await);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn places_of_answers_are_used_again() {
+        let connection = ConnectionAnswers::default();
+        let add = || connection.add(Pace::Progress, clock::now(), None);
+        let (first, second) = (add(), add());
+        drop(first);
+        assert_eq!((add().place, connection.waiting()), (0, 1));
+        let all: Vec<_> = (0..3).map(|_| add()).collect();
+        assert_eq!((connection.waiting(), all[0].place, second.place), (4, 0, 1));
+        drop((all, second));
+        assert_eq!((connection.waiting(), connection.0.open.lock().places.len()), (0, 4));
     }
 }
