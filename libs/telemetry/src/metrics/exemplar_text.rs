@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::exemplar::ExemplarLabels;
