@@ -3,7 +3,7 @@
 use oarlock_check::placement::Rule::{
     Admission, Affinity, AntiAffinity, Nominated, Once, Ports, Resources, Spread, There, Victims,
 };
-use oarlock_check::placement::{Findings, Line, Log, Rule, Rules, judge};
+use oarlock_check::placement::{Findings, LateMark, Line, Log, Rule, Rules, judge};
 use serde_json::{Value, json};
 
 /// A node of two cores in zone `z<number>`.

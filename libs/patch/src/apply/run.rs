@@ -1,6 +1,6 @@
 //! Server-side apply: merges the configuration, removes fields that the manager no longer states, and updates the owners.
 
-use oarlock_codec::{Mode, json, tree, yaml};
+use oarlock_codec::{Mode, json, yaml};
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, TypeRef, Value};
 
