@@ -171,3 +171,24 @@ where
 pub(crate) fn without_traces<S>() -> impl tracing_subscriber::layer::Filter<S> {
     filter_fn(|metadata: &tracing::Metadata<'_>| metadata.target() == TARGET).not()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_exports_nothing_samples_nothing_and_keeps_its_spans() {
+        start(Settings::ring());
+        let life = Change::new("6d0a3c52-9e1f-4b7a-8c55-00000000e001", 1);
+        record(|| Step::of(&life, "bind"));
+        let client = traceparent::parse("00-00000000000000000000000000000e02-0000000000000012-01").unwrap();
+        let served = request_context(Some(&client)).unwrap();
+        record_request(|| Step::request(served.clone(), Some(&client), "GET /version"));
+        for context in [life.context(), served, request_context(None).unwrap()] {
+            let text = traceparent::text(&context).unwrap();
+            assert!(text.ends_with("-00"), "{text}");
+        }
+        let kept = |trace| ring().unwrap().trace(trace).len();
+        assert_eq!([kept(life.trace()), kept(client.trace_id())], [1, 1]);
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use oarlock_codec::negotiate::{self, Endpoint};
 use oarlock_meta::Status;
 use oarlock_serving::{metrics, slis};
@@ -20,7 +20,19 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 static AGGREGATED_CORE: LazyLock<Document> = LazyLock::new(|| Document::new(&discovery::aggregated(true)));
 static AGGREGATED_GROUPS: LazyLock<Document> = LazyLock::new(|| Document::new(&discovery::aggregated(false)));
 
-/// Answers a path that is not a resource.
+/// The path of the metrics.
+pub(super) const METRICS: &str = "/metrics";
+
+/// Answers a scrape of the metrics.
+///
+/// # Errors
+/// 503 if other scrapes take too long; 500 if the rendering panicked.
+pub(super) async fn scrape(server: &Server, headers: &HeaderMap) -> Result<Response<Body>, Status> {
+    let format = metrics::format(headers);
+    Ok(text::reply(StatusCode::OK, format.media_type(), metrics::text(server.system(), format).await?))
+}
+
+/// Answers a path that is not a resource, [`METRICS`] excepted.
 ///
 /// # Errors
 /// 404 for an unknown path.
@@ -44,10 +56,6 @@ pub fn answer(
         ["healthz" | "livez" | "readyz", ""] => Ok(page_not_found()),
         ["healthz" | "livez" | "readyz", ..] => Ok(health::answer(server, &segments, &query)),
         ["version"] => Ok(json(version::document())),
-        ["metrics"] => {
-            let format = metrics::format(&head.headers);
-            Ok(text::reply(StatusCode::OK, format.media_type(), metrics::text(server.system(), format)))
-        }
         ["metrics", "slis"] => {
             let format = metrics::format(&head.headers);
             Ok(text::reply(StatusCode::OK, format.media_type(), slis::text(format)))

@@ -279,6 +279,9 @@ async fn handle_unboxed(
         // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
         return Ok(Box::pin(kept_spans::answer(server, caller, &request.head.method, &query)).await?);
     }
+    if info.path == plain::METRICS {
+        return Ok(Box::pin(plain::scrape(server, &request.head.headers)).await?);
+    }
     Ok(plain::answer(server, &info.path, &query, request.head, accept)?)
 }
 

@@ -32,10 +32,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Keeps spans in the ring and exports none.
+    /// Keeps spans in the ring and exports none. No trace is sampled, also none that a client samples: other processes hear that no collector gets the spans of this one.
     #[must_use]
     pub const fn ring() -> Self {
-        let sampler = Sampler::parent_based(super::ratio::Ratio::ALL);
+        let sampler = Sampler { ratio: super::ratio::Ratio::NONE, parent_based: false };
         Self { sampler, lives: LIVES, requests: REQUESTS, queue: None }
     }
 
