@@ -11,6 +11,8 @@ mod compile;
 mod conformance;
 mod dashboards;
 mod docs;
+#[cfg(test)]
+mod documents;
 mod executables;
 mod faults;
 mod first_build;
