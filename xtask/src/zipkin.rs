@@ -82,7 +82,7 @@ struct Span {
 struct Attribute {
     key: String,
     /// One field, whose name is the type: `{"stringValue": "default"}`.
-    value: Option<BTreeMap<String, Value>>,
+    value: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -207,11 +207,23 @@ fn kind(number: u8) -> Option<&'static str> {
     }
 }
 
-/// Returns an attribute's value as text: that of a string as it is, any other as JSON has it.
-fn text_of(value: Option<BTreeMap<String, Value>>) -> Option<String> {
-    match value?.into_values().next()? {
+/// Returns an attribute's value as text: that of a string as it is, a list as one of JSON.
+fn text_of(value: Option<Value>) -> Option<String> {
+    match plain(value?)? {
         Value::String(text) => Some(text),
         other => Some(other.to_string()),
+    }
+}
+
+/// Returns a value without the name of its type: `{"arrayValue": {"values": [{"stringValue": "a"}]}}` is `["a"]`.
+fn plain(value: Value) -> Option<Value> {
+    let Value::Object(typed) = value else { return None };
+    match typed.into_iter().next()? {
+        (kind, Value::Object(mut list)) if kind == "arrayValue" => match list.remove("values") {
+            Some(Value::Array(values)) => Some(values.into_iter().filter_map(plain).collect()),
+            _ => None,
+        },
+        (_, value) => Some(value),
     }
 }
 

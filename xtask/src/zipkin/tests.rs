@@ -24,6 +24,7 @@ fn a_span_keeps_its_ids_times_tags_events_and_service() {
         "attributes": [
             {"key": "k8s.pod.name", "value": {"stringValue": "web"}},
             {"key": "server.port", "value": {"intValue": "2379"}},
+            {"key": "links", "value": {"arrayValue": {"values": [{"stringValue": "a"}, {"boolValue": true}]}}},
             {"key": "no.value", "value": null},
         ],
         "events": [{"timeUnixNano": "1544712660500000000", "name": "postStart"}],
@@ -34,7 +35,7 @@ fn a_span_keeps_its_ids_times_tags_events_and_service() {
         "timestamp": 1_544_712_660_000_001_u64, "duration": 1_000_001,
         "localEndpoint": {"serviceName": "kubelet"},
         "annotations": [{"timestamp": 1_544_712_660_500_000_u64, "value": "postStart"}],
-        "tags": {"k8s.pod.name": "web", "server.port": "2379"},
+        "tags": {"k8s.pod.name": "web", "links": r#"["a",true]"#, "server.port": "2379"},
     }]);
     assert_eq!(converted(&document), wanted);
     // `oarlock trace --output json` has the same below `traces`.
