@@ -144,9 +144,8 @@ impl Open {
     fn step(&self, placed: &Placed, changes: &[SpanContext]) -> Step {
         let RequestKind { method, protocol, verb, route } = self.kind;
         let client = self.remote.as_ref().filter(|_| placed.trusted);
-        let name = route.name(method);
         let (began, ended) = clock::walls(self.began, self.answered.map_or_else(clock::now, |(_, ended)| ended));
-        let mut step = Step::request(placed.context.clone(), client, name.clone())
+        let mut step = Step::request(placed.context.clone(), client, route.name(method))
             .began(began)
             .ended(ended)
             .text("oarlock.user.class", placed.class);
@@ -168,7 +167,7 @@ impl Open {
         let Some((namespace, name)) = &placed.object else { return step };
         step = step
             .text("http.request.method", method)
-            .text("http.route", name.split_once(' ').map_or("", |(_, path)| path))
+            .text("http.route", route.name(method).split_once(' ').map_or("", |(_, path)| path))
             .text("url.scheme", "https")
             .text("network.protocol.version", protocol);
         let Some(row) = route.row else { return step };

@@ -6,7 +6,7 @@
 use oarlock_apis::last_change;
 use oarlock_registry::key;
 use oarlock_runtime::{Instant, clock};
-use oarlock_schema::{Obj, RESOURCES, Resource, Value};
+use oarlock_schema::{Obj, RESOURCES, Resource, Str, Value};
 use oarlock_seeded_bug::seeded_bug;
 use oarlock_telemetry::traces::{self, Change, Step, Subject};
 
@@ -101,9 +101,9 @@ impl LifeCommit {
 
 /// Returns the owner references of an object, one for each UID.
 fn owners(object: Option<&Obj>) -> impl Iterator<Item = &Value> {
-    let owners = object.and_then(|object| object.at(&["metadata", "ownerReferences"])).map_or(&[][..], Value::items);
+    let owners = object.map_or(&[][..], |object| object.meta().owner_references().values());
     let owners = owners.get(..owners.len().min(MAX_OWNERS)).unwrap_or_default();
-    let uid = |owner: &'_ Value| owner.get("uid").and_then(Value::as_str).map(str::to_owned);
+    let uid = |owner: &Value| owner.get("uid").and_then(Value::as_str).map(Str::new);
     let is_first = move |at: usize, owner: &Value| !owners.iter().take(at).any(|other| uid(other) == uid(owner));
     owners.iter().enumerate().filter(move |(at, owner)| is_first(*at, owner)).map(|(_, owner)| owner)
 }

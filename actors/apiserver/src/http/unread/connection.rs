@@ -276,7 +276,10 @@ mod tests {
         let add = || connection.add(Pace::Progress, clock::now(), None);
         let (first, second) = (add(), add());
         drop(first);
-        assert_eq!((add().place, connection.waiting()), (0, 1));
+        let again = add();
+        assert_eq!((again.place, connection.waiting()), (0, 2));
+        drop(again);
+        assert_eq!(connection.waiting(), 1);
         let all: Vec<_> = (0..3).map(|_| add()).collect();
         assert_eq!((connection.waiting(), all[0].place, second.place), (4, 0, 1));
         drop((all, second));
