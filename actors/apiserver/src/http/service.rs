@@ -24,6 +24,7 @@ use super::request_info::{self, RequestInfo, Slashes};
 use super::trace::RequestTrace;
 use super::unauthenticated::UnauthenticatedConnection;
 use super::unread;
+use super::unread::body::AnswerBody;
 use super::unread::connection::ConnectionAnswers;
 use super::{Body, body, deprecated, kept_spans, plain, respond, routes, snapshot, stream, text};
 use crate::call::Dispatch;
@@ -54,7 +55,11 @@ struct Received<'a> {
 }
 
 /// Serves one request in a span of its own; failures become Status answers. Every answer carries the request's audit ID.
-pub(super) async fn serve(server: &Server, connection: &Connection, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn serve(
+    server: &Server,
+    connection: &Connection,
+    request: Request<Incoming>,
+) -> Response<AnswerBody> {
     let (mut head, body) = request.into_parts();
     let id = AuditId::of(&head.headers);
     let mut response = answer(server, connection, id.as_ref(), Received { head: &mut head, body }).await;
@@ -69,13 +74,13 @@ async fn answer(
     connection: &Connection,
     id: Option<&AuditId>,
     Received { head, body }: Received<'_>,
-) -> Response<Body> {
+) -> Response<AnswerBody> {
     let began = clock::now();
     let accept = head.headers.get(header::ACCEPT).cloned();
     let accept = accept.as_ref().and_then(|value| value.to_str().ok());
     if server.state().is_refusing() && !is_exempt(head) {
         body::discard(body).await;
-        return shutting_down();
+        return shutting_down().map(AnswerBody::untracked);
     }
     let query = head.uri.query().unwrap_or("");
     let read = request_info::parse(&head.method, head.uri.path(), query)

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use oarlock_runtime::{Instant, clock};
 use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
@@ -162,10 +161,15 @@ pub(super) struct UnreadAnswer {
 }
 
 impl UnreadAnswer {
-    /// Returns a part of the answer whose memory keeps the answer unread: neither the stream nor the connection can hold the part beyond its account.
-    pub(super) fn part(self: &Arc<Self>, bytes: Bytes) -> Bytes {
-        self.bytes.handed.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Bytes::from_owner(Part { bytes, answer: Arc::clone(self) })
+    /// Counts bytes that are handed to the connection.
+    pub(super) fn handed(&self, bytes: u64) {
+        self.bytes.handed.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that the connection has sent, or dropped with their stream.
+    pub(super) fn sent(&self, bytes: u64) {
+        self.bytes.sent.fetch_add(bytes, Ordering::Relaxed);
+        self.connection.0.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
@@ -175,34 +179,17 @@ impl Drop for UnreadAnswer {
     }
 }
 
-/// Bytes that count as sent when they are dropped.
-struct Part {
-    bytes: Bytes,
-    answer: Arc<UnreadAnswer>,
-}
-
-impl AsRef<[u8]> for Part {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        let length = self.bytes.len() as u64;
-        self.answer.bytes.sent.fetch_add(length, Ordering::Relaxed);
-        self.answer.connection.0.sent.fetch_add(length, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Buf;
+
+    use super::super::body::Piece;
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn part(answer: &Arc<UnreadAnswer>, length: usize) -> Bytes {
-        answer.part(vec![0; length].into())
+    fn part(answer: &Arc<UnreadAnswer>, length: usize) -> Piece {
+        Piece::counted(vec![0; length].into(), answer)
     }
 
     /// Whether the connection is ended within `time`.
@@ -215,7 +202,8 @@ mod tests {
         for pace in [Pace::Whole, Pace::Progress] {
             let connection = ConnectionAnswers::default();
             let answer = connection.add(pace, clock::now(), None);
-            let unread = part(&answer, 10).slice(3..5);
+            let mut unread = part(&answer, 10);
+            unread.advance(7);
             assert!(!ends(&connection, PATIENCE * 3 / 4).await, "{pace:?}");
             assert!(ends(&connection, PATIENCE).await, "{pace:?}");
             drop((answer, unread));
