@@ -43,6 +43,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "oarlock-apiserver",
             "oarlock-serving",
             "oarlock-kubelet",
+            "oarlock-konnectivity",
             "oarlock-client",
             "oarlock-streams",
             "oarlock-exporter",

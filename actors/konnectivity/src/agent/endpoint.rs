@@ -1,0 +1,96 @@
+//! One connection of an agent to a destination.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use oarlock_runtime::clock;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::session::Session;
+use crate::inbound::Inbound;
+use crate::limits::{CLOSE_TIMEOUT, MAX_DATA};
+use crate::metrics::{Counted, FAMILIES};
+use crate::packet;
+
+/// Free space below which a new buffer is taken for the next read.
+const MIN_READ: usize = 4 << 10;
+
+/// Dials a destination, and carries bytes until the connection has ended. Every way out tells the server.
+pub(super) async fn serve(session: Arc<Session>, random: i64, address: String, inbound: Arc<Inbound>) {
+    let begun = clock::now();
+    let dialled = tokio::select! {
+        biased;
+        _ = poll_fn(|context| inbound.poll_broken(context)) => return,
+        dialled = clock::timeout(session.limits.dial_timeout, TcpStream::connect(&address)) => dialled,
+    };
+    let failed = |text: String, timeout| {
+        FAMILIES.endpoint_failure(timeout);
+        if session.connections.lock().fail(random) {
+            session.link.control(packet::dial_failed(random, text));
+        }
+    };
+    let socket = match dialled {
+        Ok(Ok(socket)) => socket,
+        Ok(Err(error)) => return failed(format!("dial tcp {address}: {error}"), false),
+        Err(_) => return failed(format!("dial tcp {address}: i/o timeout"), true),
+    };
+    FAMILIES.endpoint_dial_seconds.observe(begun.elapsed().as_secs_f64());
+    // TCP_NODELAY only saves latency; a failure is harmless.
+    let _ = socket.set_nodelay(true);
+    let Some(id) = session.connections.lock().establish(random) else { return };
+    let _counted = Counted::new(&FAMILIES.open_endpoints);
+    inbound.open(id);
+    session.link.control(packet::dialled(random, id));
+    let ended = carry(&session, id, &inbound, socket).await;
+    session.connections.lock().remove(id);
+    match ended {
+        // Behind the data. A server that takes nothing any more has its stream ended, which frees everything.
+        Ok(()) if session.link.send(packet::closed(id, "")).await.is_ok() => {}
+        Ok(()) => session.link.end(),
+        Err(error) => session.link.control(packet::closed(id, error)),
+    }
+}
+
+/// Carries bytes both ways until the destination closes, the server asks to close, or something breaks, with the text of an error.
+async fn carry(session: &Session, id: i64, inbound: &Inbound, socket: TcpStream) -> Result<(), String> {
+    let (from, to) = socket.into_split();
+    let down = async {
+        write(inbound, to).await?;
+        // The server has closed its direction. The destination gets some time to send the rest and to close.
+        clock::sleep(CLOSE_TIMEOUT).await;
+        Ok(())
+    };
+    tokio::select! {
+        biased;
+        broken = poll_fn(|context| inbound.poll_broken(context)) => Err(broken.to_string()),
+        ended = read(session, id, from) => ended,
+        ended = down => ended,
+    }
+}
+
+/// Sends what the destination sends, until it closes.
+async fn read(session: &Session, id: i64, mut from: OwnedReadHalf) -> Result<(), String> {
+    let mut buffer = BytesMut::new();
+    loop {
+        if buffer.capacity() < MIN_READ {
+            buffer.reserve(MAX_DATA);
+        }
+        let read = from.read_buf(&mut buffer).await.map_err(|error| format!("read: {error}"))?;
+        if read == 0 {
+            return Ok(());
+        }
+        session.link.data(id, buffer.split().freeze()).await.map_err(|error| error.to_string())?;
+    }
+}
+
+/// Writes what the server sends, and closes this direction when the server does.
+async fn write(inbound: &Inbound, mut to: OwnedWriteHalf) -> Result<(), String> {
+    while let Some(data) = poll_fn(|context| inbound.poll_next(context)).await {
+        let data = data.map_err(|error| error.to_string())?;
+        to.write_all(&data).await.map_err(|error| format!("write: {error}"))?;
+    }
+    to.shutdown().await.map_err(|error| format!("write: {error}"))
+}

@@ -1,0 +1,160 @@
+//! Lost parts, and readers that are too slow.
+
+use std::io::ErrorKind;
+
+use oarlock_konnectivity::Agent;
+use oarlock_testkit::wait;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::{World, agent_options, serve, server_options, soon, system, tunnel, until};
+
+/// What a source sends, in bytes: more than a connection's buffer and all sockets between hold.
+const FLOOD: usize = 64 << 20;
+
+#[tokio::test]
+async fn a_reader_that_is_too_slow_is_reset_and_the_others_go_on() {
+    let tunnel = tunnel().await;
+    let echo = tunnel.world.echo().await;
+    let sources = World::new();
+    let (tell, mut told) = tokio::sync::mpsc::channel(8);
+    let source = sources.destination(move |mut socket| {
+        let tell = tell.clone();
+        async move {
+            let sent = socket.write_all(&vec![7; FLOOD]).await;
+            tell.send(sent.is_ok()).await.map_err(std::io::Error::other)
+        }
+    });
+    let source = source.await;
+    for (name, dialer) in tunnel.served.dialers() {
+        let mut fast = dialer.dial(&echo, soon()).await.unwrap();
+        let mut slow = dialer.dial(&source, soon()).await.unwrap();
+        // The source is cut off although nobody reads.
+        assert_eq!(wait::step(name, told.recv()).await, Some(false), "{name}: all of it was buffered");
+        for n in 0..100_u32 {
+            let mut read = [0; 4];
+            fast.write_all(&n.to_be_bytes()).await.unwrap();
+            wait::step(name, fast.read_exact(&mut read)).await.unwrap();
+            assert_eq!(u32::from_be_bytes(read), n, "{name}");
+        }
+        let mut received = Vec::new();
+        let error = wait::step(name, slow.read_to_end(&mut received)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{name}: {error}");
+        assert!(received.len() < FLOOD, "{name}");
+        drop((fast, slow));
+        until("nothing is left", || tunnel.served.server.connections() + tunnel.agent.connections() == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_destination_that_is_too_slow_is_cut_off_and_the_dialler_is_told() {
+    let tunnel = tunnel().await;
+    let deaf = World::new();
+    let destination = deaf.destination(|socket| async move {
+        let _unread = socket;
+        std::future::pending().await
+    });
+    let destination = destination.await;
+    for (name, dialer) in tunnel.served.dialers() {
+        let stream = dialer.dial(&destination, soon()).await.unwrap();
+        let (mut read, mut write) = tokio::io::split(stream);
+        let flood = async {
+            let piece = vec![7; 1 << 16];
+            while write.write_all(&piece).await.is_ok() {}
+        };
+        let mut buffer = [0; 16];
+        let reading = read.read(&mut buffer);
+        let ((), end) = wait::step(name, async { futures::join!(flood, reading) }).await;
+        assert_eq!(end.unwrap_err().kind(), ErrorKind::ConnectionReset, "{name}");
+        until("nothing is left", || tunnel.served.server.connections() + tunnel.agent.connections() == 0).await;
+    }
+}
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+#[test]
+fn connections_of_a_killed_agent_end_with_an_error_and_leave_nothing() {
+    let (host, node) = (runtime(), runtime());
+    let (system, served, echo, _world) = host.block_on(async {
+        let (system, world) = (system().await, World::new());
+        let (served, echo) = (serve(&system, server_options("s")).await, world.echo().await);
+        (system, served, echo, world)
+    });
+    let tasks = host.metrics().num_alive_tasks();
+    node.block_on(async {
+        let system = crate::support::system().await;
+        Agent::start(&system, agent_options(served.agents, "node")).await.unwrap();
+    });
+    let streams = host.block_on(async {
+        until("the agent is connected", || served.server.agents() == 1).await;
+        let mut streams = Vec::new();
+        for (name, dialer) in served.dialers() {
+            for _ in 0..20 {
+                let mut stream = dialer.dial(&echo, soon()).await.unwrap();
+                stream.write_all(b"x").await.unwrap();
+                stream.read_exact(&mut [0]).await.unwrap();
+                streams.push((name, stream));
+            }
+        }
+        streams
+    });
+    node.shutdown_background();
+    host.block_on(async {
+        for (name, mut stream) in streams {
+            let error = wait::step(name, stream.read(&mut [0])).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{name}: {error}");
+        }
+        until("nothing is left", || served.server.agents() + served.server.connections() == 0).await;
+        until("no task is left", || host.metrics().num_alive_tasks() <= tasks).await;
+    });
+    drop(system);
+}
+
+#[test]
+fn connections_through_a_killed_server_end_with_an_error_and_leave_nothing() {
+    let (host, site) = (runtime(), runtime());
+    let served = host.block_on(async { serve(&system().await, server_options("s")).await });
+    let (agent, world, echo, node) = site.block_on(async {
+        let (node, world) = (system().await, World::new());
+        let agent = Agent::start(&node, agent_options(served.agents, "node")).await.unwrap();
+        let echo = world.echo().await;
+        until("the server is connected", || agent.servers() == ["s"]).await;
+        (agent, world, echo, node)
+    });
+    let streams = site.block_on(async {
+        let mut streams = Vec::new();
+        // Those over sockets; a dialer in the process of the server ends with it.
+        for (name, dialer) in served.dialers().into_iter().skip(1) {
+            for _ in 0..20 {
+                let mut stream = dialer.dial(&echo, soon()).await.unwrap();
+                stream.write_all(b"x").await.unwrap();
+                stream.read_exact(&mut [0]).await.unwrap();
+                streams.push((name, stream));
+            }
+        }
+        streams
+    });
+    let address = served.agents;
+    host.shutdown_background();
+    site.block_on(async {
+        for (name, mut stream) in streams {
+            // HTTP CONNECT has no word for an error: the end of the bytes is all that a killed server leaves.
+            let end = wait::step(name, stream.read(&mut [0])).await;
+            assert!(end.is_err() || (name == "http connect" && end.is_ok_and(|read| read == 0)), "{name}");
+        }
+        until("no connection is left", || agent.connections() == 0).await;
+        until("the destinations are left", || world.open() == 0).await;
+        until("the server is forgotten", || agent.servers().is_empty()).await;
+        // Another server at the same address.
+        let server = oarlock_konnectivity::Server::new(&node, server_options("t"));
+        let socket = tokio::net::TcpListener::bind(address).await.unwrap();
+        server.listen_agents(socket, None).await.unwrap();
+        until("the agent is connected again", || agent.servers() == ["t"]).await;
+        let mut stream = server.dial(&echo, soon()).await.unwrap();
+        stream.write_all(b"x").await.unwrap();
+        stream.read_exact(&mut [0]).await.unwrap();
+    });
+    drop(node);
+}
