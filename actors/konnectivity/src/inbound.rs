@@ -39,9 +39,11 @@ struct State {
     cost: usize,
     phase: Phase,
     waker: Option<Waker>,
+    /// Whether the other side has said that it wants nothing more.
+    abandoned: bool,
 }
 
-/// A connection's received bytes. It has one reader.
+/// A connection's received bytes. It has one reader, and the one task of the reader may wait for several of its conditions at once.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     state: Mutex<State>,
@@ -55,7 +57,7 @@ pub(crate) struct Full;
 impl Inbound {
     /// Creates the queue of a connection that is being dialled, for at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        let state = State { queue: VecDeque::new(), cost: 0, phase: Phase::Dialling, waker: None };
+        let state = State { queue: VecDeque::new(), cost: 0, phase: Phase::Dialling, waker: None, abandoned: false };
         Arc::new(Self { state: Mutex::new(state), limit })
     }
 
@@ -100,7 +102,7 @@ impl Inbound {
         }
     }
 
-    /// Ends the connection: orderly, or with the text of an error.
+    /// Ends the connection: orderly, or with the text of an error. A second orderly end says that the other side wants nothing more.
     pub(crate) fn end(&self, error: Option<&str>) {
         let mut state = self.state.lock();
         match (&state.phase, error) {
@@ -110,6 +112,10 @@ impl Inbound {
             }
             (Phase::Open(_), None) => state.end(Phase::Closed),
             (Phase::Open(_), Some(error)) => state.end(Phase::Broken(error.into())),
+            (Phase::Closed, None) => {
+                state.abandoned = true;
+                state.wake();
+            }
             (Phase::Failed(_) | Phase::Closed | Phase::Broken(_), _) => {}
         }
     }
@@ -140,13 +146,25 @@ impl Inbound {
         }
     }
 
-    /// Waits until the connection breaks. For the task that reads the connection, while it is busy with something else.
+    /// Waits until the connection breaks.
     pub(crate) fn poll_broken(&self, context: &Context<'_>) -> Poll<io::Error> {
         let mut state = self.state.lock();
         match state.error() {
             Some(error) => Poll::Ready(error),
             None => state.wait(context),
         }
+    }
+
+    /// Waits for the orderly end, which the reader may not have reached.
+    pub(crate) fn poll_closed(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock();
+        if state.phase == Phase::Closed { Poll::Ready(()) } else { state.wait(context) }
+    }
+
+    /// Waits until the other side says that it wants nothing more.
+    pub(crate) fn poll_abandoned(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock();
+        if state.abandoned { Poll::Ready(()) } else { state.wait(context) }
     }
 
     /// Returns the connection's id, once it is established.

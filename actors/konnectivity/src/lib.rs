@@ -14,7 +14,7 @@
 //! [buffer](Limits::buffer). A connection whose reader is so slow that the buffer is full is reset, both sides are told, and the others go on.
 //!
 //! The protocol has no half-close either. A dialer that closes its direction (`CLOSE_REQ`) still receives what the destination sends until the destination closes
-//! too, for at most [`CLOSE_TIMEOUT`]. When the destination closes first (`CLOSE_RSP`), both directions end.
+//! too, for at most [`CLOSE_TIMEOUT`]; a second `CLOSE_REQ` says that nothing more is wanted. When the destination closes first (`CLOSE_RSP`), both directions end.
 
 mod agent;
 mod client;

@@ -157,16 +157,21 @@ impl Server {
         if !is_address(address) {
             return Err(DialError::new(Reason::Invalid, format!("{address:?} is not host:port")));
         }
-        let streams: Vec<_> = self.inner.backends.lock().values().cloned().collect();
-        let strategies = &self.inner.options.strategies;
-        let chosen = rng::with(|rng| strategy::choose(strategies, streams, address, rng));
         let mut failed = DialError::new(Reason::NoAgent, format!("no agent is available for {address}"));
-        for backend in chosen.iter().take(MAX_ATTEMPTS) {
+        let mut tried: Vec<Arc<Backend>> = Vec::new();
+        while tried.len() < MAX_ATTEMPTS && !deadline.passed() {
+            // Chosen anew each time: an agent may have connected again meanwhile.
+            let untried = |backend: &&Arc<Backend>| !tried.iter().any(|known| Arc::ptr_eq(known, backend));
+            let streams: Vec<_> = self.inner.backends.lock().values().filter(untried).cloned().collect();
+            let strategies = &self.inner.options.strategies;
+            let chosen = rng::with(|rng| strategy::choose(strategies, streams, address, rng));
+            let Some(backend) = chosen.into_iter().next() else { break };
             let attempt = clock::after(self.inner.options.limits.dial_timeout).min(deadline);
             match backend.dial(address, attempt).await {
-                Err(error) if error.is_of_the_agent() && !deadline.passed() => failed = error,
+                Err(error) if error.is_of_the_agent() => failed = error,
                 answer => return answer,
             }
+            tried.push(backend);
         }
         Err(failed)
     }

@@ -57,17 +57,31 @@ pub(super) async fn serve(session: Arc<Session>, random: i64, address: String, i
 /// Carries bytes both ways until the destination closes, the server asks to close, or something breaks, with the text of an error.
 async fn carry(session: &Session, id: i64, inbound: &Inbound, socket: TcpStream) -> Result<(), String> {
     let (from, to) = socket.into_split();
+    let up = async {
+        tokio::select! {
+            biased;
+            // What was written to the destination still arrives, see below.
+            () = poll_fn(|context| inbound.poll_abandoned(context)) => std::future::pending().await,
+            ended = read(session, id, from) => ended,
+        }
+    };
     let down = async {
         write(inbound, to).await?;
-        // The server has closed its direction. The destination gets some time to send the rest and to close.
+        poll_fn(|context| inbound.poll_abandoned(context)).await;
+        Ok(())
+    };
+    let late = async {
+        poll_fn(|context| inbound.poll_closed(context)).await;
+        // The destination has some time to read and send the rest, and to close.
         clock::sleep(CLOSE_TIMEOUT).await;
         Ok(())
     };
     tokio::select! {
         biased;
         broken = poll_fn(|context| inbound.poll_broken(context)) => Err(broken.to_string()),
-        ended = read(session, id, from) => ended,
+        ended = up => ended,
         ended = down => ended,
+        ended = late => ended,
     }
 }
 

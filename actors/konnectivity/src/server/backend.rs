@@ -106,16 +106,16 @@ impl Backend {
 
     /// Ends a connection that is not used any more; what was written is still sent.
     pub(super) fn close(&self, id: i64) {
-        let close = self.connections.lock().close(id, clock::now());
-        if let Some(close) = close {
+        let closes = self.connections.lock().close(id, clock::now());
+        for close in closes {
             self.link.send_or_overtake(close);
         }
     }
 
     /// Ends a connection at once.
     fn abort(&self, id: i64) {
-        let close = self.connections.lock().close(id, clock::now());
-        if let Some(close) = close {
+        let closes = self.connections.lock().close(id, clock::now());
+        for close in closes {
             self.link.control(close);
         }
     }

@@ -9,7 +9,7 @@
 //!
 //! Ids count for this stream only, so an agent can neither answer another agent's dials nor send on another agent's connections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use oarlock_contracts::konnectivity::Packet;
@@ -30,8 +30,10 @@ const MAX_CLOSING: usize = 65_536;
 pub(crate) struct Connections<C> {
     dialling: BTreeMap<i64, C>,
     open: BTreeMap<i64, Open<C>>,
-    /// Connections that nobody reads any more, with the time until which their packets are expected.
-    closing: BTreeMap<i64, Instant>,
+    /// Connections that nobody reads any more.
+    closing: BTreeSet<i64>,
+    /// The times until which packets of `closing` are expected, in order. May hold ids that have left `closing`.
+    closing_until: VecDeque<(Instant, i64)>,
     max: usize,
     ended: bool,
 }
@@ -67,7 +69,14 @@ pub(crate) enum Effect<C> {
 impl<C: Clone> Connections<C> {
     /// Creates the table of a new stream, for at most `max` connections.
     pub(crate) fn new(max: usize) -> Self {
-        Self { dialling: BTreeMap::new(), open: BTreeMap::new(), closing: BTreeMap::new(), max, ended: false }
+        Self {
+            dialling: BTreeMap::new(),
+            open: BTreeMap::new(),
+            closing: BTreeSet::new(),
+            closing_until: VecDeque::new(),
+            max,
+            ended: false,
+        }
     }
 
     /// Registers a dial under an id that `draw` returns.
@@ -101,17 +110,18 @@ impl<C: Clone> Connections<C> {
         (!std::mem::replace(&mut open.close_sent, true)).then(|| packet::close(id))
     }
 
-    /// Ends a connection that nobody reads any more. Returns the packet that says so, unless it was sent before.
-    pub(crate) fn close(&mut self, id: i64, now: Instant) -> Option<Packet> {
-        let Open { close_sent, .. } = self.open.remove(&id)?;
+    /// Ends a connection that nobody reads any more. Returns the packets that say so: the second `CLOSE_REQ` says that nothing more is wanted.
+    pub(crate) fn close(&mut self, id: i64, now: Instant) -> Vec<Packet> {
+        let Some(Open { close_sent, .. }) = self.open.remove(&id) else { return Vec::new() };
         self.expect_no_more(id, now);
-        (!close_sent).then(|| packet::close(id))
+        vec![packet::close(id); if close_sent { 1 } else { 2 }]
     }
 
     /// Ends all connections and returns them.
     pub(crate) fn end(&mut self) -> Vec<C> {
         self.ended = true;
         self.closing.clear();
+        self.closing_until.clear();
         let open = std::mem::take(&mut self.open).into_values().map(|open| open.connection);
         std::mem::take(&mut self.dialling).into_values().chain(open).collect()
     }
@@ -165,10 +175,10 @@ impl<C: Clone> Connections<C> {
         if let Some(open) = self.open.get(&id) {
             return Effect::Data(open.connection.clone(), id, data);
         }
-        if id == 0 || self.closing.contains_key(&id) {
+        if id == 0 || self.closing.contains(&id) {
             return Effect::Ignored;
         }
-        if self.closing.len() >= MAX_CLOSING {
+        if self.closing_until.len() >= MAX_CLOSING {
             return Effect::Violation("data for too many unknown connections");
         }
         // Data for a connection that is unknown, or was forgotten after its time: the agent is asked once to close it.
@@ -177,13 +187,20 @@ impl<C: Clone> Connections<C> {
     }
 
     fn is_known(&self, id: i64) -> bool {
-        self.open.contains_key(&id) || self.closing.contains_key(&id)
+        self.open.contains_key(&id) || self.closing.contains(&id)
     }
 
     fn expect_no_more(&mut self, id: i64, now: Instant) {
         // Each insertion removes what is over, so that lost answers cost memory for a bounded time only.
-        self.closing.retain(|_, until| *until > now);
-        self.closing.insert(id, now + 2 * CLOSE_TIMEOUT);
+        while let Some((until, oldest)) = self.closing_until.front() {
+            if *until > now && self.closing.contains(oldest) {
+                break;
+            }
+            self.closing.remove(oldest);
+            self.closing_until.pop_front();
+        }
+        self.closing.insert(id);
+        self.closing_until.push_back((now + 2 * CLOSE_TIMEOUT, id));
     }
 }
 

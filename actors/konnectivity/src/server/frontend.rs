@@ -19,6 +19,7 @@ use tonic::{Response, Status, Streaming};
 
 use super::stream::TunnelStream;
 use super::{Server, grpc, http_connect};
+use crate::limits::CLOSE_TIMEOUT;
 use crate::link::{Link, link};
 use crate::metrics::{Counted, FAMILIES, Segment};
 use crate::packet;
@@ -60,8 +61,9 @@ fn open(server: &Server, packets: Received) -> Result<Response<grpc::Packets>, S
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = link.ended() => {}
             () = proxy(&server, packets, &link) => {}
+            // A frontend that has left may still have sent something.
+            () = async { link.ended().await; clock::sleep(CLOSE_TIMEOUT).await } => {}
         }
     };
     gate.spawn("proxy", serve).map_err(|_| Status::unavailable("the server stops"))?;
@@ -153,7 +155,7 @@ async fn carry(stream: TunnelStream, packets: Received, link: &Link) {
 
 /// Carries the frontend's bytes to the destination. Returns when the connection must end, with the text of an error that the frontend gets.
 async fn up(stream: &Mutex<TunnelStream>, mut packets: Received, id: i64) -> Option<&'static str> {
-    let mut stream = Shared(stream);
+    let (mut stream, mut close_received) = (Shared(stream), false);
     loop {
         match packets.next().await? {
             Payload::Data(data) if data.connect_id == id => {
@@ -163,6 +165,9 @@ async fn up(stream: &Mutex<TunnelStream>, mut packets: Received, id: i64) -> Opt
                 }
             }
             Payload::CloseRequest(close) if close.connect_id == id => {
+                if std::mem::replace(&mut close_received, true) {
+                    return None;
+                }
                 if stream.shutdown().await.is_err() {
                     std::future::pending::<()>().await;
                 }

@@ -33,7 +33,7 @@ async fn a_connection_lives_from_its_dial_to_its_close() {
         "the other direction is open"
     );
     assert_eq!(table.receive(packet::closed(1, ""), now), Effect::Closed("c", String::new()));
-    assert_eq!(table.close(1, now), None);
+    assert_eq!(table.close(1, now), []);
     assert_eq!(table.counts(), (0, 0));
 }
 
@@ -54,7 +54,7 @@ async fn a_dial_fails_by_an_error_a_close_and_an_invalid_id() {
     assert_eq!(failed(&mut table, packet::dialled(7, 0)).0, Reason::Lost);
     assert_eq!(failed(&mut table, packet::dialled(7, 9)).0, Reason::Lost, "an id of an open connection");
     assert_eq!(table.receive(packet::data(9, data()), now), Effect::Data("open", 9, data()), "which stays as it was");
-    assert_eq!(table.close(9, now), Some(packet::close(9)));
+    assert_eq!(table.close(9, now), [packet::close(9), packet::close(9)]);
     assert_eq!(failed(&mut table, packet::dialled(7, 9)).0, Reason::Lost, "an id of a connection that is closing");
 }
 
@@ -79,7 +79,7 @@ async fn a_late_answer_to_a_withdrawn_dial_closes_the_connection_that_nobody_wan
 async fn packets_of_closed_and_unknown_connections_are_answered_once_and_forgotten_after_a_time() {
     let mut table = table();
     established(&mut table, "c", 7, 1);
-    assert_eq!(table.close(1, clock::now()), Some(packet::close(1)));
+    assert_eq!(table.close(1, clock::now()), [packet::close(1), packet::close(1)]);
     for _ in 0..3 {
         assert_eq!(table.receive(packet::data(1, data()), clock::now()), Effect::Ignored);
     }
