@@ -18,7 +18,7 @@ pub enum Dialer {
     /// A server of this process, without a socket.
     InProcess(Server),
     /// gRPC. Every connection has a transport of its own, so that none waits for another one.
-    Grpc(Endpoint),
+    Grpc(Box<Endpoint>),
     /// HTTP `CONNECT`.
     HttpConnect(HttpConnect),
 }

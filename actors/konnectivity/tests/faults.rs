@@ -144,6 +144,8 @@ fn connections_through_a_killed_server_end_with_an_error_and_leave_nothing() {
     });
     let address = served.agents;
     host.shutdown_background();
+    // The server's handle holds its sockets.
+    drop(served);
     site.block_on(async {
         for (name, mut stream) in streams {
             // HTTP CONNECT has no word for an error: the end of the bytes is all that a killed server leaves.

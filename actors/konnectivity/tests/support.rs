@@ -107,7 +107,7 @@ impl Served {
         let http = HttpConnect::Plain(self.frontends.to_string());
         [
             ("in process", Dialer::InProcess(self.server.clone())),
-            ("grpc", Dialer::Grpc(endpoint(self.frontends))),
+            ("grpc", Dialer::Grpc(Box::new(endpoint(self.frontends)))),
             ("http connect", Dialer::HttpConnect(http)),
         ]
     }

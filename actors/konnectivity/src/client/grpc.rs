@@ -5,13 +5,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use futures::Stream as _;
+use futures::Stream;
 use futures::future::BoxFuture;
 use http::uri::PathAndQuery;
 use oarlock_contracts::konnectivity::packet::Payload;
 use oarlock_contracts::konnectivity::{Packet, ProxyService};
 use oarlock_runtime::{Instant, clock, rng};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
 use tokio_util::sync::PollSender;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
@@ -20,7 +21,7 @@ use tonic_prost::ProstCodec;
 
 use crate::error::{DialError, Reason};
 use crate::limits::{CLOSE_TIMEOUT, MAX_DATA, MAX_PACKET};
-use crate::link::{Ended, Link, link};
+use crate::link::{Ended, Link, Outbound, link};
 use crate::metrics::Segment;
 use crate::packet;
 
@@ -37,6 +38,8 @@ async fn try_dial(endpoint: &Endpoint, address: &str) -> Result<GrpcStream, Dial
     };
     let channel = endpoint.connect().await.map_err(|error| lost(&error))?;
     let (link, outbound) = link(Segment::CLIENT_SENDS);
+    let (leave, left) = oneshot::channel();
+    let outbound = Lingering { outbound, sent: false, left, leftover: None };
     let random = (rng::u64() >> 1).cast_signed();
     // Servers may answer the call only when the dial is answered.
     link.control(packet::dial(random, address));
@@ -52,7 +55,12 @@ async fn try_dial(endpoint: &Endpoint, address: &str) -> Result<GrpcStream, Dial
         match packet::payload(received) {
             Some(Payload::DialResponse(response)) if response.random == random => {
                 return match response.error.as_str() {
-                    "" => Ok(GrpcStream::new(link, packets, response.connect_id, channel)),
+                    "" => {
+                        let id = response.connect_id;
+                        let received =
+                            Leftover { packets, id, until: Box::pin(std::future::pending()), _channel: channel };
+                        Ok(GrpcStream::new(link, received, leave))
+                    }
                     error => Err(DialError::new(Reason::Destination, error)),
                 };
             }
@@ -68,31 +76,85 @@ async fn try_dial(endpoint: &Endpoint, address: &str) -> Result<GrpcStream, Dial
 pub(super) struct GrpcStream {
     link: Link,
     sender: PollSender<Packet>,
-    packets: Streaming<Packet>,
+    /// Present until the drop.
+    received: Option<Leftover>,
+    leave: Option<oneshot::Sender<Leftover>>,
     id: i64,
     chunk: Bytes,
     /// Set by `shutdown`: ends the wait for `CLOSE_RSP`.
     closing: Option<BoxFuture<'static, ()>>,
     /// Set by `CLOSE_RSP`.
     closed: bool,
+}
+
+/// The receiving half of a stream.
+struct Leftover {
+    packets: Streaming<Packet>,
+    id: i64,
+    /// When the server must have ended the stream.
+    until: BoxFuture<'static, ()>,
     /// Keeps the transport open.
     _channel: Channel,
 }
 
+/// The packets that a client sends. After the last one the stream stays open until the server has confirmed the close, because a stream whose client drops it is
+/// reset, and servers may then lose what they have not read.
+struct Lingering {
+    outbound: Outbound,
+    /// Whether the last packet has been sent.
+    sent: bool,
+    left: oneshot::Receiver<Leftover>,
+    leftover: Option<Leftover>,
+}
+
+impl Stream for Lingering {
+    type Item = Packet;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Packet>> {
+        let this = self.get_mut();
+        if !this.sent {
+            match ready!(Pin::new(&mut this.outbound).poll_next(context)) {
+                Some(packet) => return Poll::Ready(Some(packet)),
+                None => this.sent = true,
+            }
+        }
+        loop {
+            let Some(leftover) = &mut this.leftover else {
+                match ready!(Pin::new(&mut this.left).poll(context)) {
+                    Ok(leftover) => this.leftover = Some(leftover),
+                    // The dial has failed.
+                    Err(_) => return Poll::Ready(None),
+                }
+                continue;
+            };
+            let Poll::Ready(received) = Pin::new(&mut leftover.packets).poll_next(context) else {
+                return leftover.until.as_mut().poll(context).map(|()| None);
+            };
+            let Some(Ok(received)) = received else { return Poll::Ready(None) };
+            Segment::CLIENT_RECEIVES.packet(&received);
+            if matches!(packet::payload(received), Some(Payload::CloseResponse(closed)) if closed.connect_id == leftover.id)
+            {
+                return Poll::Ready(None);
+            }
+        }
+    }
+}
+
 impl GrpcStream {
-    fn new(link: Link, packets: Streaming<Packet>, id: i64, channel: Channel) -> Self {
-        let sender = PollSender::new(link.sender());
-        Self { link, sender, packets, id, chunk: Bytes::new(), closing: None, closed: false, _channel: channel }
+    fn new(link: Link, received: Leftover, leave: oneshot::Sender<Leftover>) -> Self {
+        let (sender, id) = (PollSender::new(link.sender()), received.id);
+        let (received, leave) = (Some(received), Some(leave));
+        Self { link, sender, received, leave, id, chunk: Bytes::new(), closing: None, closed: false }
     }
 
     /// Waits for received bytes; `None` after the last ones.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let broken = |kind, text: String| Poll::Ready(Some(Err(io::Error::new(kind, text))));
         loop {
-            if self.closed {
+            let Some(Leftover { packets, .. }) = self.received.as_mut().filter(|_| !self.closed) else {
                 return Poll::Ready(None);
-            }
-            let received = match Pin::new(&mut self.packets).poll_next(context) {
+            };
+            let received = match Pin::new(packets).poll_next(context) {
                 Poll::Ready(Some(Ok(received))) => received,
                 Poll::Ready(Some(Err(status))) => {
                     return broken(io::ErrorKind::ConnectionAborted, status.message().to_owned());
@@ -169,9 +231,18 @@ impl AsyncWrite for GrpcStream {
 
 impl Drop for GrpcStream {
     fn drop(&mut self) {
-        if !self.closed && self.closing.is_none() {
-            self.sender.abort_send();
+        self.sender.abort_send();
+        if self.closed {
+            return;
+        }
+        // The second CLOSE_REQ says that nothing more is wanted.
+        for _ in 0..if self.closing.is_some() { 1 } else { 2 } {
             self.link.send_or_overtake(packet::close(self.id));
+        }
+        if let (Some(mut received), Some(leave)) = (self.received.take(), self.leave.take()) {
+            received.until = Box::pin(clock::sleep(CLOSE_TIMEOUT));
+            // Refused when the transport has ended.
+            drop(leave.send(received));
         }
     }
 }

@@ -157,24 +157,21 @@ async fn carry(stream: TunnelStream, packets: Received, link: &Link) {
 async fn up(stream: &Mutex<TunnelStream>, mut packets: Received, id: i64) -> Option<&'static str> {
     let (mut stream, mut close_received) = (Shared(stream), false);
     loop {
-        match packets.next().await? {
-            Payload::Data(data) if data.connect_id == id => {
-                // A connection that has ended is reported by the other direction.
-                if stream.write_all(&data.data).await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
+        let written = match packets.next().await? {
+            Payload::Data(data) if data.connect_id == id => stream.write_all(&data.data).await,
             Payload::CloseRequest(close) if close.connect_id == id => {
                 if std::mem::replace(&mut close_received, true) {
                     return None;
                 }
-                if stream.shutdown().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
+                stream.shutdown().await
             }
             Payload::Data(_) | Payload::CloseRequest(_) => return Some("mismatched connection IDs"),
             Payload::DialRequest(_) => return Some("a stream has one connection"),
-            _ => {}
+            _ => Ok(()),
+        };
+        if written.is_err() {
+            // The connection has ended, which the other direction reports.
+            std::future::pending::<()>().await;
         }
     }
 }
