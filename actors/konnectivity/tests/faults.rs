@@ -1,9 +1,11 @@
 //! Lost parts, and readers that are too slow.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 use oarlock_konnectivity::Agent;
 use oarlock_testkit::wait;
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::{Builder, Runtime};
 
@@ -122,12 +124,22 @@ fn connections_of_a_killed_agent_end_with_an_error_and_leave_nothing() {
 fn connections_through_a_killed_server_end_with_an_error_and_leave_nothing() {
     let (host, site) = (runtime(), runtime());
     let served = host.block_on(async { serve(&system().await, server_options("s")).await });
-    let (agent, world, echo, node) = site.block_on(async {
-        let (node, world) = (system().await, World::new());
-        let agent = Agent::start(&node, agent_options(served.agents, "node")).await.unwrap();
+    let target = Arc::new(Mutex::new(served.agents));
+    let (agent, world, echo, node, _balancer) = site.block_on(async {
+        let (node, world, balancer) = (system().await, World::new(), World::new());
+        let chosen = Arc::clone(&target);
+        let address = balancer.destination(move |mut socket| {
+            let chosen = *chosen.lock();
+            async move {
+                let mut server = tokio::net::TcpStream::connect(chosen).await?;
+                tokio::io::copy_bidirectional(&mut socket, &mut server).await.map(drop)
+            }
+        });
+        let address = address.await.parse().unwrap();
+        let agent = Agent::start(&node, agent_options(address, "node")).await.unwrap();
         let echo = world.echo().await;
         until("the server is connected", || agent.servers() == ["s"]).await;
-        (agent, world, echo, node)
+        (agent, world, echo, node, balancer)
     });
     let streams = site.block_on(async {
         let mut streams = Vec::new();
@@ -142,10 +154,10 @@ fn connections_through_a_killed_server_end_with_an_error_and_leave_nothing() {
         }
         streams
     });
-    let address = served.agents;
+    // From now on the load balancer chooses another server.
+    let other = site.block_on(serve(&node, server_options("t")));
+    *target.lock() = other.agents;
     host.shutdown_background();
-    // The server's handle holds its sockets.
-    drop(served);
     site.block_on(async {
         for (name, mut stream) in streams {
             // HTTP CONNECT has no word for an error: the end of the bytes is all that a killed server leaves.
@@ -154,21 +166,8 @@ fn connections_through_a_killed_server_end_with_an_error_and_leave_nothing() {
         }
         until("no connection is left", || agent.connections() == 0).await;
         until("the destinations are left", || world.open() == 0).await;
-        until("the server is forgotten", || agent.servers().is_empty()).await;
-        // Another server at the same address.
-        let server = oarlock_konnectivity::Server::new(&node, server_options("t"));
-        let bind = async {
-            loop {
-                match tokio::net::TcpListener::bind(address).await {
-                    Ok(socket) => break socket,
-                    Err(_) => oarlock_runtime::clock::sleep(std::time::Duration::from_millis(5)).await,
-                }
-            }
-        };
-        let socket = wait::step("the address is free", bind).await;
-        server.listen_agents(socket, None).await.unwrap();
-        until("the agent is connected again", || agent.servers() == ["t"]).await;
-        let mut stream = server.dial(&echo, soon()).await.unwrap();
+        until("another server is connected", || agent.servers() == ["t"]).await;
+        let mut stream = other.server.dial(&echo, soon()).await.unwrap();
         stream.write_all(b"x").await.unwrap();
         stream.read_exact(&mut [0]).await.unwrap();
     });
