@@ -155,11 +155,8 @@ impl World {
 
     /// The number of connections that destinations have open.
     pub(crate) fn open(&self) -> usize {
-        self.gate.inside() - self.listeners()
-    }
-
-    fn listeners(&self) -> usize {
-        1
+        // All but the listener.
+        self.gate.inside() - 1
     }
 
     /// Starts the one destination of this world: `serve` handles each connection.

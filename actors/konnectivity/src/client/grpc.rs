@@ -236,7 +236,8 @@ impl Drop for GrpcStream {
             return;
         }
         // The second CLOSE_REQ says that nothing more is wanted.
-        for _ in 0..if self.closing.is_some() { 1 } else { 2 } {
+        let closes = if self.closing.is_some() { 1 } else { 2 };
+        for _ in 0..closes {
             self.link.send_or_overtake(packet::close(self.id));
         }
         if let (Some(mut received), Some(leave)) = (self.received.take(), self.leave.take()) {
