@@ -122,7 +122,7 @@ impl Agent {
         Ok(Self { handle, sessions })
     }
 
-    /// The handle of the agent's actor. An agent that is stopped tells the servers first, and gives its connections 5 s to end.
+    /// The handle of the agent's actor. An agent that is stopped first sends `DRAIN` to the servers, and gives its connections 5 s to end.
     #[must_use]
     pub const fn handle(&self) -> &LoopHandle {
         &self.handle
@@ -238,7 +238,7 @@ fn begin(
         }
         known.insert(server.clone(), Arc::clone(&session));
     }
-    sync.told(servers);
+    sync.note_servers(servers);
     tracing::info!(agent = options.id, server, servers, "connected to a tunnel server");
     let (sessions, stop) = (Arc::clone(sessions), ctx.gate().token());
     let serve = async move {
@@ -256,7 +256,7 @@ fn begin(
     Ok(Attempt::Connected)
 }
 
-/// Tells the servers that the agent stops, waits for the connections to end, and ends the streams.
+/// Sends `DRAIN` to the servers, waits for the connections to end, and ends the streams.
 async fn drain(sessions: &Sessions) {
     let all: Vec<_> = sessions.by_server.lock().values().cloned().collect();
     for session in &all {

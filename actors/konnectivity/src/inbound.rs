@@ -85,12 +85,27 @@ impl Inbound {
         Ok(())
     }
 
-    /// Establishes the connection.
-    pub(crate) fn open(&self, connect_id: i64) {
+    /// Establishes the connection. Returns whether the dial was not given up before.
+    pub(crate) fn open(&self, connect_id: i64) -> bool {
         let mut state = self.state.lock();
-        if state.phase == Phase::Dialling {
+        let is_wanted = state.phase == Phase::Dialling;
+        if is_wanted {
             state.phase = Phase::Open(connect_id);
             state.wake();
+        }
+        is_wanted
+    }
+
+    /// Gives the dial up. Returns the connection's id if the connection is established already.
+    pub(crate) fn give_up(&self) -> Option<i64> {
+        let mut state = self.state.lock();
+        match state.phase {
+            Phase::Open(id) => Some(id),
+            Phase::Dialling => {
+                state.end(Phase::Failed(DialError::new(Reason::Lost, "the dial was given up")));
+                None
+            }
+            Phase::Failed(_) | Phase::Closed | Phase::Broken(_) => None,
         }
     }
 
@@ -167,14 +182,6 @@ impl Inbound {
         if state.abandoned { Poll::Ready(()) } else { state.wait(context) }
     }
 
-    /// Returns the connection's id, once it is established.
-    pub(crate) fn connect_id(&self) -> Option<i64> {
-        match self.state.lock().phase {
-            Phase::Open(id) => Some(id),
-            _ => None,
-        }
-    }
-
     /// Returns the error that a writer gets, once the connection has ended.
     pub(crate) fn ended(&self) -> Option<io::Error> {
         let state = self.state.lock();
@@ -230,7 +237,7 @@ mod tests {
     #[test]
     fn a_full_queue_breaks_the_connection_and_frees_what_it_held() {
         let inbound = Inbound::new(10_000);
-        inbound.open(1);
+        assert!(inbound.open(1));
         let piece = Bytes::from(vec![7; 3_000]);
         for _ in 0..3 {
             inbound.push(piece.clone()).unwrap();
@@ -246,7 +253,7 @@ mod tests {
     #[test]
     fn many_small_pieces_count_with_what_each_costs() {
         let inbound = Inbound::new(10_000);
-        inbound.open(1);
+        assert!(inbound.open(1));
         let taken = (0..).take_while(|_| inbound.push(Bytes::from_static(b"x")).is_ok()).count();
         assert_eq!(taken, 10_000 / (1 + PIECE_COST));
     }
@@ -255,8 +262,8 @@ mod tests {
     fn a_closed_connection_is_read_to_its_end_and_an_id_is_given_once() {
         let inbound = Inbound::new(10_000);
         assert!(poll_fn(|context| inbound.poll_open(context)).now_or_never().is_none());
-        inbound.open(4);
-        inbound.open(5);
+        assert!(inbound.open(4));
+        assert!(!inbound.open(5));
         assert_eq!(poll_fn(|context| inbound.poll_open(context)).now_or_never(), Some(Ok(4)));
         inbound.push(Bytes::from_static(b"last")).unwrap();
         assert!(inbound.ended().is_none());

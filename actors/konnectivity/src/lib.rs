@@ -11,7 +11,7 @@
 //! - [`Dialer`] is the client: it returns a connection to an address.
 //!
 //! The protocol has no window, so a receiver cannot slow down the sender of one connection without slowing down all. Each connection therefore has a bounded
-//! [buffer](Limits::buffer). A connection whose reader is so slow that the buffer is full is reset, both sides are told, and the others go on.
+//! [buffer](Limits::buffer). A connection whose reader is so slow that the buffer is full is reset, both sides get an error, and the others go on.
 //!
 //! The protocol has no half-close either. A dialer that closes its direction (`CLOSE_REQ`) still receives what the destination sends until the destination closes
 //! too, for at most [`CLOSE_TIMEOUT`]; a second `CLOSE_REQ` says that nothing more is wanted. When the destination closes first (`CLOSE_RSP`), both directions end.

@@ -50,7 +50,7 @@ const MAX_ATTEMPTS: usize = 3;
 pub struct ServerOptions {
     /// The server's id, unique among all servers of the tunnel.
     pub id: String,
-    /// The number of servers, which agents are told.
+    /// The number of servers of the tunnel, which each agent gets when it connects.
     pub count: u32,
     /// How agents are chosen, in order.
     pub strategies: Vec<Strategy>,
@@ -121,7 +121,7 @@ impl Server {
         listener::listen(&self.inner.system, &FRONTEND_LISTENER, socket, tls, MAX_FRONTENDS, handler).await
     }
 
-    /// Changes the number of servers that agents are told when they connect.
+    /// Changes the number of servers that agents get when they connect.
     pub fn set_count(&self, count: u32) {
         self.inner.count.store(count, Ordering::Relaxed);
     }

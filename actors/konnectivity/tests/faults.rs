@@ -31,7 +31,7 @@ async fn a_reader_that_is_too_slow_is_reset_and_the_others_go_on() {
     for (name, dialer) in tunnel.served.dialers() {
         let mut fast = dialer.dial(&echo, soon()).await.unwrap();
         let mut slow = dialer.dial(&source, soon()).await.unwrap();
-        // The source is cut off although nobody reads.
+        // The source is cut off although the reader takes nothing.
         assert_eq!(wait::step(name, told.recv()).await, Some(false), "{name}: all of it was buffered");
         for n in 0..100_u32 {
             let mut read = [0; 4];
@@ -49,7 +49,7 @@ async fn a_reader_that_is_too_slow_is_reset_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_destination_that_is_too_slow_is_cut_off_and_the_dialler_is_told() {
+async fn a_destination_that_is_too_slow_is_cut_off_and_the_dialler_gets_an_error() {
     let tunnel = tunnel().await;
     let deaf = World::new();
     let destination = deaf.destination(|socket| async move {

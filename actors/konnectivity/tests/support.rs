@@ -115,7 +115,6 @@ impl Served {
 
 /// A server with an agent.
 pub(crate) struct Tunnel {
-    pub(crate) system: System,
     pub(crate) served: Served,
     pub(crate) agent: Agent,
     pub(crate) world: World,
@@ -126,7 +125,7 @@ pub(crate) async fn tunnel() -> Tunnel {
     let served = serve(&system, server_options("s")).await;
     let agent = Agent::start(&system, agent_options(served.agents, "node")).await.unwrap();
     until("the agent is connected", || served.server.agents() == 1).await;
-    Tunnel { system, served, agent, world: World::new() }
+    Tunnel { served, agent, world: World::new() }
 }
 
 /// Waits for a condition that other tasks bring about.

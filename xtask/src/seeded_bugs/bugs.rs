@@ -25,7 +25,7 @@ pub(crate) const BUGS: &[Bug] = &[
         "tunnel_buffers_without_bound",
         "oarlock-konnectivity",
         None,
-        "a_reader_that_is_too_slow_is_reset_and_the_agent_is_told",
+        "a_reader_that_is_too_slow_is_reset_and_the_agent_gets_a_close",
     ),
     bug("anybody_samples", "oarlock-apiserver", None, "contexts_count_of_the_system_and_of_monitoring_only"),
     bug("anybody_samples", "oarlock-apiserver", None, "sampled_headers_of_an_ordinary_user_leave_the_rate_unchanged"),

@@ -18,7 +18,7 @@ use crate::packet;
 /// Free space below which a new buffer is taken for the next read.
 const MIN_READ: usize = 4 << 10;
 
-/// Dials a destination, and carries bytes until the connection has ended. Every way out tells the server.
+/// Dials a destination, and carries bytes until the connection has ended. However the connection ends, the server gets a packet that says so.
 pub(super) async fn serve(session: Arc<Session>, random: i64, address: String, inbound: Arc<Inbound>) {
     let begun = clock::now();
     let dialled = tokio::select! {
@@ -42,6 +42,7 @@ pub(super) async fn serve(session: Arc<Session>, random: i64, address: String, i
     let _ = socket.set_nodelay(true);
     let Some(id) = session.connections.lock().establish(random) else { return };
     let _counted = Counted::new(&FAMILIES.open_endpoints);
+    // A stream that has ended meanwhile has broken the connection, which is then found below.
     inbound.open(id);
     session.link.control(packet::dialled(random, id));
     let ended = carry(&session, id, &inbound, socket).await;

@@ -22,7 +22,7 @@ pub(crate) struct Sync {
     interval: Duration,
     cap: Duration,
     pause: Duration,
-    /// The number of servers that the server connected last has told.
+    /// The number of servers, as the server connected last has counted them.
     servers: usize,
 }
 
@@ -42,8 +42,8 @@ impl Sync {
         self.servers
     }
 
-    /// Notes the number of servers that a server has told. A server exists, so the number is at least 1.
-    pub(crate) fn told(&mut self, servers: usize) {
+    /// Notes how many servers there are according to one of them. A server exists, so the number is at least 1.
+    pub(crate) fn note_servers(&mut self, servers: usize) {
         self.servers = servers.max(1);
     }
 
@@ -80,9 +80,9 @@ mod tests {
     fn as_many_connections_are_wanted_as_there_are_servers() {
         let mut sync = Sync::new(Duration::from_secs(1), Duration::from_secs(3));
         assert!(sync.wants(0) && !sync.wants(1));
-        sync.told(3);
+        sync.note_servers(3);
         assert!(sync.wants(2) && !sync.wants(3));
-        sync.told(0);
+        sync.note_servers(0);
         assert!(sync.wants(0) && !sync.wants(1));
     }
 }

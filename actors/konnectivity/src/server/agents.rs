@@ -1,8 +1,11 @@
 //! The agents' side of the server: `AgentService`.
 
+use std::time::Duration;
+
 use http::Request;
 use hyper::body::Incoming;
 use oarlock_contracts::konnectivity::{AgentService, Packet};
+use oarlock_runtime::clock;
 use oarlock_serving::answer::Answer;
 use oarlock_serving::listener::{Chain, Handler};
 use tonic::metadata::MetadataMap;
@@ -29,6 +32,8 @@ pub(crate) const SERVER_ID: &str = "serverid";
 /// The metadata key of the number of servers.
 pub(crate) const SERVER_COUNT: &str = "servercount";
 
+/// The longest time for the check of an agent.
+const AUTHENTICATE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest agent id and the longest identifiers, in bytes.
 const MAX_TEXT: usize = 4096;
 
@@ -75,7 +80,8 @@ async fn connect(
     };
     let credentials = Credentials { certificates: chain, token, agent: &agent, identifiers: &identifiers };
     let options = &server.inner.options;
-    if let Err(denied) = options.authenticate.authenticate(&credentials).await {
+    let checked = clock::timeout(AUTHENTICATE_TIMEOUT, options.authenticate.authenticate(&credentials)).await;
+    if let Err(denied) = checked.map_err(|_| Status::unavailable("the check of the agent took too long"))? {
         tracing::warn!(agent, %denied, "agent refused");
         return Err(Status::unauthenticated(denied.to_string()));
     }

@@ -11,7 +11,7 @@ pub struct Credentials<'a> {
     pub certificates: &'a [oarlock_pki::CertificateDer<'static>],
     /// The token of the metadata `Authorization: Bearer`.
     pub token: Option<&'a str>,
-    /// The agent's id, which the agent chose.
+    /// The agent's id, which the agent chose. An agent with the id of another one would receive its connections.
     pub agent: &'a str,
     /// What the agent declares about itself. An agent that names the host of another one would receive its connections.
     pub identifiers: &'a Identifiers,
@@ -43,5 +43,22 @@ impl Authenticate for ClientCertificate {
             [] => Err(Denied("no client certificate".to_owned())),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_pki::CertificateDer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_agent_without_a_certificate_is_denied() {
+        let (identifiers, presented) = (Identifiers::default(), [CertificateDer::from(vec![1])]);
+        let credentials =
+            |certificates| Credentials { certificates, token: Some("t"), agent: "a", identifiers: &identifiers };
+        let denied = ClientCertificate.authenticate(&credentials(&[])).await;
+        assert_eq!(denied, Err(Denied("no client certificate".to_owned())));
+        assert_eq!(ClientCertificate.authenticate(&credentials(&presented)).await, Ok(()));
     }
 }

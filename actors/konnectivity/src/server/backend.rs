@@ -71,8 +71,16 @@ impl Backend {
     /// A breach of the protocol that must end the stream.
     pub(super) fn receive(&self, received: Packet) -> Result<(), &'static str> {
         let effect = self.connections.lock().receive(received, clock::now());
+        self.apply(effect)
+    }
+
+    fn apply(&self, effect: Effect<Arc<Inbound>>) -> Result<(), &'static str> {
         match effect {
-            Effect::Established(inbound, id) => inbound.open(id),
+            Effect::Established(inbound, id) => {
+                if !inbound.open(id) {
+                    self.close(id);
+                }
+            }
             Effect::Failed(inbound, error) => inbound.fail(error),
             Effect::Data(inbound, id, data) => {
                 if inbound.push(data).is_err() {
@@ -147,7 +155,7 @@ impl Drop for Dial<'_> {
         let withdrawn = self.backend.connections.lock().withdraw(self.random);
         if let Some(close) = withdrawn {
             self.backend.link.control(close);
-        } else if let Some(id) = self.inbound.connect_id() {
+        } else if let Some(id) = self.inbound.give_up() {
             // Established, but the caller has left before it could know.
             self.backend.close(id);
         }

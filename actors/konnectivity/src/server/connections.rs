@@ -22,7 +22,7 @@ use crate::packet;
 
 /// The most dials of a stream without an answer.
 const MAX_DIALS: usize = 1024;
-/// The most connections of a stream that wait for `CLOSE_RSP` although nobody reads them any more.
+/// The most connections of a stream that wait for `CLOSE_RSP` although they have no reader any more.
 const MAX_CLOSING: usize = 65_536;
 
 /// The connections of a stream. `C` is the owner's handle of a connection.
@@ -30,7 +30,7 @@ const MAX_CLOSING: usize = 65_536;
 pub(crate) struct Connections<C> {
     dialling: BTreeMap<i64, C>,
     open: BTreeMap<i64, Open<C>>,
-    /// Connections that nobody reads any more.
+    /// Connections without a reader, whose `CLOSE_RSP` is outstanding.
     closing: BTreeSet<i64>,
     /// The times until which packets of `closing` are expected, in order. May hold ids that have left `closing`.
     closing_until: VecDeque<(Instant, i64)>,
@@ -110,7 +110,7 @@ impl<C: Clone> Connections<C> {
         (!std::mem::replace(&mut open.close_sent, true)).then(|| packet::close(id))
     }
 
-    /// Ends a connection that nobody reads any more. Returns the packets that say so: the second `CLOSE_REQ` says that nothing more is wanted.
+    /// Ends a connection that has no reader any more. Returns the packets to send: a second `CLOSE_REQ` asks the agent to send nothing more.
     pub(crate) fn close(&mut self, id: i64, now: Instant) -> Vec<Packet> {
         let Some(Open { close_sent, .. }) = self.open.remove(&id) else { return Vec::new() };
         self.expect_no_more(id, now);
@@ -157,7 +157,7 @@ impl<C: Clone> Connections<C> {
 
     fn dialled(&mut self, random: i64, id: i64, error: String) -> Effect<C> {
         let Some(connection) = self.dialling.remove(&random) else {
-            // Withdrawn, or never asked for: a connection of which nobody knows must not stay open.
+            // Withdrawn, or never asked for: a connection without an owner must not stay open.
             return if id == 0 || self.is_known(id) { Effect::Ignored } else { Effect::Answer(packet::close(id)) };
         };
         let failed = |reason, text: &str| Effect::Failed(connection.clone(), DialError::new(reason, text));

@@ -50,7 +50,7 @@ impl TunnelStream {
         self.id
     }
 
-    /// Returns a handle that tells when the connection breaks.
+    /// Returns the connection's queue, which can be asked whether the connection is broken.
     pub(crate) fn inbound(&self) -> Arc<Inbound> {
         Arc::clone(&self.inbound)
     }

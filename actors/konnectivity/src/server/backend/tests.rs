@@ -63,6 +63,14 @@ async fn a_caller_that_leaves_at_the_moment_of_the_answer_leaves_no_connection()
         assert_eq!(backend.counts(), (0, 1));
     }
     assert_eq!((sent(&mut outbound), backend.counts()), (vec![packet::close(5), packet::close(5)], (0, 0)));
+    // The same between two steps of the answer, as on two threads.
+    let mut dial = Box::pin(backend.dial("10.0.0.1:1", clock::after(LIMITS.dial_timeout)));
+    assert!(futures::poll!(&mut dial).is_pending());
+    let answer = packet::dialled(random(&sent(&mut outbound)), 6);
+    let effect = backend.connections.lock().receive(answer, clock::now());
+    drop(dial);
+    backend.apply(effect).unwrap();
+    assert_eq!((sent(&mut outbound), backend.counts()), (vec![packet::close(6), packet::close(6)], (0, 0)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +92,7 @@ async fn a_lost_answer_to_a_close_ends_the_reader_after_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_is_too_slow_is_reset_and_the_agent_is_told() {
+async fn a_reader_that_is_too_slow_is_reset_and_the_agent_gets_a_close() {
     let (backend, mut outbound) = backend();
     let mut stream = established(&backend, &mut outbound).await;
     for _ in 0..100 {
