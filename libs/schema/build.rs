@@ -7,6 +7,8 @@ use std::path::Path;
 
 #[path = "build/facts.rs"]
 mod facts;
+#[path = "src/name_hash.rs"]
+mod name_hash;
 #[path = "build/views.rs"]
 mod views;
 
@@ -15,6 +17,7 @@ use facts::{Facts, Type};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=data");
     println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=src/name_hash.rs");
     let mut facts: Facts = serde_json::from_str(&std::fs::read_to_string("data/v1.35.json")?)?;
     facts.extend(serde_json::from_str(&std::fs::read_to_string("data/oarlock.dev.json")?)?);
     let out = std::env::var("OUT_DIR")?;

@@ -140,4 +140,16 @@ mod tests {
         assert_eq!(names(&["--cost-of-profile", "release"]), CREATES_AND_SCHEDULING);
         assert_eq!(names(&["--cost-of-profile", "release", "list"]), ["list"]);
     }
+
+    #[test]
+    fn every_load_test_in_documents_exists_and_takes_its_flags() {
+        for shown in oarlock_testkit::documents::commands(&["cargo", "run"]) {
+            let Some(start) = shown.words.windows(2).position(|pair| pair == ["-p", "oarlock-loadtests"]) else {
+                continue;
+            };
+            let words: Vec<&str> = shown.words[start + 2..].iter().skip(1).map(String::as_str).collect();
+            let args = parse(&words).unwrap_or_else(|error| panic!("{}: {error}", shown.place));
+            args.scenarios().unwrap_or_else(|error| panic!("{}: {error:#}", shown.place));
+        }
+    }
 }

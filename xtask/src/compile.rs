@@ -27,7 +27,7 @@ pub(crate) struct Executable {
 /// When something does not compile, or clippy warns.
 pub(crate) fn compile() -> anyhow::Result<Vec<Executable>> {
     say("$ cargo build --workspace --all-targets, with clippy");
-    executables(linted(&mut cargo())?)
+    executables(linted(&mut cargo())?.args(WORKSPACE))
 }
 
 /// Like [`compile`], into a target folder of its own, without seeded bugs and without clippy.
@@ -36,14 +36,29 @@ pub(crate) fn compile() -> anyhow::Result<Vec<Executable>> {
 /// When something does not compile.
 pub(crate) fn compile_plain() -> anyhow::Result<Vec<Executable>> {
     say("$ cargo build --workspace --all-targets, without seeded bugs");
-    executables(cargo().env("RUSTFLAGS", "--cfg seeded_bug=\"none\"").env("CARGO_TARGET_DIR", target().join("plain")))
+    let mut plain = cargo();
+    plain.env("RUSTFLAGS", "--cfg seeded_bug=\"none\"").env("CARGO_TARGET_DIR", target().join("plain"));
+    executables(plain.args(WORKSPACE))
 }
 
+/// Compiles the tests of one package in the profile `release`, in which a seed of the worlds takes a fraction of the processor time of a debug build.
+///
+/// # Errors
+/// When something does not compile.
+pub(crate) fn compile_released(package: &str) -> anyhow::Result<Vec<Executable>> {
+    say(&format!("$ cargo build --release --tests -p {package}"));
+    executables(cargo().args(["build", "--release", "--tests", "-p", package]))
+}
+
+/// What of the workspace is compiled for the tests.
+const WORKSPACE: [&str; 3] = ["build", "--workspace", "--all-targets"];
+
+/// Runs a build of cargo's, and returns the test executables that it made.
 fn executables(build: &mut Command) -> anyhow::Result<Vec<Executable>> {
     let packages = MetadataCommand::new().current_dir(root()).no_deps().exec().context("cargo metadata")?.packages;
-    build.args(["build", "--workspace", "--all-targets", "--message-format", "json-render-diagnostics"]);
+    build.args(["--message-format", "json-render-diagnostics"]);
     let out = build.current_dir(root()).stderr(Stdio::inherit()).output().context("cargo: not started")?;
-    ensure!(out.status.success(), "the workspace does not compile, or clippy warns");
+    ensure!(out.status.success(), "something does not compile, or clippy warns");
     let mut found = Vec::new();
     for message in Message::parse_stream(out.stdout.as_slice()) {
         if let Message::CompilerArtifact(artifact) = message? {

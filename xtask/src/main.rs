@@ -11,6 +11,8 @@ mod compile;
 mod conformance;
 mod dashboards;
 mod docs;
+#[cfg(test)]
+mod documents;
 mod executables;
 mod faults;
 mod first_build;
@@ -26,6 +28,7 @@ mod since;
 mod steps;
 mod tests;
 mod tool;
+mod zipkin;
 
 use clap::{Parser, Subcommand};
 
@@ -77,6 +80,8 @@ enum Chore {
     Older(older::Args),
     /// Runs the checks that are too long for the gate; writes the tables of docs/operations.
     Nightly(nightly::Args),
+    /// Read spans from standard input, as OTLP's JSON or of `oarlock trace --output json`; print them in the JSON that Zipkin's API takes.
+    Zipkin,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -100,5 +105,6 @@ fn main() -> anyhow::Result<()> {
         Chore::Executables(args) => executables::run(&args),
         Chore::Older(args) => older::run(&args),
         Chore::Nightly(args) => nightly::run(&args),
+        Chore::Zipkin => zipkin::run(),
     }
 }

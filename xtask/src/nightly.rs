@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{bail, ensure};
 
-use crate::compile::{Executable, compile, compile_plain};
+use crate::compile::{Executable, compile, compile_plain, compile_released};
 use crate::steps::Steps;
 use crate::tests::{self, Selection, Tier, VIRTUAL};
 use crate::tool::{cargo, output, root, run as exec, say, target};
@@ -28,7 +28,7 @@ enum Chore {
 /// The steps, in their order.
 const CHORES: &[(&str, Chore)] = &[
     ("tests", Chore::Tests(|executables| tests::run(executables, EVERYTHING))),
-    ("seeds", Chore::Tests(seeds)),
+    ("seeds", Chore::Alone(seeds)),
     ("flaky", Chore::Tests(flaky)),
     ("faults", Chore::Tests(|_| faults::run(&faults::Args::once()))),
     ("older", Chore::Tests(|executables| older::with(&older::Args::upgrades(), executables))),
@@ -81,8 +81,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Sweeps many seeds of the worlds under virtual time.
-fn seeds(executables: &[Executable]) -> anyhow::Result<()> {
-    for executable in executables.iter().filter(|executable| executable.package == VIRTUAL) {
+fn seeds() -> anyhow::Result<()> {
+    for executable in compile_released(VIRTUAL)? {
         ensure!(executable.show(executable.command().env("OARLOCK_SEEDS", SEEDS))?, "a seed failed");
     }
     Ok(())

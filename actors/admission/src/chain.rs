@@ -1,4 +1,4 @@
-//! The admission chain: runs the stages in order, each behind a panic guard.
+//! The admission chain: runs the stages in order, behind a panic guard.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use oarlock_meta::Status;
 
-use crate::attributes::Attributes;
-use crate::stage::AdmissionStage;
+use crate::attributes::{Attributes, Operation};
+use crate::stage::{AdmissionStage, Half};
 
 /// The admission stages of a server, in order.
 #[derive(Clone)]
@@ -32,11 +32,17 @@ impl Chain {
     /// # Errors
     /// The first refusal; a 500 when a stage panics.
     pub async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let operation = attributes.operation;
-        for stage in self.stages.iter().filter(|s| s.handles(operation)) {
-            guarded(stage.name(), stage.admit(attributes)).await?;
-        }
-        Ok(())
+        let mut running = "";
+        let work = async {
+            for stage in self.handling(attributes.operation, &mut running) {
+                if stage.takes_part(Half::Mutating, attributes) {
+                    stage.admit(attributes).await?;
+                }
+            }
+            Ok(())
+        };
+        let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        outcome.unwrap_or_else(|_| Err(panicked(running)))
     }
 
     /// Runs the validating half: stages check the final object.
@@ -44,11 +50,30 @@ impl Chain {
     /// # Errors
     /// The first refusal; a 500 when a stage panics.
     pub async fn validate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let operation = attributes.operation;
-        for stage in self.stages.iter().filter(|s| s.handles(operation)) {
-            guarded(stage.name(), stage.validate(attributes)).await?;
-        }
-        Ok(())
+        let mut running = "";
+        let work = async {
+            for stage in self.handling(attributes.operation, &mut running) {
+                if stage.takes_part(Half::Validating, attributes) {
+                    stage.validate(attributes).await?;
+                }
+            }
+            Ok(())
+        };
+        let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        outcome.unwrap_or_else(|_| Err(panicked(running)))
+    }
+
+    /// Returns the stages that handle an operation, and notes the name of the latest one.
+    fn handling(
+        &self,
+        operation: Operation,
+        latest: &mut &'static str,
+    ) -> impl Iterator<Item = &dyn AdmissionStage> + Send {
+        self.stages
+            .iter()
+            .map(Box::as_ref)
+            .filter(move |stage| stage.handles(operation))
+            .inspect(|stage| *latest = stage.name())
     }
 }
 
@@ -58,12 +83,8 @@ impl std::fmt::Debug for Chain {
     }
 }
 
-async fn guarded(name: &str, work: impl Future<Output = Result<(), Status>>) -> Result<(), Status> {
-    match AssertUnwindSafe(work).catch_unwind().await {
-        Ok(result) => result,
-        Err(_) => {
-            tracing::error!(stage = name, "admission stage panicked");
-            Err(Status::internal_error(format!("admission stage {name} failed")))
-        }
-    }
+/// Returns the answer to a request in which a stage has panicked.
+fn panicked(name: &str) -> Status {
+    tracing::error!(stage = name, "admission stage panicked");
+    Status::internal_error(format!("admission stage {name} failed"))
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use oarlock_runtime::{Instant, clock};
-use oarlock_schema::Str;
 use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::Append;
 
@@ -12,8 +11,6 @@ use crate::turns::QueueGuard;
 /// The shared state of one request: input for all stages, and results for the server. Both halves of the chain get the same one.
 #[derive(Debug)]
 pub struct RequestContext {
-    /// The request's id in the audit log; `None` for a request that is not audited.
-    pub audit_id: Option<Str>,
     /// The deadline of the request.
     pub deadline: Instant,
     /// Longest wait for anything that need not come, such as a turn; shorter for a request that occupies what others wait for.
@@ -35,7 +32,6 @@ impl RequestContext {
     #[must_use]
     pub const fn new(deadline: Instant, dry_run: bool) -> Self {
         Self {
-            audit_id: None,
             deadline,
             max_wait: Duration::MAX,
             dry_run,

@@ -16,4 +16,4 @@ pub mod turns;
 pub use attributes::{Attributes, Operation, Subject, UserPermissions};
 pub use chain::Chain;
 pub use context::RequestContext;
-pub use stage::AdmissionStage;
+pub use stage::{AdmissionStage, Half};

@@ -18,7 +18,8 @@ use oarlock_storage::Append;
 use crate::server::Server;
 use crate::target::Target;
 
-fn is_service(target: &Target<'_>) -> bool {
+/// Whether a request is about Services, whose addresses and ports are allocated.
+pub(crate) fn is_service(target: &Target<'_>) -> bool {
     target.resource().group.is_empty() && target.resource().plural == "services"
 }
 

@@ -72,6 +72,7 @@ impl<'a> Dispatch<'a> {
         if server.view().applied() == before { Err(refusal) } else { self.perform(target, again).await }
     }
 
+    /// Performs a call. The futures of all calls that are larger than a create are boxed: the future of every request would have room for them.
     async fn perform(self, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
         let Self { server, caller } = self;
         if !serves(target, &call) {
@@ -82,10 +83,10 @@ impl<'a> Dispatch<'a> {
             crate::identity::check_namespace(target, obj)?;
         }
         if target.subresource.is_empty() && target.resource().storage.is_none() {
-            return crate::reviews::answer(server, caller, target, call).await;
+            return Box::pin(crate::reviews::answer(server, caller, target, call)).await;
         }
         if !matches!(target.subresource, "" | "status" | "finalize" | "approval" | "resize" | "ephemeralcontainers") {
-            return subresources::call(server, caller, target, call).await;
+            return Box::pin(subresources::call(server, caller, target, call)).await;
         }
         match call {
             Call::Get(options) => {
@@ -98,14 +99,16 @@ impl<'a> Dispatch<'a> {
                 reply(target, &entry, true)
             }
             Call::Update(obj, options) => {
-                let (entry, created) = verbs::update::update(server, caller, target, obj, &options).await?;
+                let update = Box::pin(verbs::update::update(server, caller, target, obj, &options));
+                let (entry, created) = update.await?;
                 reply(target, &entry, created)
             }
             Call::Patch(patch_type, body, options) => {
-                let (entry, created) = verbs::patch::patch(server, caller, target, patch_type, &body, &options).await?;
+                let patch = Box::pin(verbs::patch::patch(server, caller, target, patch_type, &body, &options));
+                let (entry, created) = patch.await?;
                 reply(target, &entry, created)
             }
-            Call::Delete(options) => match verbs::delete::delete(server, caller, target, &options).await? {
+            Call::Delete(options) => match Box::pin(verbs::delete::delete(server, caller, target, &options)).await? {
                 Deleted::Pending(entry) => reply(target, &entry, false),
                 Deleted::Removed(entry) if target.resource().returns_object => reply(target, &entry, false),
                 Deleted::Removed(entry) => {
@@ -113,9 +116,10 @@ impl<'a> Dispatch<'a> {
                     Ok(Reply::Status(Status::success_deleted(&resource, target.name, &entry.uid)))
                 }
             },
-            Call::DeleteCollection(list, options) => Ok(Reply::List(
-                verbs::delete_collection::delete_collection(server, caller, target, &list, &options).await?,
-            )),
+            Call::DeleteCollection(list, options) => {
+                let delete = verbs::delete_collection::delete_collection(server, caller, target, &list, &options);
+                Ok(Reply::List(Box::pin(delete).await?))
+            }
         }
     }
 }
@@ -164,6 +168,16 @@ mod tests {
     use oarlock_client::{DeleteOptions, ListOptions};
 
     use super::*;
+
+    fn bytes<'a, F>(_: impl Fn(Dispatch<'a>, Request) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn the_future_of_a_call_has_room_for_a_create_and_no_more() {
+        let future = bytes(Dispatch::call);
+        assert!(future <= 5 << 10, "{future} bytes");
+    }
 
     #[test]
     fn a_list_of_one_name_is_authorized_for_it_and_a_deletion_of_it_for_the_collection() {

@@ -12,6 +12,7 @@ use oarlock_seeded_bug::seeded_bug;
 use oarlock_telemetry::traces::opentelemetry::trace::SpanContext;
 use parking_lot::Mutex;
 
+use crate::http::audit_id::AuditId;
 use crate::warnings::Warnings;
 
 /// The authenticated caller of one call.
@@ -26,7 +27,7 @@ pub struct Caller {
     /// Time by which the call must be answered.
     pub deadline: Instant,
     /// ID of the request in the audit log; `None` for a call inside the process.
-    pub audit_id: Option<Str>,
+    pub(crate) audit_id: Option<AuditId>,
     /// The claim to a unit of work under which the caller writes. The commit compares it with the unit's Assignment.
     pub fence: Option<Fence>,
     warnings: Mutex<Warnings>,

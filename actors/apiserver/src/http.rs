@@ -5,7 +5,7 @@
 //! for. [`plain`] answers paths that are not resources, and `snapshot` exports all objects.
 
 pub mod accept;
-mod audit_id;
+pub(crate) mod audit_id;
 mod backlog;
 pub mod body;
 mod coalesce;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use oarlock_auth::UserInfo;
 use oarlock_client::{Event, ListOptions, Object, RawReply, RawRequest, Reply, Request, Transport, WatchStream};
 use oarlock_meta::Status;
-use oarlock_runtime::clock;
+use oarlock_runtime::{Instant, clock};
 use oarlock_schema::{Resource, Str};
 use oarlock_store::{Entry, EventKind};
 
@@ -36,20 +36,20 @@ impl InProcess {
         Self { server, user: Arc::new(user.authenticated()), agent: agent.into() }
     }
 
-    fn caller(&self, budget: Duration) -> Caller {
-        Caller::new(Arc::clone(&self.user), self.agent.clone(), clock::after(budget))
+    fn caller(&self, deadline: Instant) -> Caller {
+        Caller::new(Arc::clone(&self.user), self.agent.clone(), deadline)
     }
 }
 
 #[async_trait]
 impl Transport for InProcess {
     async fn call(&self, request: Request) -> Result<Reply, Status> {
-        let budget = request.timeout;
-        let mut caller = self.caller(budget);
+        let began = clock::now();
+        let deadline = began + request.timeout;
+        let mut caller = self.caller(deadline);
         caller.fence.clone_from(&request.fence);
         let labels = RequestLabels::of_call(request.resource, request.subresource, &request.namespace, &request.call);
-        let began = clock::now();
-        let answer = match clock::timeout(budget, Dispatch::new(&self.server, &caller).call(request)).await {
+        let answer = match clock::timeout_at(deadline, Dispatch::new(&self.server, &caller).call(request)).await {
             Ok(answer) => answer,
             Err(_) => {
                 metrics::terminated(labels, 504);
@@ -71,7 +71,7 @@ impl Transport for InProcess {
         namespace: &str,
         options: ListOptions,
     ) -> Result<WatchStream, Status> {
-        let caller = self.caller(WATCH_START);
+        let caller = self.caller(clock::after(WATCH_START));
         // As over HTTP, a watch that a selector narrows to one object is authorized for that object's name.
         let named = Target::new(resource, "", namespace, selected_name(&options.field_selector));
         self.server.authorize_selected(&caller, "watch", &named, Some(&options.field_selector))?;

@@ -21,11 +21,12 @@
 //!
 //! A request counts against the user who has authenticated, not against a user whose name it takes by impersonation ([`counted_user`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use foldhash::quality::RandomState;
 use http::{HeaderValue, Response, StatusCode, header};
 use oarlock_auth::{UserInfo, user};
 use oarlock_runtime::{Instant, clock};
@@ -171,8 +172,8 @@ fn three_quarters(bound: usize) -> usize {
 #[derive(Debug, Default)]
 struct Usage {
     held: usize,
-    /// Usage by each ordinary user.
-    users: BTreeMap<Str, usize>,
+    /// Usage by each ordinary user. Unlike a tree the map keeps its memory when nobody holds anything.
+    users: HashMap<Str, usize, RandomState>,
     /// Usage by each user whose requests have a bound of their own.
     capped: BTreeMap<(Capped, Str), usize>,
     /// Users whose request was refused, with the time until which they count as waiting for a share.
@@ -180,8 +181,15 @@ struct Usage {
 }
 
 impl Usage {
-    /// Adds `weight` to the usage if the rules allow it, and returns whether they do.
-    fn enter(&mut self, limit: usize, allowance: Allowance, user: &Str, weight: usize, now: Instant) -> bool {
+    /// Adds `weight` to the usage if the rules allow it, and returns whether they do. The clock is read only when seats are scarce.
+    fn enter(
+        &mut self,
+        limit: usize,
+        allowance: Allowance,
+        user: &Str,
+        weight: usize,
+        now: impl Fn() -> Instant,
+    ) -> bool {
         let bound = if limit == 0 { usize::MAX } else { allowance.bound(limit) };
         let mut free = self.held.saturating_add(weight) <= bound;
         let cap = allowance.cap(limit).filter(|_| limit > 0 && !seeded_bug!("one_node_takes_the_limit"));
@@ -193,7 +201,7 @@ impl Usage {
             let holds = self.users.get(user).copied().unwrap_or(0);
             let mut share = if seeded_bug!("one_user_takes_the_limit") { bound } else { three_quarters(bound) };
             if self.held >= bound / 2 {
-                self.refused.retain(|_, until| *until > now);
+                self.forget_refused(now());
                 let refused = self.refused.keys().filter(|name| !self.users.contains_key(*name)).count();
                 let known = holds > 0 || self.refused.contains_key(user);
                 let wanting = self.users.len() + refused + usize::from(!known);
@@ -203,7 +211,8 @@ impl Usage {
             free = holds == 0 || holds.saturating_add(weight) <= share;
         }
         if !free && !seeded_bug!("limit_counts_nothing") {
-            self.refused.retain(|_, until| *until > now);
+            let now = now();
+            self.forget_refused(now);
             if allowance == Allowance::Ordinary && self.refused.len() < MAX_REFUSED_USERS {
                 self.refused.insert(user.clone(), now + REFUSED_USER_TTL);
             }
@@ -219,6 +228,11 @@ impl Usage {
             *holds = holds.saturating_add(weight);
         }
         true
+    }
+
+    /// Forgets the users that no longer count as waiting for a share.
+    fn forget_refused(&mut self, now: Instant) {
+        self.refused.retain(|_, until| *until > now);
     }
 
     fn leave(&mut self, allowance: Allowance, user: &Str, weight: usize) {
@@ -412,7 +426,7 @@ fn seat(
 ) -> Result<Seat, LimitReached> {
     let held = {
         let mut usage = usage.lock();
-        if !usage.enter(limit, allowance, &user, weight, clock::now()) {
+        if !usage.enter(limit, allowance, &user, weight, clock::now) {
             return Err(LimitReached);
         }
         usage.held

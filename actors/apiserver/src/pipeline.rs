@@ -49,11 +49,7 @@ impl<'a> Attempt<'a> {
         operation: Operation,
         dry_run: bool,
     ) -> Self {
-        let context = RequestContext {
-            audit_id: caller.audit_id.clone(),
-            max_wait: caller.max_wait(),
-            ..RequestContext::new(caller.deadline, dry_run)
-        };
+        let context = RequestContext { max_wait: caller.max_wait(), ..RequestContext::new(caller.deadline, dry_run) };
         Self { server, caller, target, operation, shown: Shown::AsItIs, object: None, old: None, context }
     }
 

@@ -111,6 +111,12 @@ impl<K: Clone + Ord + Hash> WorkQueue<K> {
         Self { state: Mutex::new(state), ready: Notify::new(), backoff }
     }
 
+    /// Returns the queue's counts. A key whose delay has passed counts as ready, whether or not a worker has asked for a key since.
+    pub(crate) fn stats_now(&self) -> QueueStats {
+        self.state.lock().promote();
+        self.stats()
+    }
+
     /// Adds a key for processing as soon as possible. A key that waits already keeps its place; a key that a worker processes is queued again when the
     /// worker is done.
     pub fn add(&self, key: K) {

@@ -10,6 +10,8 @@ use oarlock_schema::{Obj, RESOURCES, Resource, Shape, TypeRef, Value};
 use oarlock_storage::Key;
 use oarlock_store::{EntryParts, Fields};
 
+use crate::field_path::FieldPath;
+
 /// Field labels whose path differs from their name, as (resource, label, path).
 const RENAMED: &[(&str, &str, &[&str])] = &[
     ("events", "source", &["source", "component"]),
@@ -34,8 +36,8 @@ struct Row {
 
 /// The path of a selectable field, its fallback when empty, and its value when absent.
 struct Place {
-    path: Vec<&'static str>,
-    or: Option<&'static [&'static str]>,
+    path: FieldPath,
+    or: Option<FieldPath>,
     absent: &'static str,
 }
 
@@ -72,8 +74,8 @@ fn row(resource: &'static Resource) -> Row {
     let places: Vec<_> = labels().map(|l| place(resource, l)).collect();
     let paths: BTreeSet<&[&str]> = places
         .iter()
-        .flat_map(|place| [Some(place.path.as_slice()), place.or])
-        .flatten()
+        .flat_map(|place| std::iter::once(&place.path).chain(&place.or))
+        .map(|path| path.names())
         .chain(INDEXED_METADATA)
         .collect();
     let wanted = Wanted::at(paths);
@@ -81,21 +83,15 @@ fn row(resource: &'static Resource) -> Row {
 }
 
 fn place(resource: &Resource, label: &'static str) -> Place {
-    let path = path(resource, label);
-    let (mut ty, mut absent) = (Some(resource.ty), "");
-    for name in &path {
-        let shape = ty.and_then(|ty| ty.field(name)).map(|(_, field)| &field.shape);
-        ty = if let Some(Shape::Struct(ty)) = shape { Some(*ty) } else { None };
-        // Go's zero values, as upstream prints them.
-        absent = match shape {
-            Some(Shape::Bool) => "false",
-            Some(Shape::Int32 | Shape::Int64) => "0",
-            _ => "",
-        };
-    }
-    let or =
-        FALLBACKS.iter().find(|(plural, name, _)| *plural == resource.plural && *name == label).map(|(.., path)| *path);
-    Place { path, or, absent }
+    let path = FieldPath::new(resource.ty, path(resource, label));
+    // Go's zero values, as upstream prints them.
+    let absent = match path.def().map(|def| &def.shape) {
+        Some(Shape::Bool) => "false",
+        Some(Shape::Int32 | Shape::Int64) => "0",
+        _ => "",
+    };
+    let or = FALLBACKS.iter().find(|(plural, name, _)| *plural == resource.plural && *name == label);
+    Place { path, or: or.map(|(.., path)| FieldPath::new(resource.ty, path.to_vec())), absent }
 }
 
 /// Returns the name under which index entries hold a field label. Events of events.k8s.io are stored in the form of core/v1, so their labels are
@@ -159,9 +155,9 @@ pub fn parts(key: &Key, obj: &Obj, splice: Option<usize>) -> EntryParts {
 
 impl Place {
     fn read(&self, obj: &Obj) -> CompactString {
-        let value = text(obj.at(&self.path), self.absent);
-        match self.or {
-            Some(path) if value.is_empty() => text(obj.at(path), self.absent),
+        let value = text(self.path.read(obj), self.absent);
+        match &self.or {
+            Some(path) if value.is_empty() => text(path.read(obj), self.absent),
             _ => value,
         }
     }
@@ -199,6 +195,7 @@ mod tests {
             "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"o","uid":"owner"}]}}"#;
         let mut obj = decode(json.as_bytes(), row.resource.ty).unwrap();
         for Place { path, .. } in &row.places {
+            let path = path.names();
             let values = [Value::from("x"), Value::Bool(true), Value::Int(1)];
             let fits = |value: &Value| {
                 let mut obj = obj.clone();

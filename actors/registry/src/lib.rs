@@ -5,6 +5,7 @@
 
 pub mod cold;
 pub mod delete;
+mod field_path;
 pub mod fields;
 pub mod index;
 pub mod indexer;

@@ -135,6 +135,12 @@ pub fn wall_at(instant: Instant) -> SystemTime {
     now.checked_sub(SignedDuration::try_from(instant.elapsed()).unwrap_or_default()).unwrap_or(now).into()
 }
 
+/// Returns the wall times of the beginning of something and of its end, which has just been, if nobody has set the clock since the beginning.
+pub fn walls(began: Instant, ended: Instant) -> (SystemTime, SystemTime) {
+    let now = SystemTime::from(wall());
+    (now.checked_sub(ended - began).unwrap_or(now), now)
+}
+
 /// Moves the wall clock of this universe by so many seconds, as an operator may set a machine's clock. No effect outside a universe.
 pub fn set(by: i64) {
     let set = |base: Timestamp| base.checked_add(SignedDuration::from_secs(by)).unwrap_or(base);
@@ -216,6 +222,7 @@ mod tests {
         assert_eq!(wall_at(then), SystemTime::from(wall()));
         sleep(Duration::from_millis(2500)).await;
         assert_eq!(wall_at(then), SystemTime::from(base) + Duration::from_secs(90));
+        assert_eq!(walls(then, now()), (wall_at(then), wall().into()));
         set(-3600);
         assert_eq!((wall().as_second(), now()), (1_699_996_492, then + Duration::from_millis(2500)));
         before.install();

@@ -61,6 +61,7 @@ use report::Reporter;
 use set::SYNC_WARNING;
 use status::SchedulerStatus;
 
+pub use bind::PREEMPTION_DEADLINE;
 pub use set::Config;
 pub(crate) use set::Set;
 

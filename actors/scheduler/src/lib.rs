@@ -41,7 +41,7 @@ mod texts;
 
 use oarlock_mesh::{Scope, Unit};
 
-pub use actor::{Config, KINDS, SCHEDULER};
+pub use actor::{Config, KINDS, PREEMPTION_DEADLINE, SCHEDULER};
 pub use error::Error;
 pub use start::Scheduler;
 

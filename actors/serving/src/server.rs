@@ -90,7 +90,7 @@ impl Server {
                 let (code, text) = health::answer(&Question { endpoint, check, verbose, exclude }, &findings);
                 answer::text(code, text)
             }
-            Route::Metrics => metrics::answer(&self.inner.system, request.headers()),
+            Route::Metrics => metrics::answer(&self.inner.system, request.headers()).await?,
             Route::Slis => slis::answer(request.headers()),
             Route::Actors => answer::whole(200, "application/json", actors::json(&self.inner.system)),
         })

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use oarlock_schema::{FeatureGates, FieldId, Obj, Struct, TYPES, TypeRef, Value};
+use oarlock_schema::{FeatureGates, FieldDef, FieldId, Obj, Struct, TYPES, TypeRef, Value};
 
 use crate::by_address::{ByAddress, address};
 
@@ -51,14 +51,15 @@ enum Along {
 #[derive(Clone, Default, Debug)]
 struct Off {
     fields: Vec<FieldId>,
-    /// Whether this type, or a type within this type, has disabled fields.
-    below: bool,
+    /// The fields whose values have disabled fields, or have values that have.
+    below: Vec<FieldId>,
     along: Option<Along>,
 }
 
 /// The fields of all types that a set of gates disables. Computed once per server.
 #[derive(Clone, Debug)]
 pub struct DisabledFields {
+    /// The types that have disabled fields, themselves or below.
     types: ByAddress<Off>,
 }
 
@@ -89,29 +90,25 @@ impl DisabledFields {
             let off = |name: &str| gates_of(ty, name).iter().any(|gate| !gates.enabled(gate));
             let fields: Vec<FieldId> = ty.iter().filter(|(_, def)| off(def.name)).map(|(id, _)| id).collect();
             let along = DROPPED_WITH_FIELD.iter().find(|(name, _)| *name == ty.name).map(|(_, along)| *along);
-            Off { below: !fields.is_empty(), fields, along }
+            Off { fields, below: Vec::new(), along }
         };
-        let mut types: ByAddress<Off> = TYPES.iter().map(|ty| (address(ty), own(ty))).collect();
-        // Whether types contain such fields is computed as a fixed point, because types may be recursive.
+        let with_own = |ty: &TypeRef| Some((address(ty), own(*ty))).filter(|(_, off)| !off.fields.is_empty());
+        let mut types: ByAddress<Off> = TYPES.iter().filter_map(with_own).collect();
+        // What is below is computed as a fixed point, because types may be recursive.
         loop {
-            let mut changed = false;
+            let before = types.len();
             for ty in TYPES {
-                let below = ty
-                    .fields
-                    .iter()
-                    .filter_map(|field| field.shape.element_type())
-                    .any(|ty| types.get(&address(ty)).is_some_and(|off| off.below));
-                if let Some(off) = types.get_mut(&address(ty)).filter(|off| below && !off.below) {
-                    off.below = true;
-                    changed = true;
+                let is_known =
+                    |field: &FieldDef| field.shape.element_type().is_some_and(|ty| types.contains_key(&address(ty)));
+                let below: Vec<FieldId> = ty.iter().filter(|(_, field)| is_known(field)).map(|(id, _)| id).collect();
+                if !below.is_empty() {
+                    types.entry(address(ty)).or_insert_with(|| own(ty)).below = below;
                 }
             }
-            if !changed {
-                break;
+            if types.len() == before {
+                return Self { types };
             }
         }
-        types.retain(|_, off| off.below);
-        Self { types }
     }
 
     /// Whether a gate controls a field. Gates have no other effect in Oarlock.
@@ -140,7 +137,7 @@ impl DisabledFields {
                 used.push((node.ty(), *id));
             }
         }
-        for (_, value) in node.iter() {
+        for value in off.below.iter().filter_map(|id| node.field(*id)) {
             self.collect_value(value, used);
         }
     }
@@ -164,7 +161,11 @@ impl DisabledFields {
                 dropped = true;
             }
         }
-        node.retain(|_, value| !self.drop_value(value, in_use));
+        for id in &off.below {
+            if node.field_mut(*id).is_some_and(|value| self.drop_value(value, in_use)) {
+                node.remove(*id);
+            }
+        }
         dropped
             && match off.along {
                 Some(Along::Always) => true,

@@ -21,6 +21,10 @@ pub(crate) struct Slot {
     pub(crate) defaults_below: bool,
     /// Whether rules exist in this type or in a type below.
     pub(crate) rules_below: bool,
+    /// Whether rules about warnings exist in this type or in a type below.
+    pub(crate) warnings_below: bool,
+    /// The rules of the kind, for the type of a kind that has some of its own.
+    kind: Option<&'static KindRules>,
 }
 
 /// A constant default.
@@ -34,7 +38,6 @@ pub(crate) struct Constant {
 /// The rules of all types and kinds.
 pub(crate) struct RuleSet {
     slots: ByAddress<Slot>,
-    kinds: HashMap<&'static str, &'static KindRules>,
 }
 
 impl RuleSet {
@@ -42,10 +45,12 @@ impl RuleSet {
     pub(crate) fn new(types: &'static [&'static [TypeRules]], kinds: &'static [&'static [KindRules]]) -> Self {
         let rows: HashMap<&str, &'static TypeRules> =
             types.iter().flat_map(|rows| rows.iter()).map(|row| (row.ty, row)).collect();
-        let mut slots: ByAddress<Slot> =
-            oarlock_schema::TYPES.iter().map(|ty| (address(ty), own(ty, rows.get(ty.name).copied()))).collect();
+        let kinds: HashMap<&str, &'static KindRules> =
+            kinds.iter().flat_map(|rows| rows.iter()).map(|row| (row.ty, row)).collect();
+        let slot = |ty: TypeRef| own(ty, rows.get(ty.name).copied(), kinds.get(ty.name).copied());
+        let mut slots: ByAddress<Slot> = oarlock_schema::TYPES.iter().map(|ty| (address(ty), slot(ty))).collect();
         mark_what_is_below(&mut slots);
-        Self { slots, kinds: kinds.iter().flat_map(|rows| rows.iter()).map(|row| (row.ty, row)).collect() }
+        Self { slots }
     }
 
     /// Returns the slot of a type; types made at run time have none.
@@ -55,7 +60,7 @@ impl RuleSet {
 
     /// Returns the rules of a kind; [`kind::DEFAULT`] for a kind without a row.
     pub(crate) fn kind(&self, ty: TypeRef) -> &'static KindRules {
-        self.kinds.get(ty.name).copied().unwrap_or(&kind::DEFAULT)
+        self.slot(ty).and_then(|slot| slot.kind).unwrap_or(&kind::DEFAULT)
     }
 }
 
@@ -64,16 +69,20 @@ fn mark_what_is_below(slots: &mut ByAddress<Slot>) {
     loop {
         let mut changed = false;
         for ty in oarlock_schema::TYPES {
-            let (mut defaults, mut rules) = (false, false);
+            let (mut defaults, mut rules, mut warnings) = (false, false, false);
             for below in ty.fields.iter().filter_map(|f| f.shape.element_type()).filter_map(|t| slots.get(&address(t)))
             {
                 defaults |= below.defaults_below;
                 rules |= below.rules_below;
+                warnings |= below.warnings_below;
             }
             if let Some(slot) = slots.get_mut(&address(ty)) {
-                changed |= (defaults && !slot.defaults_below) || (rules && !slot.rules_below);
+                changed |= (defaults && !slot.defaults_below)
+                    || (rules && !slot.rules_below)
+                    || (warnings && !slot.warnings_below);
                 slot.defaults_below |= defaults;
                 slot.rules_below |= rules;
+                slot.warnings_below |= warnings;
             }
         }
         if !changed {
@@ -82,7 +91,7 @@ fn mark_what_is_below(slots: &mut ByAddress<Slot>) {
     }
 }
 
-fn own(ty: TypeRef, rules: Option<&'static TypeRules>) -> Slot {
+fn own(ty: TypeRef, rules: Option<&'static TypeRules>, kind: Option<&'static KindRules>) -> Slot {
     let ids = |names: fn(&TypeRules) -> &'static [&'static str]| -> Vec<FieldId> {
         rules.map_or(&[][..], names).iter().filter_map(|name| ty.field(name)).map(|(id, _)| id).collect()
     };
@@ -94,11 +103,13 @@ fn own(ty: TypeRef, rules: Option<&'static TypeRules>) -> Slot {
     Slot {
         defaults_below: !constants.is_empty() || rules.is_some_and(|r| r.default.is_some()),
         rules_below: rules.is_some(),
+        warnings_below: rules.is_some_and(|r| r.warnings.is_some()),
         required: ids(|r| r.required),
         enums: ids(|r| r.enums),
         non_negative: ids(|r| r.non_negative),
         immutable: ids(|r| r.immutable),
         constants,
         rules,
+        kind,
     }
 }

@@ -59,25 +59,33 @@ pub fn validate(resource: &Resource, obj: &Obj) -> ErrorList {
 
 /// Reports every error below the metadata.
 fn validate_nodes(obj: &Struct, errors: &mut ErrorList) {
-    visit(obj, &Path::ROOT, &mut |node, slot, path, turn| match turn {
+    visit(obj, &Path::ROOT, &mut |node, slot, path, turn| validate_node(node, slot, path, turn, errors));
+}
+
+fn validate_node(node: &Struct, slot: &Slot, path: &Path<'_>, turn: Turn, errors: &mut ErrorList) {
+    match turn {
         Turn::Before => check(node, slot, path, errors),
         Turn::After => {
             if let Some(rule) = slot.rules.and_then(|r| r.after) {
                 rule(node, path, errors);
             }
         }
-    });
+    }
 }
 
 /// Returns every error of an object that is being created: those of [`validate`], and those that apply only at creation.
 #[must_use]
 pub fn validate_create(resource: &Resource, obj: &Obj) -> ErrorList {
-    let mut errors = validate(resource, obj);
+    let (mut errors, mut created) = (ErrorList::default(), ErrorList::default());
+    object_meta::validate(resource, RULES.kind(resource.ty), obj, &mut errors);
     visit(obj, &Path::ROOT, &mut |node, slot, path, turn| {
+        validate_node(node, slot, path, turn, &mut errors);
         if let Some(rule) = slot.rules.and_then(|r| r.create).filter(|_| turn == Turn::Before) {
-            rule(node, path, &mut errors);
+            rule(node, path, &mut created);
         }
     });
+    // Upstream reports what applies only at creation last.
+    created.into_iter().for_each(|error| errors.push(error));
     errors
 }
 
@@ -189,7 +197,7 @@ pub fn name_warnings(obj: &Obj) -> Vec<String> {
 #[must_use]
 pub fn warnings(obj: &Obj) -> Vec<String> {
     let mut texts = Vec::new();
-    visit(obj, &Path::ROOT, &mut |node, slot, path, turn| {
+    visit_where(obj, |slot| slot.warnings_below, &Path::ROOT, &mut |node, slot, path, turn| {
         if let Some(rule) = slot.rules.and_then(|r| r.warnings).filter(|_| turn == Turn::Before) {
             rule(node, path, &mut texts);
         }
@@ -208,25 +216,32 @@ enum Turn {
 
 type Visitor<'a> = dyn FnMut(&Struct, &Slot, &Path<'_>, Turn) + 'a;
 
-/// Visits a node and everything below; the visitor is called for each node before and after the nodes below.
+/// Visits a node and everything below that has rules; the visitor is called for each node before and after the nodes below.
 fn visit(node: &Struct, path: &Path<'_>, f: &mut Visitor<'_>) {
-    let Some(slot) = RULES.slot(node.ty()).filter(|s| s.rules_below) else { return };
+    visit_where(node, |slot| slot.rules_below, path, f);
+}
+
+/// Visits a node and everything below like [`visit`], as far as `is_wanted` says that a type or a type below is wanted.
+fn visit_where(node: &Struct, is_wanted: fn(&Slot) -> bool, path: &Path<'_>, f: &mut Visitor<'_>) {
+    let Some(slot) = RULES.slot(node.ty()).filter(|slot| is_wanted(slot)) else { return };
     let seen = slot.rules.and_then(|rules| rules.seen_as).and_then(|seen_as| seen_as(node));
     let node = seen.as_ref().unwrap_or(node);
     f(node, slot, path, Turn::Before);
     for (def, value) in node.iter() {
         if def.shape.element_type().is_some() {
-            visit_value(value, &path.child(def.name), f);
+            visit_value(value, is_wanted, &path.child(def.name), f);
         }
     }
     f(node, slot, path, Turn::After);
 }
 
-fn visit_value(value: &Value, path: &Path<'_>, f: &mut Visitor<'_>) {
+fn visit_value(value: &Value, is_wanted: fn(&Slot) -> bool, path: &Path<'_>, f: &mut Visitor<'_>) {
     match value {
-        Value::Struct(inner) => visit(inner, path, f),
-        Value::List(items) => items.iter().enumerate().for_each(|(i, item)| visit_value(item, &path.index(i), f)),
-        Value::Map(map) => map.iter().for_each(|(key, item)| visit_value(item, &path.key(key), f)),
+        Value::Struct(inner) => visit_where(inner, is_wanted, path, f),
+        Value::List(items) => {
+            items.iter().enumerate().for_each(|(i, item)| visit_value(item, is_wanted, &path.index(i), f));
+        }
+        Value::Map(map) => map.iter().for_each(|(key, item)| visit_value(item, is_wanted, &path.key(key), f)),
         _ => {}
     }
 }

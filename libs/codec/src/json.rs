@@ -8,6 +8,7 @@ mod pretty;
 mod splice;
 pub(crate) mod syntax;
 pub(crate) mod text;
+mod words;
 
 pub(crate) use decode::{bad_syntax, decode_noting, utf8};
 pub use decode::{decode, decode_value, decode_wanted};

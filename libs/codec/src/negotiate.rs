@@ -133,8 +133,9 @@ pub fn input(content_type: &str) -> Result<Format, Status> {
     if content_type.is_empty() {
         return Ok(Format::Json);
     }
-    media_type(content_type)
-        .and_then(|media| Format::ALL.into_iter().find(|format| format.media_type() == media))
+    let known = |media: &str| Format::ALL.into_iter().find(|format| format.media_type() == media);
+    known(content_type)
+        .or_else(|| known(&media_type(content_type)?))
         .ok_or_else(|| Status::unsupported_media_type(&ACCEPTED))
 }
 

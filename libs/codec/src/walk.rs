@@ -185,7 +185,9 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         }
         self.depth -= 1;
         self.wanted = wanted;
-        repeated_maps.settle(&mut node);
+        if !repeated_maps.0.is_empty() {
+            repeated_maps.settle(&mut node);
+        }
         canonical::settle_written(&mut node, frame.owner());
         Ok(node)
     }

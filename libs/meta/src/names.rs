@@ -90,9 +90,8 @@ fn label_name_shape(name: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
-fn dns_label_shape(label: &str) -> bool {
+fn dns_label_shape(bytes: &[u8]) -> bool {
     let edge = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let bytes = label.as_bytes();
     bytes.first().is_some_and(edge) && bytes.last().is_some_and(edge) && bytes.iter().all(|b| edge(b) || *b == b'-')
 }
 
@@ -101,7 +100,7 @@ fn dns_label_shape(label: &str) -> bool {
 #[must_use]
 pub fn label_errors(name: &str) -> Vec<String> {
     let mut errors = too_long_label(name);
-    if dns_label_shape(name) {
+    if dns_label_shape(name.as_bytes()) {
         return errors;
     }
     errors.push(if subdomain_errors(name).is_empty() { "must not contain dots" } else { LABEL_1123 }.to_owned());
@@ -113,7 +112,7 @@ pub fn label_errors(name: &str) -> Vec<String> {
 pub fn label_1035_errors(name: &str) -> Vec<String> {
     let mut errors = too_long_label(name);
     let letter_first = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
-    if !letter_first || !dns_label_shape(name) {
+    if !letter_first || !dns_label_shape(name.as_bytes()) {
         errors.push(LABEL_1035.to_owned());
     }
     errors
@@ -130,7 +129,7 @@ pub fn subdomain_errors(name: &str) -> Vec<String> {
     if name.len() > 253 {
         errors.push("must be no more than 253 bytes".to_owned());
     }
-    if !name.split('.').all(dns_label_shape) {
+    if !name.as_bytes().split(|b| *b == b'.').all(dns_label_shape) {
         errors.push(SUBDOMAIN.to_owned());
     }
     errors

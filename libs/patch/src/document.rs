@@ -72,7 +72,11 @@ pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Val
     if kind != PatchKind::Strategic {
         kind::check(&doc, current.ty()).map_err(refuse)?;
     }
-    let decoded = tree::type_value(&doc, current.ty(), mode).map_err(|error| {
+    let decoded = match kind {
+        PatchKind::Strategic => unstructured::typed(&doc, current.ty(), mode),
+        PatchKind::Json | PatchKind::Merge => tree::type_value(&doc, current.ty(), mode),
+    };
+    let decoded = decoded.map_err(|error| {
         let converted = (kind == PatchKind::Strategic).then(|| unstructured::failure(&doc, current.ty())).flatten();
         refuse(converted.unwrap_or_else(|| error.to_string()))
     })?;

@@ -1,8 +1,42 @@
-//! The errors of Go's converter from generic to typed objects (`runtime.DefaultUnstructuredConverter`), which decodes the results of strategic patches.
+//! Go's converter from generic to typed objects (`runtime.DefaultUnstructuredConverter`), which decodes the results of strategic patches and of applies.
 
-use oarlock_schema::{Shape, TypeRef, Value};
+use oarlock_codec::{DecodeError, Decoded, Mode, tree};
+use oarlock_schema::{Obj, Shape, TypeRef, Value};
 
 use crate::errors::json_kind;
+
+/// Types a document as the converter does: a field of 32 bits gets the lower 32 bits of a larger whole number.
+pub(crate) fn typed(doc: &Value, ty: TypeRef, mode: Mode) -> Result<Decoded<Obj>, DecodeError> {
+    tree::type_value(doc, ty, mode).or_else(|error| {
+        let mut doc = doc.clone();
+        if truncate(&mut doc, &Shape::Struct(ty)) { tree::type_value(&doc, ty, mode) } else { Err(error) }
+    })
+}
+
+/// Truncates the whole numbers that their fields of 32 bits cannot hold; returns whether there were any.
+fn truncate(found: &mut Value, shape: &Shape) -> bool {
+    let mut truncated = false;
+    match (shape, found) {
+        (Shape::Struct(ty), Value::Map(fields)) => {
+            for (_, def) in ty.iter() {
+                truncated |= fields.get_mut(def.name).is_some_and(|field| truncate(field, &def.shape));
+            }
+        }
+        (Shape::Map(inner), Value::Map(entries)) => {
+            entries.iter_mut().for_each(|(_, entry)| truncated |= truncate(entry, inner));
+        }
+        (Shape::List(inner), Value::List(items)) => {
+            items.iter_mut().for_each(|item| truncated |= truncate(item, inner));
+        }
+        (Shape::Int32, Value::Int(number)) => {
+            let lower = i64::from(*number as i32);
+            truncated = *number != lower;
+            *number = lower;
+        }
+        _ => {}
+    }
+    truncated
+}
 
 /// Returns the converter's error for the first value, in the order of Go's fields, that does not convert to the type of its field. `None` when there is no such
 /// value: then a text that its type parses is invalid, and the error is the type's own.
@@ -81,9 +115,30 @@ fn go_kind(value: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use oarlock_codec::{Mode, json};
-    use oarlock_schema::type_named;
+    use oarlock_schema::{Value, type_named};
 
-    use super::failure;
+    use super::{failure, typed};
+
+    fn read(text: &str) -> Value {
+        json::decode_value(text.as_bytes(), Mode::Lenient).unwrap().value
+    }
+
+    #[test]
+    fn a_field_of_32_bits_gets_the_lower_bits_of_a_larger_number() {
+        let doc = r#"{"spec": {"replicas": 99999999999, "template": {"spec": {"terminationGracePeriodSeconds": 99999999999,
+            "containers": [{"name": "a", "ports": [{"containerPort": -4294967295}]}]}}}}"#;
+        let typed = |text| typed(&read(text), type_named("apps/v1.Deployment").unwrap(), Mode::Strict);
+        let obj = typed(doc).unwrap().value;
+        // A live v1.35.0 server stores this number.
+        assert_eq!(obj.at(&["spec", "replicas"]), Some(&Value::Int(1_215_752_191)));
+        let pod = ["spec", "template", "spec"];
+        let grace = obj.at(&[&pod[..], &["terminationGracePeriodSeconds"]].concat());
+        assert_eq!(grace, Some(&Value::Int(99_999_999_999)), "a field of 64 bits");
+        let containers = obj.at(&[&pod[..], &["containers"]].concat()).unwrap().items();
+        let port = containers[0].get("ports").unwrap().items()[0].get("containerPort");
+        assert_eq!(port, Some(&Value::Int(1)));
+        assert!(typed(r#"{"spec": {"replicas": "99999999999"}}"#).is_err(), "a text is no number");
+    }
 
     /// Each text is a live v1.35.0 server's answer to a strategic patch.
     #[test]
@@ -100,7 +155,7 @@ mod tests {
                 "json: cannot unmarshal bool into Go value of type int32",
             ),
         ] {
-            let doc = json::decode_value(patch.as_bytes(), Mode::Lenient).unwrap().value;
+            let doc = read(patch);
             assert_eq!(failure(&doc, type_named(kind).unwrap()).as_deref(), Some(text), "{patch}");
         }
     }
@@ -108,7 +163,7 @@ mod tests {
     #[test]
     fn texts_that_their_types_refuse_have_errors_of_their_own() {
         let patch = r#"{"spec": {"strategy": {"rollingUpdate": {"maxSurge": "x"}}}, "metadata": {"creationTimestamp": "yesterday"}}"#;
-        let doc = json::decode_value(patch.as_bytes(), Mode::Lenient).unwrap().value;
+        let doc = read(patch);
         assert_eq!(failure(&doc, type_named("apps/v1.Deployment").unwrap()), None);
     }
 }

@@ -1,8 +1,7 @@
 //! The quality of service class of pods (upstream `ComputePodQOS`, `GetPodQOS`).
 
-use std::collections::BTreeMap;
-
 use oarlock_meta::Quantity;
+use oarlock_schema::views::Map;
 use oarlock_schema::views::core_v1::{Pod, PodSpec, ResourceRequirements};
 
 /// The class that decides which pods lose resources and are evicted first on a node under pressure.
@@ -36,37 +35,46 @@ pub fn of(pod: Pod<'_>) -> QosClass {
     known.into_iter().find(|class| class.as_str() == given).unwrap_or_else(|| computed(pod.spec()))
 }
 
-/// Computes the class from a pod's resources. Pod-level resources, where present, replace those of the containers (KEP-2837). Defaulting must have set requests
-/// from limits before.
+/// Computes the class from a pod's resources. Defaulting must have set requests from limits before.
 #[must_use]
 pub fn computed(spec: PodSpec<'_>) -> QosClass {
-    let (mut requests, mut limits, mut all_limited) = (Compute::default(), Compute::default(), true);
-    let mut count = |resources: ResourceRequirements<'_>| {
-        add(&mut requests, resources.requests().iter());
-        all_limited &= add(&mut limits, resources.limits().iter()) == 2;
+    let uses_any = |resources: ResourceRequirements<'_>| {
+        let [limits, requests] = [resources.limits(), resources.requests()];
+        COMPUTE.iter().any(|name| amount(limits, name).is_some() || amount(requests, name).is_some())
     };
-    match spec.resources() {
-        Some(own) => count(own),
-        None => spec.containers().iter().chain(spec.init_containers().iter()).for_each(|c| count(c.resources())),
-    }
-    match (requests.is_empty() && limits.is_empty(), all_limited && requests == limits) {
-        (true, _) => QosClass::BestEffort,
-        (false, true) => QosClass::Guaranteed,
-        (false, false) => QosClass::Burstable,
+    if !counted(spec).any(uses_any) {
+        QosClass::BestEffort
+    } else if COMPUTE.iter().all(|name| is_guaranteed(spec, name)) {
+        QosClass::Guaranteed
+    } else {
+        QosClass::Burstable
     }
 }
 
-/// Amounts of cpu and memory.
-type Compute = BTreeMap<&'static str, Quantity>;
+/// The resources that decide about the class.
+const COMPUTE: [&str; 2] = ["cpu", "memory"];
 
-/// Adds the amounts above zero to `sum`; returns how many there are.
-fn add<'a>(sum: &mut Compute, amounts: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
-    let mut count = 0;
-    for (name, text) in amounts {
-        let Some(known) = ["cpu", "memory"].into_iter().find(|known| *known == name) else { continue };
-        let Some(amount) = Quantity::parse(text).ok().filter(|amount| amount.signum() > 0) else { continue };
-        count += 1;
-        *sum.entry(known).or_default() += &amount;
+/// Returns the resources that count. Pod-level ones, where present, replace those of the containers (KEP-2837).
+fn counted(spec: PodSpec<'_>) -> impl Iterator<Item = ResourceRequirements<'_>> {
+    let own = spec.resources();
+    let containers = spec.containers().iter().chain(spec.init_containers().iter());
+    own.into_iter().chain(containers.filter(move |_| own.is_none()).map(|container| container.resources()))
+}
+
+/// Whether every container limits a resource, and the requests add up to the limits.
+fn is_guaranteed(spec: PodSpec<'_>, name: &str) -> bool {
+    let (mut requests, mut limits) = (Quantity::ZERO, Quantity::ZERO);
+    for resources in counted(spec) {
+        let Some(limit) = amount(resources.limits(), name) else { return false };
+        limits += &limit;
+        if let Some(request) = amount(resources.requests(), name) {
+            requests += &request;
+        }
     }
-    count
+    requests == limits
+}
+
+/// Returns the amount of a resource; `None` for an amount that is not above zero, which counts as absent.
+fn amount(amounts: Map<'_, &str>, name: &str) -> Option<Quantity> {
+    Quantity::parse(amounts.get(name)?).ok().filter(|amount| amount.signum() > 0)
 }

@@ -34,6 +34,15 @@ fn the_class_follows_what_the_pod_says_as_a_whole_before_its_containers() {
 }
 
 #[test]
+fn a_pod_is_guaranteed_if_all_requests_together_are_all_limits_together() {
+    let with = |requests: Value| json!({"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": requests}});
+    let (little, much) = (json!({"cpu": "500m", "memory": "512Mi"}), json!({"cpu": "1.5", "memory": "1536Mi"}));
+    assert_eq!(computed(&json!({"containers": [with(little.clone())], "initContainers": [with(much)]})), Guaranteed);
+    assert_eq!(computed(&json!({"containers": [with(little.clone()), with(little)]})), Burstable);
+    assert_eq!(computed(&json!({"containers": []})), BestEffort);
+}
+
+#[test]
 fn the_class_that_a_pod_was_given_stays() {
     let of = |class: &str| {
         let pod = common::pod(&json!({"spec": {"containers": [{}]}, "status": {"qosClass": class}}));

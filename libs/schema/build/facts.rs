@@ -283,12 +283,11 @@ fn write_type(out: &mut String, ty: &Type) -> std::fmt::Result {
     });
     let mut by_name: Vec<usize> = (0..ty.fields.len()).collect();
     by_name.sort_by(|a, b| ty.fields[*a].name.cmp(&ty.fields[*b].name));
-    let mut by_length = by_name.clone();
-    by_length.sort_by_key(|at| ty.fields[*at].name.len());
+    let by_hash = by_hash(&ty.fields);
     let always: Vec<usize> = (0..ty.fields.len()).filter(|i| ty.fields[*i].always()).collect();
     writeln!(
         out,
-        "/// `{}`\npub static {}: TypeDef = TypeDef {{ name: {:?}, openapi: {:?}, gvk: {gvk}, atomic: {}, by_name: &{by_name:?}, by_length: &{by_length:?}, always: &{always:?}, fields: &[",
+        "/// `{}`\npub static {}: TypeDef = TypeDef {{ name: {:?}, openapi: {:?}, gvk: {gvk}, atomic: {}, by_name: &{by_name:?}, by_hash: &{by_hash:?}, always: &{always:?}, fields: &[",
         ty.name,
         ident(&ty.name),
         ty.name,
@@ -299,6 +298,20 @@ fn write_type(out: &mut String, ty: &Type) -> std::fmt::Result {
         write_field(out, field)?;
     }
     writeln!(out, "] }};")
+}
+
+/// Returns the hash table of fields by name (`TypeDef::by_hash`), at most half full, with linear probing.
+fn by_hash(fields: &[Field]) -> Vec<u16> {
+    const EMPTY: u16 = u16::MAX;
+    let mut table = vec![EMPTY; (2 * fields.len()).next_power_of_two()];
+    for (index, field) in (0..).zip(fields) {
+        let mut place = name_hash::hash(&field.name) % table.len();
+        while table[place] != EMPTY {
+            place = (place + 1) % table.len();
+        }
+        table[place] = index;
+    }
+    table
 }
 
 fn write_field(out: &mut String, f: &Field) -> std::fmt::Result {

@@ -11,6 +11,7 @@
 
 pub mod canonical;
 pub mod gates;
+mod name_hash;
 mod obj;
 pub mod resources;
 pub mod types;

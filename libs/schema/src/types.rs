@@ -4,6 +4,8 @@
 //! the same graph at run time. All code that walks an object (decoders, encoders, defaults, patches, tables)
 //! walks this graph.
 
+use crate::name_hash;
+
 /// A type of the graph. Types live as long as the process, so the address of a type identifies the type.
 pub type TypeRef = &'static TypeDef;
 
@@ -26,8 +28,8 @@ pub struct TypeDef {
     pub fields: &'static [FieldDef],
     /// Indexes into `fields`, sorted by JSON name.
     pub by_name: &'static [u16],
-    /// Indexes into `fields`, sorted by the length of the JSON name and then by name, so that a lookup compares few names as texts.
-    pub by_length: &'static [u16],
+    /// Hash table of indexes into `fields` by JSON name. Its length is a power of two, and a place without a field has an index beyond the fields.
+    pub(crate) by_hash: &'static [u16],
     /// Fields that a canonical struct always contains (Go writes them even when zero).
     pub always: &'static [u16],
 }
@@ -204,11 +206,17 @@ impl TypeDef {
     /// Returns the field with this JSON name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<(FieldId, &'static FieldDef)> {
-        let known = |at: &u16| self.fields.get(usize::from(*at)).map_or("", |field| field.name);
-        let order = |at: &u16| known(at).len().cmp(&name.len()).then_with(|| known(at).cmp(name));
-        let at = self.by_length.binary_search_by(order).ok()?;
-        let id = FieldId(*self.by_length.get(at)?);
-        Some((id, self.def(id)?))
+        let mask = self.by_hash.len().wrapping_sub(1);
+        let mut place = name_hash::hash(name) & mask;
+        // At least one place is empty, and there the search ends.
+        loop {
+            let id = FieldId(*self.by_hash.get(place)?);
+            let def = self.def(id)?;
+            if def.name == name {
+                return Some((id, def));
+            }
+            place = (place + 1) & mask;
+        }
     }
 
     /// Returns the field with this name. The search starts right after `after`, because clients send fields in declaration order.

@@ -326,7 +326,15 @@ impl Struct {
     /// Keeps only the fields for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&'static FieldDef, &mut Value) -> bool) {
         let ty = self.ty;
-        self.fields.retain_mut(|(id, v)| ty.def(*id).is_some_and(|def| keep(def, v)));
+        let mut keeps = |(id, value): &mut (FieldId, Value)| ty.def(*id).is_some_and(|def| keep(def, value));
+        // Most structs keep all fields, and for them a plain pass is cheaper.
+        let Some(first) = self.fields.iter_mut().position(|field| !keeps(field)) else { return };
+        let mut at = 0;
+        self.fields.retain_mut(|field| {
+            let order = at.cmp(&first);
+            at += 1;
+            order.is_lt() || (order.is_gt() && keeps(field))
+        });
     }
 
     /// Whether no field is set.
@@ -435,6 +443,9 @@ impl Map {
     pub fn with(self, more: ThinVec<(Str, Value)>) -> Self {
         if more.is_empty() {
             return self;
+        }
+        if self.is_empty() {
+            return Self::from_entries(more);
         }
         let mut entries = self.entries;
         entries.extend(more);

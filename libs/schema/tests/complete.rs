@@ -33,6 +33,9 @@ fn types_are_sorted_and_found_by_name() {
         for (id, def) in ty.iter() {
             assert_eq!(ty.field(def.name).map(|(found, _)| found), Some(id), "{}.{}", ty.name, def.name);
         }
+        for name in ["", "x", "kin", "absent", "a name that no type has", "metadata.name", "Metadata"] {
+            assert!(ty.field(name).is_none(), "{}.{name}", ty.name);
+        }
     }
 }
 

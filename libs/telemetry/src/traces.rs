@@ -8,10 +8,12 @@
 
 mod begins;
 mod bridge;
+mod bytes;
 mod change;
 mod fields;
 pub mod limits;
 mod links;
+mod log;
 mod metrics;
 mod output;
 mod provider;
@@ -97,7 +99,7 @@ pub fn record(step: impl FnOnce() -> Step) {
 /// Records the span of a request, made by [`Step::request`]. Nothing happens when tracing is off, not even the call of `step`.
 pub fn record_request(step: impl FnOnce() -> Step) {
     if let Some(traces) = TRACES.get() {
-        traces.output.request(step());
+        traces.output.request(&step());
     }
 }
 
@@ -168,4 +170,25 @@ where
 /// Keeps the spans of [`TARGET`] out of the logs.
 pub(crate) fn without_traces<S>() -> impl tracing_subscriber::layer::Filter<S> {
     filter_fn(|metadata: &tracing::Metadata<'_>| metadata.target() == TARGET).not()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_exports_nothing_samples_nothing_and_keeps_its_spans() {
+        start(Settings::ring());
+        let life = Change::new("6d0a3c52-9e1f-4b7a-8c55-00000000e001", 1);
+        record(|| Step::of(&life, "bind"));
+        let client = traceparent::parse("00-00000000000000000000000000000e02-0000000000000012-01").unwrap();
+        let served = request_context(Some(&client)).unwrap();
+        record_request(|| Step::request(served.clone(), Some(&client), "GET /version"));
+        for context in [life.context(), served, request_context(None).unwrap()] {
+            let text = traceparent::text(&context).unwrap();
+            assert!(text.ends_with("-00"), "{text}");
+        }
+        let kept = |trace| ring().unwrap().trace(trace).len();
+        assert_eq!([kept(life.trace()), kept(client.trace_id())], [1, 1]);
+    }
 }

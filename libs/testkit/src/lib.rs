@@ -13,6 +13,7 @@
 //! - [`wait`] waits for conditions, never for a fixed time.
 //! - [`port::own`] reserves a port for a program.
 //! - [`skipped!`] reports that a test is skipped, and why; `cargo xtask ci` lists all such reports at its end.
+//! - [`documents::commands`] reads what documents tell a reader to run.
 //! - [`damaged`] produces damaged input for decoders.
 //!
 //! All functions but those of [`otlp`] block, and panic on failure: the failure is that of the calling test.
@@ -31,6 +32,7 @@ pub mod chaos;
 mod cluster;
 mod damage;
 mod disk;
+pub mod documents;
 mod etcd;
 pub mod history;
 pub mod http;

@@ -112,6 +112,15 @@ pub struct Broken {
     pub what: String,
 }
 
+/// A mark of a victim that arrived after the nomination for which it was made. The log has no times: who knows those of the revisions can bound the delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateMark {
+    /// The revision of the mark.
+    pub revision: u64,
+    /// The revision at which the nomination ended.
+    pub ended: u64,
+}
+
 /// The result of a judgement.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
@@ -123,8 +132,8 @@ pub struct Findings {
     pub asked: BTreeMap<Rule, u64>,
     /// Number of bindings that break a rule only if the changes of others within the lag count.
     pub excused: u64,
-    /// Number of marks of victims whose nominated pod lost its nomination before the lag.
-    pub late: u64,
+    /// Marks of victims whose nominated pod lost its nomination before the lag.
+    pub late: Vec<LateMark>,
     /// The violations.
     pub broken: Vec<Broken>,
     /// The highest requested share of each node's allocatable cpu, in per cent.
@@ -148,7 +157,7 @@ impl Findings {
             let _ =
                 writeln!(text, "{:<14} {:>8} {broken:>8}", rule.name(), self.asked.get(&rule).copied().unwrap_or(0));
         }
-        let Self { bindings, others, excused, late, .. } = self;
+        let (Self { bindings, others, excused, .. }, late) = (self, self.late.len());
         let _ = writeln!(text, "bindings {bindings}, pods of others {others}, excused {excused}, late marks {late}");
         text
     }

@@ -3,7 +3,7 @@
 use oarlock_check::placement::Rule::{
     Admission, Affinity, AntiAffinity, Nominated, Once, Ports, Resources, Spread, There, Victims,
 };
-use oarlock_check::placement::{Findings, Line, Log, Rule, Rules, judge};
+use oarlock_check::placement::{Findings, LateMark, Line, Log, Rule, Rules, judge};
 use serde_json::{Value, json};
 
 /// A node of two cores in zone `z<number>`.
@@ -268,8 +268,8 @@ fn who_has_to_leave_does_so_for_a_pod_of_higher_priority_that_is_nominated_there
     breaks(&[&low, &late, &[marked(71, "low", "n1", 1)]], &[Victims]);
     let newcomer = bound(21, "newcomer", "n1", &json!({"priority": 1}));
     breaks(&[&late, &newcomer, &[marked(41, "newcomer", "n1", 1)]], &[Victims]);
-    let count = |revision| found(10, &[&[node(1)], &low, &late, &[marked(revision, "low", "n1", 1)]]).late;
-    assert_eq!((count(30), count(31)), (0, 1));
+    let marks = |revision| found(10, &[&[node(1)], &low, &late, &[marked(revision, "low", "n1", 1)]]).late;
+    assert_eq!((marks(30), marks(31)), (vec![], vec![LateMark { revision: 31, ended: 20 }]));
     // Evictions by others are not judged.
     let mut evicted = marked(21, "low", "n1", 1);
     evicted.object.as_mut().unwrap()["status"]["conditions"][0]["reason"] = json!("EvictionByEvictionAPI");

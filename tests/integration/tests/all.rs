@@ -12,6 +12,7 @@ mod containerd;
 mod controllers;
 mod crash;
 mod crew;
+mod documents;
 mod exchange;
 mod faults;
 mod findings_of_use;

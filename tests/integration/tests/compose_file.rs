@@ -168,6 +168,21 @@ fn everything_between_hosts_is_encrypted() {
     assert!(file["configs"].as_mapping().unwrap().get("nats").is_none(), "the servers' own configuration says it");
 }
 
+/// What only looks on must not take the memory of what it looks at.
+#[test]
+fn what_observes_has_a_memory_limit() {
+    let (services, _) = services();
+    let observes =
+        |service: &Mapping| texts(service.get("profiles")).iter().any(|name| name == "observe" || name == "vmui");
+    let observers: Vec<_> = services.iter().filter(|(_, service)| observes(service)).collect();
+    assert_eq!(observers.len(), 4);
+    for (name, service) in observers {
+        assert!(service.get("mem_limit").is_some(), "{name}");
+        // What is in a tmpfs counts towards the limit.
+        assert!(texts(service.get("tmpfs")).iter().all(|tmpfs| tmpfs.contains(",size=")), "{name}");
+    }
+}
+
 /// Compose writes a configuration from the file into the container, which fails for a read-only container.
 #[test]
 fn what_cannot_be_written_to_gets_its_configuration_from_a_file() {

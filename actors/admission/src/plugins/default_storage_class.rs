@@ -8,7 +8,7 @@ use oarlock_schema::views::core_v1::{PersistentVolumeClaim, PersistentVolumeClai
 
 use super::row;
 use crate::attributes::{Attributes, Operation};
-use crate::stage::AdmissionStage;
+use crate::stage::{AdmissionStage, Half};
 
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 const IS_DEFAULT_BETA: &str = "storageclass.beta.kubernetes.io/is-default-class";
@@ -36,10 +36,11 @@ impl AdmissionStage for DefaultStorageClass {
         operation == Operation::Create
     }
 
+    fn takes_part(&self, half: Half, attributes: &Attributes<'_>) -> bool {
+        half == Half::Mutating && attributes.is("", "persistentvolumeclaims")
+    }
+
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        if !attributes.is("", "persistentvolumeclaims") {
-            return Ok(());
-        }
         let Some(claim) = attributes.object.as_deref_mut() else { return Ok(()) };
         let named = claim.view::<PersistentVolumeClaim<'_>>().is_some_and(|c| c.spec().storage_class_name().is_some())
             || claim.meta().annotations().get(CLASS_BETA).is_some();

@@ -8,7 +8,7 @@ use oarlock_schema::{Struct, Value};
 
 use super::node;
 use crate::attributes::{Attributes, Operation};
-use crate::stage::AdmissionStage;
+use crate::stage::{AdmissionStage, Half};
 
 const KEYS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const TOLERATION_SECONDS: i64 = 300;
@@ -35,6 +35,10 @@ impl AdmissionStage for DefaultTolerationSeconds {
 
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    fn takes_part(&self, half: Half, _attributes: &Attributes<'_>) -> bool {
+        half == Half::Mutating
     }
 
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {

@@ -7,7 +7,7 @@ use oarlock_registry::Reader;
 
 use super::row;
 use crate::attributes::{Attributes, Operation};
-use crate::stage::AdmissionStage;
+use crate::stage::{AdmissionStage, Half};
 
 /// Namespaces that cannot be deleted.
 const UNDELETABLE: &[&str] = &["default", "kube-system", "kube-public"];
@@ -32,6 +32,10 @@ impl AdmissionStage for NamespaceLifecycle {
 
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Delete)
+    }
+
+    fn takes_part(&self, half: Half, _attributes: &Attributes<'_>) -> bool {
+        half == Half::Mutating
     }
 
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {

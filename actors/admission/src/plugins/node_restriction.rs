@@ -15,7 +15,7 @@ use oarlock_seeded_bug::seeded_bug;
 
 use super::row;
 use crate::attributes::{Attributes, Operation};
-use crate::stage::AdmissionStage;
+use crate::stage::{AdmissionStage, Half};
 
 /// The NodeRestriction stage.
 #[derive(Debug)]
@@ -63,6 +63,10 @@ impl AdmissionStage for NodeRestriction {
     }
 
     /// Decides before validation, as upstream, so that a kubelet learns nothing about invalid objects of other nodes.
+    fn takes_part(&self, half: Half, _attributes: &Attributes<'_>) -> bool {
+        half == Half::Mutating
+    }
+
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let user = attributes.user;
         let Some(node) =

@@ -23,7 +23,7 @@ use oarlock_storage::Append;
 use self::evaluator::Evaluator;
 use super::row;
 use crate::attributes::{Attributes, Operation};
-use crate::stage::AdmissionStage;
+use crate::stage::{AdmissionStage, Half};
 use crate::turns::KeyedQueues;
 use oarlock_pods::Amounts;
 
@@ -56,6 +56,10 @@ impl AdmissionStage for ResourceQuota {
 
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    fn takes_part(&self, half: Half, _attributes: &Attributes<'_>) -> bool {
+        half == Half::Validating
     }
 
     async fn validate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {

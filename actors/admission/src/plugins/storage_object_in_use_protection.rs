@@ -6,7 +6,7 @@ use oarlock_registry::Reader;
 use oarlock_schema::Value;
 
 use crate::attributes::{Attributes, Operation};
-use crate::stage::AdmissionStage;
+use crate::stage::{AdmissionStage, Half};
 
 /// (group, plural, finalizer)
 const FINALIZERS: &[(&str, &str, &str)] = &[
@@ -35,17 +35,24 @@ impl AdmissionStage for StorageObjectInUseProtection {
         operation == Operation::Create
     }
 
+    fn takes_part(&self, half: Half, attributes: &Attributes<'_>) -> bool {
+        half == Half::Mutating && finalizer(attributes).is_some()
+    }
+
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let Some((.., finalizer)) = FINALIZERS.iter().find(|(group, plural, _)| attributes.is(group, plural)) else {
-            return Ok(());
-        };
+        let Some(finalizer) = finalizer(attributes) else { return Ok(()) };
         let Some(object) = attributes.object.as_deref_mut() else { return Ok(()) };
-        if object.meta().finalizers().iter().any(|f| f == *finalizer) {
+        if object.meta().finalizers().iter().any(|f| f == finalizer) {
             return Ok(());
         }
         if let Some(mut meta) = object.meta_mut() {
-            meta.finalizers_mut().push(Value::from(*finalizer));
+            meta.finalizers_mut().push(Value::from(finalizer));
         }
         Ok(())
     }
+}
+
+/// Returns the finalizer of the objects of a request; `None` of a resource whose objects get none.
+fn finalizer(attributes: &Attributes<'_>) -> Option<&'static str> {
+    FINALIZERS.iter().find(|(group, plural, _)| attributes.is(group, plural)).map(|(.., finalizer)| *finalizer)
 }

@@ -7,7 +7,7 @@ use oarlock_schema::Value;
 
 use super::{list_in, node};
 use crate::attributes::{Attributes, Operation};
-use crate::stage::AdmissionStage;
+use crate::stage::{AdmissionStage, Half};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
@@ -31,10 +31,11 @@ impl AdmissionStage for TaintNodesByCondition {
         operation == Operation::Create
     }
 
+    fn takes_part(&self, half: Half, attributes: &Attributes<'_>) -> bool {
+        half == Half::Mutating && attributes.is("", "nodes")
+    }
+
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        if !attributes.is("", "nodes") {
-            return Ok(());
-        }
         let Some(object) = attributes.object.as_deref_mut() else { return Ok(()) };
         let Some(spec) = object.ty().field("spec").and_then(|(id, _)| object.struct_entry(id)) else { return Ok(()) };
         let Some(taints) = list_in(spec, "taints") else { return Ok(()) };

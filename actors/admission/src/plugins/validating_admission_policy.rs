@@ -23,7 +23,7 @@ use crate::policy::{
     Action, Answer, BoundPolicy, CompiledPolicies, Denial, Failure, Input, Policy, PolicyId, Question, RemoteEvaluator,
     Request, judge,
 };
-use crate::stage::AdmissionStage;
+use crate::stage::{AdmissionStage, Half};
 
 /// Resources exempt from policies. A policy about policies could forbid its own removal, and a cluster that refuses access and token reviews does not
 /// work.
@@ -79,6 +79,10 @@ impl AdmissionStage for ValidatingAdmissionPolicy {
 
     fn handles(&self, _: Operation) -> bool {
         true
+    }
+
+    fn takes_part(&self, half: Half, _attributes: &Attributes<'_>) -> bool {
+        half == Half::Validating
     }
 
     async fn validate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {

@@ -1,15 +1,16 @@
 //! The ID of a request in the audit log, as a header of the request and of its answer (upstream: `WithAuditInit`).
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use oarlock_runtime::rng;
-use oarlock_schema::Str;
 
 /// Header with the ID, in requests and answers.
 const HEADER: HeaderName = HeaderName::from_static("audit-id");
 
 /// The ID of one request.
 #[derive(Clone, Debug)]
-pub(super) struct AuditId(HeaderValue);
+pub(crate) struct AuditId(HeaderValue);
 
 impl AuditId {
     /// Returns the ID that the client states, else a new one. As upstream, a stated ID may have any length and content that a header may have; an empty one
@@ -17,15 +18,18 @@ impl AuditId {
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let stated = headers.get(HEADER).filter(|value| !value.is_empty()).cloned();
         // The text of a UUID is a valid header, so an ID is never missing.
-        let mut id = stated.or_else(|| HeaderValue::try_from(rng::uuid().to_string()).ok())?;
+        let mut id = stated.or_else(|| {
+            let (uuid, mut text) = (rng::uuid().hyphenated(), [0; 36]);
+            HeaderValue::from_str(uuid.encode_lower(&mut text)).ok()
+        })?;
         // An ID does not repeat: in HPACK's table of the connection it would displace headers that do. HPACK keeps sensitive values out.
         id.set_sensitive(true);
         Some(Self(id))
     }
 
     /// Returns the ID as text; bytes that are not UTF-8 are replaced.
-    pub(super) fn text(&self) -> Str {
-        Str::from(String::from_utf8_lossy(self.0.as_bytes()).into_owned())
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.0.as_bytes())
     }
 
     /// Adds the ID to the answer. The answer that switches protocols is the backend's and stays as it is.
@@ -56,11 +60,11 @@ mod tests {
         let long = "x".repeat(10_000);
         for id in ["a", "no uuid; at all", &long, "\u{e9}"] {
             let audit = AuditId::of(&stated(id.as_bytes())).unwrap();
-            assert_eq!(audit.text().as_str(), id);
+            assert_eq!(audit.text(), id);
             assert_eq!(echoed(audit, StatusCode::FORBIDDEN).unwrap(), id.as_bytes());
         }
         let latin = AuditId::of(&stated(b"\xe9")).unwrap();
-        assert_eq!(latin.text().as_str(), "\u{fffd}");
+        assert_eq!(latin.text(), "\u{fffd}");
         assert_eq!(echoed(latin, StatusCode::OK).unwrap(), b"\xe9");
     }
 

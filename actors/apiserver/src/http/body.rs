@@ -84,7 +84,12 @@ where
 /// # Errors
 /// 415 for anything but JSON, YAML and protobuf.
 pub fn media(headers: &HeaderMap) -> Result<Format, Status> {
-    negotiate::input(headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or(""))
+    let stated = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    // Nearly every client states the bare type, which need not be parsed.
+    match Format::ALL.into_iter().find(|format| format.media_type() == stated) {
+        Some(format) => Ok(format),
+        None => negotiate::input(stated),
+    }
 }
 
 /// Decodes an object of the expected type.

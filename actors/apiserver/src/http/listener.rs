@@ -169,7 +169,6 @@ async fn connection(
     tls: TlsAcceptor,
     server: Server,
 ) {
-    let unauthenticated = Arc::new(unauthenticated);
     let patience = server.config().request_timeout;
     let _ = stream.set_nodelay(true);
     let Ok(remote) = stream.peer_addr().map(Remote) else { return };
@@ -185,26 +184,22 @@ async fn connection(
     };
     let chain =
         stream.get_ref().1.peer_certificates().map(|chain| chain.iter().map(|c| c.clone().into_owned()).collect());
-    let peer = chain.and_then(PeerCertificates::new).map(Arc::new);
+    let peer = chain.and_then(PeerCertificates::new);
     // The negotiated protocol decides, not the first bytes: a client without ALPN speaks HTTP/1.1.
     let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let signals = Arc::new(RequestSignals::default());
-    let (request_signals, connection_state) = (Arc::clone(&signals), Arc::clone(&unauthenticated));
-    let answers = ConnectionAnswers::default();
-    let request_answers = answers.clone();
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let request_signals = Arc::clone(&signals);
+    let shared = service::Connection { peer, remote, unauthenticated, answers: ConnectionAnswers::default() };
+    let shared = Arc::new(shared);
+    let of_requests = Arc::clone(&shared);
+    let service = service_fn(move |request: Request<Incoming>| {
         request_signals.first.notify_one();
         if multiplexed && (server.state().is_refusing() || occurs(server.config().goaway_chance)) {
             request_signals.goaway.notify_one();
         }
-        let (server, peer) = (server.clone(), peer.clone());
-        request.extensions_mut().insert(remote);
-        request.extensions_mut().insert(Arc::clone(&connection_state));
-        request.extensions_mut().insert(request_answers.clone());
+        let (server, connection) = (server.clone(), Arc::clone(&of_requests));
         // Boxed, so that the future's memory is freed when the answer begins. A stream of HTTP/2 would hold it as long as its watch runs.
-        Box::pin(
-            async move { Ok::<_, std::convert::Infallible>(service::serve(&server, peer.as_deref(), request).await) },
-        )
+        Box::pin(async move { Ok::<_, std::convert::Infallible>(service::serve(&server, &connection, request).await) })
     });
     if multiplexed {
         let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -224,15 +219,15 @@ async fn connection(
                 biased;
                 () = gate.cancelled() => {}
                 () = signals.goaway.notified() => {}
-                () = unauthenticated.overdue(Duration::ZERO) => {}
+                () = shared.unauthenticated.overdue(Duration::ZERO) => {}
             }
         };
         tokio::select! {
             biased;
             () = drive(closing, connection, |connection| connection.graceful_shutdown()) => {}
             // The client has got a GOAWAY, and the requests that it may have begun before have had their time.
-            () = unauthenticated.overdue(patience) => tracing::debug!("connection ended: no request was authenticated"),
-            () = answers.overdue(patience) => tracing::debug!("connection ended: an answer was not read"),
+            () = shared.unauthenticated.overdue(patience) => tracing::debug!("connection ended: no request was authenticated"),
+            () = shared.answers.overdue(patience) => tracing::debug!("connection ended: an answer was not read"),
         }
     } else {
         let mut builder = http1::Builder::new();
@@ -246,7 +241,7 @@ async fn connection(
         tokio::select! {
             biased;
             () = drive(closing, connection, |connection| connection.graceful_shutdown()) => {}
-            () = answers.overdue(patience) => tracing::debug!("connection ended: an answer was not read"),
+            () = shared.answers.overdue(patience) => tracing::debug!("connection ended: an answer was not read"),
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use oarlock_codec::negotiate::{self, Endpoint};
 use oarlock_meta::Status;
 use oarlock_serving::{metrics, slis};
@@ -20,7 +20,19 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 static AGGREGATED_CORE: LazyLock<Document> = LazyLock::new(|| Document::new(&discovery::aggregated(true)));
 static AGGREGATED_GROUPS: LazyLock<Document> = LazyLock::new(|| Document::new(&discovery::aggregated(false)));
 
-/// Answers a path that is not a resource.
+/// The path of the metrics.
+pub(super) const METRICS: &str = "/metrics";
+
+/// Answers a scrape of the metrics.
+///
+/// # Errors
+/// 503 if other scrapes take too long; 500 if the rendering panicked.
+pub(super) async fn scrape(server: &Server, headers: &HeaderMap) -> Result<Response<Body>, Status> {
+    let format = metrics::format(headers);
+    Ok(text::reply(StatusCode::OK, format.media_type(), metrics::text(server.system(), format).await?))
+}
+
+/// Answers a path that is not a resource, [`METRICS`] excepted.
 ///
 /// # Errors
 /// 404 for an unknown path.
@@ -28,7 +40,7 @@ pub fn answer(
     server: &Server,
     path: &str,
     query: &str,
-    request: &Request<Incoming>,
+    head: &Parts,
     accept: Option<&str>,
 ) -> Result<Response<Body>, Status> {
     let query = Query::new(query);
@@ -38,22 +50,18 @@ pub fn answer(
     let path = if routed { path.trim_end_matches('/') } else { path };
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     if routed {
-        route(&segments, request, accept)?;
+        route(&segments, head, accept)?;
     }
     match segments.as_slice() {
         ["healthz" | "livez" | "readyz", ""] => Ok(page_not_found()),
         ["healthz" | "livez" | "readyz", ..] => Ok(health::answer(server, &segments, &query)),
         ["version"] => Ok(json(version::document())),
-        ["metrics"] => {
-            let format = metrics::format(request.headers());
-            Ok(text::reply(StatusCode::OK, format.media_type(), metrics::text(server.system(), format)))
-        }
         ["metrics", "slis"] => {
-            let format = metrics::format(request.headers());
+            let format = metrics::format(&head.headers);
             Ok(text::reply(StatusCode::OK, format.media_type(), slis::text(format)))
         }
-        ["api"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_CORE, AGGREGATED, request)),
-        ["apis"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_GROUPS, AGGREGATED, request)),
+        ["api"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_CORE, AGGREGATED, head)),
+        ["apis"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_GROUPS, AGGREGATED, head)),
         ["api"] => {
             let config = server.config();
             Ok(json(discovery::core_versions(&format!("{}:{}", config.advertise_address, config.port)).to_string()))
@@ -64,8 +72,8 @@ pub fn answer(
         ["apis", group] => found(group, discovery::group(group)),
         ["apis", group, version] => found(group, discovery::resource_list(group, version)),
         ["openapi", "v3"] => Ok(json(openapi::v3::index())),
-        ["openapi", "v3", rest @ ..] => openapi::v3::answer(&rest.join("/"), &query, request.headers()),
-        ["openapi", "v2"] => openapi::v2::answer(accept, request.headers()),
+        ["openapi", "v3", rest @ ..] => openapi::v3::answer(&rest.join("/"), &query, &head.headers),
+        ["openapi", "v2"] => openapi::v2::answer(accept, &head.headers),
         [".well-known", "openid-configuration"] => Ok(json(oarlock_auth::tokens::openid_configuration(
             &server.config().issuer,
             &format!("https://{}:{}/openid/v1/jwks", server.config().advertise_address, server.config().port),
@@ -83,7 +91,7 @@ pub fn answer(
 }
 
 /// Makes the checks of upstream's router: first the method, then the media types that the client accepts.
-fn route(segments: &[&str], request: &Request<Incoming>, accept: Option<&str>) -> Result<(), Status> {
+fn route(segments: &[&str], head: &Parts, accept: Option<&str>) -> Result<(), Status> {
     let discovery = match segments {
         ["api" | "apis"] | ["api", "v1"] => true,
         ["apis", group] => is_served(group),
@@ -96,10 +104,10 @@ fn route(segments: &[&str], request: &Request<Incoming>, accept: Option<&str>) -
         ["openid", "v1", "jwks"] => &["application/jwk-set+json"],
         _ => return Ok(()),
     };
-    if request.method() != Method::GET {
+    if head.method != Method::GET {
         return Err(routes::method_not_allowed());
     }
-    routes::acceptable(request.headers(), forms)?;
+    routes::acceptable(&head.headers, forms)?;
     if discovery && !(segments.len() == 1 && wants_aggregated(accept)) {
         negotiate::output(accept.unwrap_or(""), Endpoint::PLAIN)?;
     }
@@ -119,9 +127,9 @@ fn wants_aggregated(accept: Option<&str>) -> bool {
 
 /// Answers with a document and its entity tag, or with 304 when the client has the document already.
 #[must_use]
-pub fn document(document: &Document, content_type: &'static str, request: &Request<Incoming>) -> Response<Body> {
-    let known = request
-        .headers()
+pub fn document(document: &Document, content_type: &'static str, head: &Parts) -> Response<Body> {
+    let known = head
+        .headers
         .get(header::IF_NONE_MATCH)
         .and_then(|v| v.to_str().ok())
         .is_some_and(|tags| tags.contains(&document.etag));

@@ -63,6 +63,9 @@ pub enum PathError {
     Encoding,
 }
 
+/// Segments of the path of nearly every request.
+const USUAL_SEGMENTS: usize = 8;
+
 /// Parses method, path (still percent-encoded) and query.
 ///
 /// # Errors
@@ -73,30 +76,32 @@ pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestIn
     let decoded = if path.contains('%') { Some(decode(path)?) } else { None };
     let path = decoded.as_deref().unwrap_or(path);
     info.slashes = slashes(path);
-    let mut segments: Vec<Str> = path.trim_matches('/').split('/').map(Str::new).collect();
-    let prefix = match segments.first().map(Str::as_str) {
-        Some("api") if segments.len() >= 3 => 1,
-        Some("apis") if segments.len() >= 4 => {
-            info.group = segments.get(1).cloned().unwrap_or_default();
-            2
+    let mut segments = Vec::with_capacity(USUAL_SEGMENTS);
+    segments.extend(path.trim_matches('/').split('/'));
+    let (version, mut parts) = match segments.as_slice() {
+        ["api", version, parts @ ..] if !parts.is_empty() => (*version, parts),
+        ["apis", group, version, parts @ ..] if !parts.is_empty() => {
+            info.group = Str::new(group);
+            (*version, parts)
         }
         _ => {
             info.path = path.into();
             return Ok(info);
         }
     };
-    info.version = segments.get(prefix).cloned().unwrap_or_default();
-    let mut parts: std::collections::VecDeque<Str> = segments.drain(prefix + 1..).collect();
-    info.watch_path = parts.front().is_some_and(|s| s == "watch") && parts.len() > 1;
-    if info.watch_path {
-        parts.pop_front();
+    info.version = Str::new(version);
+    if let ["watch", rest @ ..] = parts
+        && !rest.is_empty()
+    {
+        info.watch_path = true;
+        parts = rest;
     }
-    if parts.front().is_some_and(|s| s == "namespaces") && parts.len() > 1 {
+    if let ["namespaces", namespace, of_namespace @ ..] = parts {
         // `namespaces/x` is the object x. If a resource follows that is not a subresource of namespaces, x is the scope of that resource.
-        info.scoped = parts.get(2).is_some_and(|s| !matches!(s.as_str(), "status" | "finalize"));
-        info.namespace = parts.get(1).cloned().unwrap_or_default();
+        info.scoped = of_namespace.first().is_some_and(|s| !matches!(*s, "status" | "finalize"));
+        info.namespace = Str::new(namespace);
         if info.scoped {
-            parts.drain(..2);
+            parts = of_namespace;
         }
         let empty = info.scoped && info.namespace.is_empty() && info.slashes == Slashes::Doubled;
         if empty && path.trim_end_matches('/').matches("//").count() == 1 && !path.contains("///") {
@@ -104,10 +109,9 @@ pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestIn
         }
     }
     info.resource_request = true;
-    info.resource = parts.pop_front().unwrap_or_default();
-    info.name = parts.pop_front().unwrap_or_default();
-    info.subresource = parts.pop_front().unwrap_or_default();
-    info.rest = parts.into_iter().collect::<Vec<_>>().join("/").into();
+    [info.resource, info.name, info.subresource] =
+        [0, 1, 2].map(|at| parts.get(at).copied().map(Str::new).unwrap_or_default());
+    info.rest = parts.get(3..).unwrap_or_default().join("/").into();
     info.verb = resource_verb(method, &info.name, query, info.watch_path);
     // A selector narrows only lists and watches. The deletion of a collection is always authorized for the whole collection, and the old watch paths
     // have the name in the path.

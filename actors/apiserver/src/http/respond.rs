@@ -4,6 +4,7 @@ mod payload;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
+use hyper::body::Body as _;
 use oarlock_client::{List, Object, Reply};
 use oarlock_codec::negotiate::{self, Endpoint};
 use oarlock_codec::{Mode, json, partial, protobuf, yaml};
@@ -100,9 +101,12 @@ pub fn reply(reply: Reply, target: &Target<'_>, wanted: &Wanted) -> Result<Respo
 }
 
 fn answer(code: StatusCode, format: Format, payload: Payload) -> Response<Body> {
+    let states_its_size = payload.body.size_hint().exact() == Some(payload.size as u64);
     let mut response = Response::new(payload.body);
     *response.status_mut() = code;
-    response.extensions_mut().insert(AnswerBytes(payload.size));
+    if !states_its_size {
+        response.extensions_mut().insert(AnswerBytes(payload.size));
+    }
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));

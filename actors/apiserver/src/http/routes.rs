@@ -125,7 +125,7 @@ pub(super) fn method_not_allowed() -> Status {
 
 /// Returns the routes of a path and the verbs of its resource; `None` for a subresource with routes of its own.
 fn routes(row: &'static Resource, info: &RequestInfo) -> Result<Option<(Routes, &'static [&'static str])>, Status> {
-    let missing = Err(Status::not_found_path());
+    let missing = || Err(Status::not_found_path());
     let everywhere = row.namespaced && info.namespace.is_empty();
     // Empty segments are allowed only in the part of a path that is forwarded to a proxied server.
     let proxied = info.subresource == "proxy" && !info.name.is_empty() && !(info.scoped && info.namespace.is_empty());
@@ -135,28 +135,28 @@ fn routes(row: &'static Resource, info: &RequestInfo) -> Result<Option<(Routes, 
         // As upstream: lists and watches are of all namespaces.
         Slashes::EmptyNamespace if row.namespaced => match info.verb {
             "list" | "watch" => {}
-            "create" => return missing,
+            "create" => return missing(),
             _ => return Err(Status::bad_request("Namespace parameter required.")),
         },
-        _ => return missing,
+        _ => return missing(),
     }
     // A cluster-scoped kind has no path below a namespace: such a request would be authorized in the namespace but would act on the whole cluster.
     let may_be_scoped = row.namespaced || (row.plural == "namespaces" && seeded_bug!("namespace_in_a_namespace"));
     if info.scoped && !may_be_scoped {
-        return missing;
+        return missing();
     }
     if info.watch_path {
         let named = everywhere && !info.name.is_empty();
-        return if info.subresource.is_empty() && !named { Ok(Some((WATCH, row.verbs))) } else { missing };
+        return if info.subresource.is_empty() && !named { Ok(Some((WATCH, row.verbs))) } else { missing() };
     }
     if info.name.is_empty() || matches!(info.verb, "list" | "watch" | "deletecollection") {
         if !info.subresource.is_empty() {
-            return missing;
+            return missing();
         }
         return Ok(Some((if everywhere { ALL_NAMESPACES } else { COLLECTION }, row.verbs)));
     }
     if everywhere {
-        return missing;
+        return missing();
     }
     if info.subresource.is_empty() {
         return Ok(Some((OBJECT, row.verbs)));
@@ -164,7 +164,7 @@ fn routes(row: &'static Resource, info: &RequestInfo) -> Result<Option<(Routes, 
     match row.subresource(&info.subresource) {
         Some(_) if info.subresource != "log" && is_streaming(&info.subresource) => Ok(None),
         Some(subresource) if info.rest.is_empty() => Ok(Some((SUBRESOURCE, subresource.verbs))),
-        _ => missing,
+        _ => missing(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
 use oarlock_auth::user::ANONYMOUS;
@@ -23,19 +24,45 @@ use super::request_info::{self, RequestInfo, Slashes};
 use super::trace::RequestTrace;
 use super::unauthenticated::UnauthenticatedConnection;
 use super::unread;
+use super::unread::body::AnswerBody;
 use super::unread::connection::ConnectionAnswers;
 use super::{Body, body, deprecated, kept_spans, plain, respond, routes, snapshot, stream, text};
 use crate::call::Dispatch;
 use crate::caller::Caller;
 use crate::metrics::{self, Answering, OpenWatch, RequestLabels};
 use crate::server::Server;
+use crate::streaming::Remote;
 use crate::target::Target;
 use crate::{inflight, large};
 
+/// What the requests of one connection share.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// The certificates of the client.
+    pub(super) peer: Option<PeerCertificates>,
+    /// The client's address.
+    pub(super) remote: Remote,
+    /// Whether a request of the connection was authenticated.
+    pub(super) unauthenticated: UnauthenticatedConnection,
+    /// The answers that the client has not read.
+    pub(super) answers: ConnectionAnswers,
+}
+
+/// A request in two parts: the head is used by all that serve the request, so the body alone is handed on.
+struct Received<'a> {
+    head: &'a mut Parts,
+    body: Incoming,
+}
+
 /// Serves one request in a span of its own; failures become Status answers. Every answer carries the request's audit ID.
-pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, request: Request<Incoming>) -> Response<Body> {
-    let id = AuditId::of(request.headers());
-    let mut response = answer(server, peer, id.as_ref(), request).await;
+pub(super) async fn serve(
+    server: &Server,
+    connection: &Connection,
+    request: Request<Incoming>,
+) -> Response<AnswerBody> {
+    let (mut head, body) = request.into_parts();
+    let id = AuditId::of(&head.headers);
+    let mut response = answer(server, connection, id.as_ref(), Received { head: &mut head, body }).await;
     if let Some(id) = id {
         id.echo(&mut response);
     }
@@ -44,93 +71,93 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, request: Re
 
 async fn answer(
     server: &Server,
-    peer: Option<&PeerCertificates>,
+    connection: &Connection,
     id: Option<&AuditId>,
-    mut request: Request<Incoming>,
-) -> Response<Body> {
-    let accept = request.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).map(str::to_owned);
-    if server.state().is_refusing() && !is_exempt(&request) {
-        body::discard(request.into_body()).await;
-        return shutting_down();
+    Received { head, body }: Received<'_>,
+) -> Response<AnswerBody> {
+    let began = clock::now();
+    let accept = head.headers.get(header::ACCEPT).cloned();
+    let accept = accept.as_ref().and_then(|value| value.to_str().ok());
+    if server.state().is_refusing() && !is_exempt(head) {
+        body::discard(body).await;
+        return shutting_down().map(AnswerBody::untracked);
     }
-    let uri = request.uri();
-    let read = request_info::parse(request.method(), uri.path(), uri.query().unwrap_or(""))
+    let query = head.uri.query().unwrap_or("");
+    let read = request_info::parse(&head.method, head.uri.path(), query)
         .map_err(|request_info::PathError::Encoding| Status::bad_request("the path is not valid percent-encoding"))
-        .and_then(|info| Ok((time_limit(server, &info, uri.query().unwrap_or(""))?, info)));
-    let connection = request.extensions().get::<ConnectionAnswers>().cloned().unwrap_or_default();
+        .and_then(|info| Ok((time_limit(server, &info, query)?, info)));
     // Nobody is known yet, and the answer counts against the share of all who are unknown.
     let unknown = |status: &Status| {
-        let (answer, anonymous) = (respond::status(status, accept.as_deref()), UserInfo::anonymous());
-        unread::hold(server, &anonymous, &RequestInfo::default(), &connection, answer)
+        let (answer, anonymous) = (respond::status(status, accept), UserInfo::anonymous());
+        unread::hold(server, &anonymous, &RequestInfo::default(), &connection.answers, began, answer)
     };
     let (limit, info) = match read {
         Ok(read) => read,
         Err(status) => return unknown(&status),
     };
-    let labels = RequestLabels::of(request.method(), &info, uri.query().unwrap_or(""), request.headers());
-    let mut trace = RequestTrace::begin(&request, &info);
+    let labels = RequestLabels::of(&head.method, &info, query, &head.headers);
+    let mut trace = RequestTrace::begin(head, &info, began);
     // The shutdown waits only for requests that end by themselves, so only these are counted.
-    let ends = info.verb != "watch" && !request_info::is_streaming(&info.subresource) && !is_exempt(&request);
+    let ends = info.verb != "watch" && !request_info::is_streaming(&info.subresource) && !is_exempt(head);
     let _counted = (ends && server.config().termination.send_retry_after).then(|| server.state().request());
     let refused = |labels: RequestLabels, status: &Status| {
         metrics::answered(labels.without_resource(), status.code, Duration::ZERO, (None, None));
         unknown(status)
     };
-    let known = match authenticate(server, peer, request.headers()) {
+    let known = match authenticate(server, connection.peer.as_ref(), &head.headers) {
         Ok(known) => known,
         Err(status) => return refused(labels, &status),
     };
     let labels = if known.user.name == ANONYMOUS { labels.without_resource() } else { labels };
-    if known.user.name != ANONYMOUS
-        && let Some(connection) = request.extensions().get::<Arc<UnauthenticatedConnection>>()
-    {
-        connection.mark_authenticated();
+    if known.user.name != ANONYMOUS {
+        connection.unauthenticated.mark_authenticated();
     }
-    let fence = match claim(request.headers()) {
+    let fence = match claim(&head.headers) {
         Ok(fence) => fence,
         Err(status) => return refused(labels, &status),
     };
     // Credentials must not reach a backend behind a proxy.
-    server.authenticators().clear(request.headers_mut());
-    impersonation::clear(request.headers_mut());
-    let agent = request.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let mut caller = Caller::new(known.user, Str::new(agent), clock::after(limit));
+    server.authenticators().clear(&mut head.headers);
+    impersonation::clear(&mut head.headers);
+    let agent = head.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let mut caller = Caller::new(known.user, Str::new(agent), began + limit);
     caller.counted = known.counted;
     caller.fence = fence;
-    caller.audit_id = id.map(AuditId::text);
+    caller.audit_id = id.cloned();
     let caller = Arc::new(caller);
     known.warning.into_iter().for_each(|text| caller.warn(text));
-    trace.place(&caller, &info, request.uri().query());
-    let answering = Answering::begin(labels);
-    let work = handle(server, &caller, (&info, labels), request, &connection, accept.as_deref());
+    trace.place(&caller, &info, head.uri.query());
+    let answering = Answering::begin(labels, began);
+    let work = handle(server, &caller, (&info, labels), Received { head, body }, connection, accept);
     let answer = match trace.inside(work).await {
         Ok(response) => response,
-        Err(Refused::Status(status)) => respond::status(&status, accept.as_deref()),
+        Err(Refused::Status(status)) => respond::status(&status, accept),
         Err(Refused::LimitReached) => {
             metrics::terminated(labels, 429);
             inflight::refusal()
         }
     };
-    let mut response = unread::hold(server, &caller.counted, &info, &connection, answer);
+    let ended = clock::now();
+    let mut response = unread::hold(server, &caller.counted, &info, &connection.answers, ended, answer);
     for text in caller.take_warnings() {
         if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {}", oarlock_meta::quote::quote(&text))) {
             response.headers_mut().append(header::WARNING, value);
         }
     }
     let code = response.status();
-    if code == StatusCode::GATEWAY_TIMEOUT && caller.deadline.passed() {
+    if code == StatusCode::GATEWAY_TIMEOUT && ended >= caller.deadline {
         metrics::terminated(labels, 504);
     }
-    answering.end(code.as_u16(), (response.body().size_hint().exact(), trace.exemplar()));
-    trace.answered(code);
+    answering.end(code.as_u16(), ended, (response.body().size_hint().exact(), trace.exemplar()));
+    trace.answered(code, ended);
     response
 }
 
 /// Whether a server that is shutting down still serves the request: health checks, metrics, and calls with the user agent of an API server
 /// (upstream: `isRequestExemptFromRetryAfter`).
-fn is_exempt(request: &Request<Incoming>) -> bool {
-    let path = request.uri().path();
-    let agent = request.headers().get(header::USER_AGENT).map_or(&b""[..], |agent| agent.as_bytes());
+fn is_exempt(head: &Parts) -> bool {
+    let path = head.uri.path();
+    let agent = head.headers.get(header::USER_AGENT).map_or(&b""[..], |agent| agent.as_bytes());
     ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|exempt| path.starts_with(exempt))
         || agent.starts_with(b"kube-apiserver/")
 }
@@ -227,8 +254,8 @@ fn handle<'a>(
     server: &'a Server,
     caller: &'a Arc<Caller>,
     described: (&'a RequestInfo, RequestLabels),
-    request: Request<Incoming>,
-    connection: &'a ConnectionAnswers,
+    request: Received<'a>,
+    connection: &'a Connection,
     accept: Option<&'a str>,
 ) -> BoxFuture<'a, Result<Response<Body>, Refused>> {
     Box::pin(handle_unboxed(server, caller, described, request, connection, accept))
@@ -238,26 +265,29 @@ async fn handle_unboxed(
     server: &Server,
     caller: &Arc<Caller>,
     (info, labels): (&RequestInfo, RequestLabels),
-    request: Request<Incoming>,
-    connection: &ConnectionAnswers,
+    request: Received<'_>,
+    connection: &Connection,
     accept: Option<&str>,
 ) -> Result<Response<Body>, Refused> {
-    let query = request.uri().query().unwrap_or("").to_owned();
+    let query = request.head.uri.query().unwrap_or("").to_owned();
     if info.resource_request {
         return on_resource(server, caller, (info, labels), request, connection, &query).await;
     }
-    let _seat = (!request_info::is_probe(request.uri().path()))
+    let _seat = (!request_info::is_probe(request.head.uri.path()))
         .then(|| server.inflight().enter(&caller.counted, info))
         .transpose()?;
     server.authorize(&Attributes::path(&caller.user, info.verb, &info.path))?;
     if info.path == snapshot::PATH {
-        return Ok(snapshot::answer(server, caller, request.method()).await?);
+        return Ok(snapshot::answer(server, caller, &request.head.method).await?);
     }
     if info.path == kept_spans::PATH {
         // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
-        return Ok(Box::pin(kept_spans::answer(server, caller, request.method(), &query)).await?);
+        return Ok(Box::pin(kept_spans::answer(server, caller, &request.head.method, &query)).await?);
     }
-    Ok(plain::answer(server, &info.path, &query, &request, accept)?)
+    if info.path == plain::METRICS {
+        return Ok(Box::pin(plain::scrape(server, &request.head.headers)).await?);
+    }
+    Ok(plain::answer(server, &info.path, &query, request.head, accept)?)
 }
 
 /// Serves a request for a resource: checks authorization and route, then executes the call.
@@ -265,8 +295,8 @@ async fn on_resource(
     server: &Server,
     caller: &Arc<Caller>,
     (info, labels): (&RequestInfo, RequestLabels),
-    request: Request<Incoming>,
-    connection: &ConnectionAnswers,
+    Received { head, body }: Received<'_>,
+    connection: &Connection,
     query: &str,
 ) -> Result<Response<Body>, Refused> {
     let streams = request_info::is_streaming(&info.subresource);
@@ -280,7 +310,7 @@ async fn on_resource(
     let Some(row) = resource(&info.group, &info.version, &info.resource) else {
         return Ok(plain::not_served(&info.group)?);
     };
-    routes::check(request.method(), request.headers(), row, info)?;
+    routes::check(&head.method, &head.headers, row, info)?;
     let query = Query::new(query);
     let namespace = if row.namespaced { info.namespace.as_str() } else { "" };
     let collection = matches!(info.verb, "list" | "watch" | "deletecollection");
@@ -288,11 +318,13 @@ async fn on_resource(
     let target = Target::new(row, &info.subresource, namespace, name);
     deprecated::warn(caller, row);
     if streams {
+        let mut request = Request::from_parts(std::mem::replace(head, Request::new(()).into_parts().0), body);
+        request.extensions_mut().insert(connection.remote);
         // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
         return Ok(Box::pin(crate::streaming::serve(server, caller, &target, info, &query, request)).await?);
     }
     if info.verb == "watch" {
-        let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, true)?;
+        let wanted = Wanted::new(&head.headers, &query, row, &info.subresource, true)?;
         let options = options::narrow(options::list(&query, true)?, &info.name)?;
         // A watch counts as a list until its initial events have been sent.
         let seat = server.inflight().enter(&caller.counted, info)?;
@@ -303,7 +335,7 @@ async fn on_resource(
         let initial = (!watch.is_initialized()).then(|| room(Initial::BYTES)).transpose()?;
         let initial = initial.map(|room| Initial::new(server.streams(), seat, room));
         return Ok(unread::watch(
-            connection,
+            &connection.answers,
             stream::watch(
                 watch,
                 &target,
@@ -312,39 +344,49 @@ async fn on_resource(
             ),
         ));
     }
-    let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, false)?;
-    let (parts, incoming) = request.into_parts();
-    let asked = VerbRequest::read(info, &target, &parts, &query)?;
+    let wanted = Wanted::new(&head.headers, &query, row, &info.subresource, false)?;
+    let asked = VerbRequest::read(info, &target, head, &query)?;
     let body = match asked.has_body() {
-        true => receive(server, caller, info, incoming).await?,
+        true => receive(server, caller, info, body).await?,
         false => Bytes::new(),
     };
     let _seat = match early {
         Some(seat) => seat,
         None => server.inflight().enter(&caller.counted, info)?,
     };
-    let (lanes, user, deadline) = (server.large().clone(), Str::new(&caller.counted.name), caller.deadline);
-    let exempt = inflight::is_system(&caller.counted);
-    let [subresource, namespace, name] = [target.subresource, target.namespace, target.name].map(Str::new);
+    let owned = || [target.subresource, target.namespace, target.name].map(Str::new);
     if !is_large(server, &target, &asked, &body) {
         let call = asked.call(&target, &body, &query, caller)?;
         let reply = Dispatch::new(server, caller).execute(&target, call).await?;
         if !respond::is_large(&reply, &wanted) {
             return Ok(respond::reply(reply, &target, &wanted)?);
         }
+        let [subresource, namespace, name] = owned();
         let work = async move { respond::reply(reply, &Target::new(row, &subresource, &namespace, &name), &wanted) };
-        return Ok(Box::pin(lanes.run(&user, exempt, deadline, work)).await?);
+        return Ok(in_a_lane(server, caller, work).await?);
     }
-    let (server, caller) = (server.clone(), Arc::clone(caller));
+    let ([subresource, namespace, name], inside) = (owned(), (server.clone(), Arc::clone(caller)));
     let work = async move {
+        let (server, caller) = inside;
         caller.enter_lane();
         let target = Target::new(row, &subresource, &namespace, &name);
         let call = asked.call(&target, &body, &query, &caller)?;
         let reply = Dispatch::new(&server, &caller).execute(&target, call).await?;
         respond::reply(reply, &target, &wanted)
     };
-    // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
-    Ok(Box::pin(lanes.run(&user, exempt, deadline, work)).await?)
+    Ok(in_a_lane(server, caller, work).await?)
+}
+
+/// Runs work that takes long in one of the lanes of large requests. Boxed: the future is several times the size of all others here, and every request's future would have room for it.
+fn in_a_lane<'a>(
+    server: &'a Server,
+    caller: &'a Caller,
+    work: impl Future<Output = Result<Response<Body>, Status>> + Send + 'static,
+) -> BoxFuture<'a, Result<Response<Body>, Status>> {
+    Box::pin(async move {
+        let user = Str::new(&caller.counted.name);
+        server.large().run(&user, inflight::is_system(&caller.counted), caller.deadline, work).await
+    })
 }
 
 /// Reads a body before the request has a seat: a client that sends slowly uses up its own room for bodies, not the seats that others wait for.
@@ -397,12 +439,7 @@ enum VerbRequest {
 }
 
 impl VerbRequest {
-    fn read(
-        info: &RequestInfo,
-        target: &Target<'_>,
-        parts: &http::request::Parts,
-        query: &Query,
-    ) -> Result<Self, Status> {
+    fn read(info: &RequestInfo, target: &Target<'_>, parts: &Parts, query: &Query) -> Result<Self, Status> {
         Ok(match info.verb {
             "get" => Self::Get(options::get(query)?),
             "list" => Self::List(options::narrow(options::list(query, false)?, &info.name)?),
@@ -504,5 +541,30 @@ fn patch_type(headers: &HeaderMap) -> PatchType {
         "application/merge-patch+json" => PatchType::Merge,
         "application/apply-patch+yaml" => PatchType::Apply,
         _ => PatchType::Strategic,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<'a, F>(
+        _: impl Fn(
+            &'a Server,
+            &'a Arc<Caller>,
+            (&'a RequestInfo, RequestLabels),
+            Received<'a>,
+            &'a Connection,
+            Option<&'a str>,
+        ) -> F,
+    ) -> usize {
+        size_of::<F>()
+    }
+
+    /// A future is allocated and copied for each request, with room for the largest of all that the request could need. What is larger than a create has a box of its own.
+    #[test]
+    fn the_future_of_a_request_has_room_for_a_create_and_no_more() {
+        let future = bytes(handle_unboxed);
+        assert!(future <= 6 << 10, "{future} bytes");
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! A span names the route and never the path or the query, because the query of an exec holds the command.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::{HeaderMap, Method, Request, StatusCode, Version};
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode, Version};
 use oarlock_auth::UserInfo;
 use oarlock_auth::user::ANONYMOUS;
 use oarlock_runtime::{Instant, clock};
@@ -34,7 +34,8 @@ struct Open {
     /// The context that the request brings.
     remote: Option<SpanContext>,
     placed: Option<Placed>,
-    status: Option<StatusCode>,
+    /// The status of the answer, and when it was ready.
+    answered: Option<(StatusCode, Instant)>,
     _counted: OpenSpan,
 }
 
@@ -64,22 +65,22 @@ struct Placed {
 
 impl RequestTrace {
     /// Begins the span of a request. Health checks, leases and events have none: they are polls and reports without a cause that a user asks about.
-    pub(super) fn begin<B>(request: &Request<B>, info: &RequestInfo) -> Self {
+    pub(super) fn begin(head: &Parts, info: &RequestInfo, began: Instant) -> Self {
         if !traces::recording() || is_quiet(info) {
             return Self(None);
         }
         let kind = RequestKind {
-            method: method(request.method()),
-            protocol: protocol(request.version()),
+            method: method(&head.method),
+            protocol: protocol(head.version),
             verb: info.verb,
             route: Route::of(info),
         };
         Self(Some(Open {
-            began: clock::now(),
+            began,
             kind,
-            remote: context(request.headers()),
+            remote: context(&head.headers),
             placed: None,
-            status: None,
+            answered: None,
             _counted: OpenSpan::new(),
         }))
     }
@@ -112,9 +113,9 @@ impl RequestTrace {
     }
 
     /// Notes what came of the request.
-    pub(super) fn answered(&mut self, status: StatusCode) {
+    pub(super) fn answered(&mut self, status: StatusCode, ended: Instant) {
         if let Some(open) = &mut self.0 {
-            open.status = Some(status);
+            open.answered = Some((status, ended));
         }
     }
 }
@@ -143,16 +144,16 @@ impl Open {
     fn step(&self, placed: &Placed, changes: &[SpanContext]) -> Step {
         let RequestKind { method, protocol, verb, route } = self.kind;
         let client = self.remote.as_ref().filter(|_| placed.trusted);
-        let path = route.path();
-        let mut step = Step::request(placed.context.clone(), client, format!("{method} {path}"))
-            .began(clock::wall_at(self.began))
-            .ended(clock::wall().into())
+        let (began, ended) = clock::walls(self.began, self.answered.map_or_else(clock::now, |(_, ended)| ended));
+        let mut step = Step::request(placed.context.clone(), client, route.name(method))
+            .began(began)
+            .ended(ended)
             .text("oarlock.user.class", placed.class);
         if let Some(other) = self.remote.as_ref().filter(|_| !placed.trusted) {
             step = step.linked("request", other);
         }
         step = changes.iter().fold(step, |step, change| step.linked("change", change));
-        if let Some(status) = self.status {
+        if let Some((status, _)) = self.answered {
             step = step.attribute("http.response.status_code", i64::from(status.as_u16()));
             if status.is_server_error() {
                 let why = status.canonical_reason().unwrap_or("error");
@@ -166,7 +167,7 @@ impl Open {
         let Some((namespace, name)) = &placed.object else { return step };
         step = step
             .text("http.request.method", method)
-            .text("http.route", &path)
+            .text("http.route", route.name(method).split_once(' ').map_or("", |(_, path)| path))
             .text("url.scheme", "https")
             .text("network.protocol.version", protocol);
         let Some(row) = route.row else { return step };
@@ -282,36 +283,30 @@ impl Route {
         }
     }
 
-    fn path(&self) -> Cow<'static, str> {
-        if let Some(plain) = self.plain {
-            return Cow::Borrowed(plain);
-        }
-        let Some(row) = self.row else { return Cow::Borrowed("/apis/{group}/{version}/{resource}") };
-        let (prefix, group) = if row.group.is_empty() { ("/api", "") } else { ("/apis/", row.group) };
-        let mut path = [prefix, group, "/", row.version].concat();
-        let mut add = |segments: &[&str]| {
-            for segment in segments {
-                path.push('/');
-                path.push_str(segment);
+    /// Returns a method and the path: the name of a request's span.
+    fn name(&self, method: &str) -> String {
+        /// Bytes of nearly every name.
+        const USUAL: usize = 96;
+        let mut name = String::with_capacity(USUAL);
+        let mut add = |texts: &[&str]| texts.iter().for_each(|text| name.push_str(text));
+        add(&[method, " "]);
+        match (self.plain, self.row) {
+            (Some(plain), _) => add(&[plain]),
+            (None, None) => add(&["/apis/{group}/{version}/{resource}"]),
+            (None, Some(row)) => {
+                let (prefix, group) = if row.group.is_empty() { ("/api", "") } else { ("/apis/", row.group) };
+                add(&[prefix, group, "/", row.version]);
+                add(if self.watch_path { &["/watch"] } else { &[] });
+                add(if self.scoped { &["/namespaces/{namespace}"] } else { &[] });
+                add(&["/", row.plural]);
+                add(if self.named { &["/{name}"] } else { &[] });
+                if let Some(subresource) = self.subresource {
+                    add(&["/", subresource]);
+                }
+                add(if self.has_rest { &["/{path}"] } else { &[] });
             }
-        };
-        if self.watch_path {
-            add(&["watch"]);
         }
-        if self.scoped {
-            add(&["namespaces", "{namespace}"]);
-        }
-        add(&[row.plural]);
-        if self.named {
-            add(&["{name}"]);
-        }
-        if let Some(subresource) = self.subresource {
-            add(&[subresource]);
-        }
-        if self.has_rest {
-            add(&["{path}"]);
-        }
-        Cow::Owned(path)
+        name
     }
 }
 
@@ -358,6 +353,7 @@ fn name_attribute(row: &Resource) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use http::Request;
     use oarlock_schema::Str;
     use oarlock_telemetry::traces::opentelemetry::KeyValue;
     use oarlock_telemetry::traces::opentelemetry::trace::{SpanId, Status as TraceStatus};
@@ -367,10 +363,10 @@ mod tests {
     use super::*;
     use crate::http::request_info;
 
-    fn of(method: &Method, target: &str) -> Cow<'static, str> {
+    fn route(target: &str) -> String {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let info = request_info::parse(method, path, query).unwrap();
-        Route::of(&info).path()
+        let info = request_info::parse(&Method::GET, path, query).unwrap();
+        Route::of(&info).name("GET")
     }
 
     #[test]
@@ -393,7 +389,7 @@ mod tests {
             ("/version/mine", "/{path}"),
             ("/", "/"),
         ] {
-            assert_eq!(of(&Method::GET, target), expected, "{target}");
+            assert_eq!(route(target), format!("GET {expected}"));
         }
     }
 
@@ -444,14 +440,15 @@ mod tests {
 
     fn changing(user: &UserInfo, method: Method, target: &str, header: &str, status: u16, changes: Vec<SpanContext>) {
         let request = Request::builder().method(method).uri(target).header("traceparent", header).body(()).unwrap();
-        let uri = request.uri();
-        let info = request_info::parse(request.method(), uri.path(), uri.query().unwrap_or("")).unwrap();
-        let mut trace = RequestTrace::begin(&request, &info);
+        let (head, ()) = request.into_parts();
+        let uri = &head.uri;
+        let info = request_info::parse(&head.method, uri.path(), uri.query().unwrap_or("")).unwrap();
+        let mut trace = RequestTrace::begin(&head, &info, clock::now());
         let caller = caller(user);
         trace.place(&caller, &info, uri.query());
         let _unpolled = trace.inside(async {});
         changes.into_iter().for_each(|change| caller.changed(change));
-        trace.answered(StatusCode::from_u16(status).unwrap());
+        trace.answered(StatusCode::from_u16(status).unwrap(), clock::now());
     }
 
     fn caller(user: &UserInfo) -> Arc<Caller> {
@@ -561,9 +558,10 @@ mod tests {
     fn a_request_whose_client_no_longer_waits_is_recorded_with_its_changes_and_without_a_status() {
         let jane = UserInfo::new("jane", ["system:authenticated"]);
         let request = Request::builder().uri("/version").header("traceparent", header(0xa7)).body(()).unwrap();
-        let info = request_info::parse(request.method(), "/version", "").unwrap();
+        let (head, ()) = request.into_parts();
+        let info = request_info::parse(&head.method, "/version", "").unwrap();
         traced(|ring| {
-            let mut trace = RequestTrace::begin(&request, &info);
+            let mut trace = RequestTrace::begin(&head, &info, clock::now());
             let caller = caller(&jane);
             trace.place(&caller, &info, None);
             caller.changed(changed());

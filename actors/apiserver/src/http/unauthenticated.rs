@@ -83,7 +83,8 @@ impl UnauthenticatedConnections {
 impl UnauthenticatedConnection {
     /// Marks the connection as authenticated.
     pub(super) fn mark_authenticated(&self) {
-        if !self.authenticated.send_replace(true) {
+        // Each request marks its connection, but only the first one wakes who waits.
+        if self.authenticated.send_if_modified(|authenticated| !std::mem::replace(authenticated, true)) {
             let slot = self.slot.lock().take();
             drop(slot);
         }

@@ -75,7 +75,7 @@ fn reading_and_changing_are_counted_apart_and_zero_is_no_limit() {
 fn who_holds_much_gets_no_more_while_another_waits() {
     let (mut usage, now) = (Usage::default(), clock::now());
     let (greedy, modest) = (Str::new("greedy"), Str::new("modest"));
-    let enters = |usage: &mut Usage, user: &Str, now| usage.enter(400, Allowance::Ordinary, user, 1, now);
+    let enters = |usage: &mut Usage, user: &Str, now| usage.enter(400, Allowance::Ordinary, user, 1, || now);
     let held = (0..400).filter(|_| enters(&mut usage, &greedy, now)).count();
     assert_eq!(held, 225, "alone it leaves room for the next one");
     assert_eq!((0..400).filter(|_| enters(&mut usage, &modest, now)).count(), 75, "which gets in without waiting");
@@ -100,7 +100,7 @@ fn users_that_are_refused_cost_no_memory_without_bound() {
     let (mut usage, now) = (Usage::default(), clock::now());
     usage.held = 300;
     for n in 0..10_000 {
-        assert!(!usage.enter(400, Allowance::Ordinary, &Str::new(format!("user-{n}")), 1, now));
+        assert!(!usage.enter(400, Allowance::Ordinary, &Str::new(format!("user-{n}")), 1, || now));
     }
     assert_eq!((usage.refused.len(), usage.users.len()), (MAX_REFUSED_USERS, 0));
 }

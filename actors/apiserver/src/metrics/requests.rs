@@ -44,15 +44,15 @@ pub(crate) struct Answering {
 const NO_ANSWER: u16 = 0;
 
 impl Answering {
-    pub(crate) fn begin(labels: RequestLabels) -> Self {
-        Self { labels, began: clock::now(), counted: false }
+    pub(crate) const fn begin(labels: RequestLabels, began: Instant) -> Self {
+        Self { labels, began, counted: false }
     }
 
     /// Counts the answer. A watch that has begun counts when it ends.
-    pub(crate) fn end(mut self, code: u16, details: (Option<u64>, Option<ExemplarLabels>)) {
+    pub(crate) fn end(mut self, code: u16, ended: Instant, details: (Option<u64>, Option<ExemplarLabels>)) {
         self.counted = true;
         if !(self.labels.is_watch() && (200..300).contains(&code)) {
-            answered(self.labels, code, self.began.elapsed(), details);
+            answered(self.labels, code, ended - self.began, details);
         }
     }
 }

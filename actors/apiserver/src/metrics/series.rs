@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use oarlock_runtime::clock;
-use oarlock_telemetry::metrics::{ExemplarLabels, Histogram, exponential};
-use prometheus_client::metrics::exemplar::HistogramWithExemplars;
+use oarlock_telemetry::metrics::{ExemplarLabels, Histogram, HistogramWithExemplars, exponential};
 
 use super::endpoints;
 use super::labels::{DryRun, RequestLabels, Scope, Verb};
@@ -75,7 +74,7 @@ pub(super) struct Series {
     pub(super) labels: RequestLabels,
     /// Answered requests, by [`CODES`]; the last counts all other codes.
     pub(super) codes: [AtomicU64; CODES.len() + 1],
-    pub(super) durations: HistogramWithExemplars<ExemplarLabels>,
+    pub(super) durations: HistogramWithExemplars,
     /// The same without dry runs. Upstream leaves out the time of webhooks and of queues as well.
     pub(super) sli: Option<Histogram>,
     /// Bytes of answers, of reads alone.
@@ -92,7 +91,7 @@ impl Series {
         Self {
             labels,
             codes: std::array::from_fn(|_| AtomicU64::new(0)),
-            durations: HistogramWithExemplars::new(DURATIONS.into_iter()),
+            durations: HistogramWithExemplars::new(DURATIONS),
             sli: (labels.dry_run == DryRun::None).then(|| Histogram::new(SLI_DURATIONS)),
             sizes: reads.then(|| Histogram::new(exponential(1000.0, 10.0, 7))),
             terminations: std::array::from_fn(|_| AtomicU64::new(0)),

@@ -7,6 +7,7 @@ use oarlock_schema::Obj;
 
 use super::{Attempt, Shown};
 use crate::caller::Caller;
+use crate::http::audit_id::AuditId;
 use crate::metrics;
 use crate::rights::OwnRights;
 use crate::server::Server;
@@ -108,7 +109,8 @@ impl StageRun<'_> {
 fn hand_on(caller: &Caller, context: &mut RequestContext) {
     context.warnings.drain(..).for_each(|text| caller.warn(text));
     for (name, value) in context.annotations.drain(..) {
-        let audit_id = context.audit_id.as_deref();
+        let audit_id = caller.audit_id.as_ref().map(AuditId::text);
+        let audit_id = audit_id.as_deref();
         tracing::info!(name, value, audit_id, user = caller.user.name.as_str(), "audit annotation");
     }
 }

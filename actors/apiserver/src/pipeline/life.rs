@@ -6,7 +6,7 @@
 use oarlock_apis::last_change;
 use oarlock_registry::key;
 use oarlock_runtime::{Instant, clock};
-use oarlock_schema::{Obj, RESOURCES, Resource, Value};
+use oarlock_schema::{Obj, RESOURCES, Resource, Str, Value};
 use oarlock_seeded_bug::seeded_bug;
 use oarlock_telemetry::traces::{self, Change, Step, Subject};
 
@@ -51,7 +51,7 @@ impl LifeCommit {
 
     /// Records the spans of a commit that has succeeded, and links the span of the request with the life.
     pub(super) fn done(self, attempt: &Attempt<'_>, uid: &str) {
-        let ended = clock::wall().into();
+        let (began, ended) = clock::walls(self.began, clock::now());
         let uid = if seeded_bug!("span_in_another_life") { first_owner(attempt).unwrap_or(uid) } else { uid };
         let subject = Subject {
             kind: attempt.target.resource().kind,
@@ -60,17 +60,19 @@ impl LifeCommit {
             uid,
             generation: self.generation,
         };
-        attempt.caller.changed(subject.change().context());
+        let change = subject.change();
+        attempt.caller.changed(change.context());
         if let Some(old) = attempt.old.filter(|old| !last_change::has_ended(old)) {
             traces::record(|| self.left(subject, old).ended(ended));
         }
         if self.effect == Effect::Removed {
             return;
         }
-        let began = clock::wall_at(self.began);
         traces::record(|| {
             let owners = owners(attempt.object.as_ref()).filter_map(|owner| owner_change(attempt, owner));
-            let step = owners.fold(subject.step("commit"), |step, owner| step.linked("owner", &owner.context()));
+            let step = owners.fold(Step::of(&change, "commit").about(&subject), |step, owner| {
+                step.linked("owner", &owner.context())
+            });
             let request = traces::current();
             let step = if request.is_valid() { step.linked("request", &request) } else { step };
             step.began(began).ended(ended)
@@ -99,9 +101,9 @@ impl LifeCommit {
 
 /// Returns the owner references of an object, one for each UID.
 fn owners(object: Option<&Obj>) -> impl Iterator<Item = &Value> {
-    let owners = object.and_then(|object| object.at(&["metadata", "ownerReferences"])).map_or(&[][..], Value::items);
+    let owners = object.map_or(&[][..], |object| object.meta().owner_references().values());
     let owners = owners.get(..owners.len().min(MAX_OWNERS)).unwrap_or_default();
-    let uid = |owner: &'_ Value| owner.get("uid").and_then(Value::as_str).map(str::to_owned);
+    let uid = |owner: &Value| owner.get("uid").and_then(Value::as_str).map(Str::new);
     let is_first = move |at: usize, owner: &Value| !owners.iter().take(at).any(|other| uid(other) == uid(owner));
     owners.iter().enumerate().filter(move |(at, owner)| is_first(*at, owner)).map(|(_, owner)| owner)
 }

@@ -1,23 +1,22 @@
 //! Creates an object: POST to a collection.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use oarlock_admission::Operation;
 use oarlock_client::WriteOptions;
 use oarlock_meta::{Revision, Status, names};
 use oarlock_registry::kind::Request;
-use oarlock_registry::{prepare, stored};
+use oarlock_registry::{key, prepare, stored};
 use oarlock_runtime::rng;
-use oarlock_schema::Obj;
+use oarlock_schema::{Obj, resource};
 use oarlock_storage::Append;
 use oarlock_store::Entry;
 
 use crate::caller::Caller;
-use crate::identity;
-use crate::ownership;
 use crate::pipeline::{self, Attempt, Commit, Encoded, Source};
 use crate::server::Server;
 use crate::target::Target;
+use crate::{allocate, identity, ownership};
 
 /// How often a new name is generated when the previous one is taken (upstream: 8).
 const NAME_RETRIES: usize = 8;
@@ -25,6 +24,10 @@ const NAME_RETRIES: usize = 8;
 /// How often a creation is retried because an object that is committed together with it (a quota, the node port allocation) has changed. Turns leave
 /// one contender per server, so that so many lost races in a row are no coincidence.
 const COMPANION_RETRIES: usize = 64;
+
+/// Prefix of the keys of quotas.
+static QUOTAS: LazyLock<Option<&'static str>> =
+    LazyLock::new(|| resource("", "v1", "resourcequotas").and_then(key::prefix));
 
 /// Creates an object and returns its entry.
 ///
@@ -42,7 +45,7 @@ pub async fn create(
     identity::forget_system_fields(&mut obj);
     oarlock_apis::default(&mut obj);
     let request = CreateRequest { server, caller, target, options, managed: false };
-    request.create(&obj).await
+    request.create(obj).await
 }
 
 /// Creates an object whose managedFields are already up to date (an applied one).
@@ -64,7 +67,7 @@ pub async fn create_applied(
     }
     oarlock_apis::default(&mut obj);
     let request = CreateRequest { server, caller, target, options, managed: true };
-    request.create(&obj).await
+    request.create(obj).await
 }
 
 /// A request to create an object.
@@ -79,16 +82,19 @@ struct CreateRequest<'a> {
 }
 
 impl CreateRequest<'_> {
-    async fn create(&self, obj: &Obj) -> Result<Arc<Entry>, Status> {
+    async fn create(&self, obj: Obj) -> Result<Arc<Entry>, Status> {
         let Self { server, caller, target, options, managed } = *self;
         let may_generate = obj.meta().name().is_empty() && !obj.meta().generate_name().is_empty();
         let tries = if may_generate { NAME_RETRIES } else { COMPANION_RETRIES };
-        let mut taken_name = None;
+        let repeats = may_generate || self.has_companions();
+        let (mut kept, mut taken_name) = (Some(obj), None);
         for _ in 0..tries {
-            let attempt = Attempt {
-                object: Some(obj.clone()),
-                ..Attempt::new(server, caller, target, Operation::Create, options.dry_run)
-            };
+            let object = if repeats { kept.clone() } else { kept.take() };
+            if object.is_none() {
+                break;
+            }
+            let attempt =
+                Attempt { object, ..Attempt::new(server, caller, target, Operation::Create, options.dry_run) };
             let source = CreateSource { options, managed, generated: false, stated: Revision::ZERO };
             taken_name = match pipeline::run(attempt, source).await? {
                 Created::Done(entry) => return Ok(entry),
@@ -103,6 +109,13 @@ impl CreateRequest<'_> {
             Some(name) => Status::generate_name_conflict(&resource, &name, 1),
             None => Status::server_timeout(&resource, "create", 1),
         })
+    }
+
+    /// Whether objects may be committed together with the new one, as far as this server knows: the allocations of a Service, or quotas. A change of theirs makes another attempt necessary,
+    /// for which the object must be kept. To copy every object would cost half of what admission costs.
+    fn has_companions(&self) -> bool {
+        let quotas = QUOTAS.is_some_and(|prefix| !self.server.view().list(prefix).is_empty());
+        quotas || allocate::is_service(self.target)
     }
 }
 

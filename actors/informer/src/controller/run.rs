@@ -69,7 +69,7 @@ impl Shared {
         own: Arc<OwnWrites>,
         queue: Arc<WorkQueue<Key>>,
     ) -> Self {
-        let metrics = QueueMetrics::new(row.name);
+        let metrics = QueueMetrics::new(row.name, Arc::clone(&queue));
         Self { row, queue, reconcile, sources, share, own, counts: Mutex::default(), metrics, subjects }
     }
 
@@ -170,7 +170,7 @@ impl Drop for Turn {
             }
         }
         self.shared.queue.done(&self.key);
-        self.shared.metrics.worked(self.shared.queue.stats(), self.began);
+        self.shared.metrics.worked(self.began);
     }
 }
 
@@ -186,7 +186,7 @@ async fn turn(shared: &Arc<Shared>, workers: &Arc<Semaphore>) -> Option<(Turn, O
             continue;
         };
         let began = clock::now();
-        shared.metrics.took(shared.queue.stats(), waited, began);
+        shared.metrics.took(waited, began);
         let span = shared.subjects.begin(shared.row.name, &key, (began, waited));
         return Some((Turn { shared: shared.clone(), key, claim, began, finished: false, span }, permit));
     }

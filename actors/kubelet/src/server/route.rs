@@ -47,7 +47,7 @@ pub(super) async fn route(
         ("/stats/summary" | "/stats", _) => Ok(answer::whole(200, "application/json", stats::summary(node).await?)),
         ("/configz", _) => Ok(answer::whole(200, "application/json", configz::configz(node))),
         ("/metrics", _) if server.inner.shows_metrics => {
-            Ok(oarlock_serving::metrics::answer(&server.inner.system, request.headers()))
+            oarlock_serving::metrics::answer(&server.inner.system, request.headers()).await
         }
         ("/metrics", _) => {
             Err(Refusal::new(404, "404: this process shows its metrics at its API server, under /metrics\n"))

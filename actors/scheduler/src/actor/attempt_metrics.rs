@@ -7,10 +7,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use oarlock_runtime::clock;
-use oarlock_telemetry::metrics::{ExemplarLabels, Histogram, exemplar, exponential};
+use oarlock_telemetry::metrics::{Histogram, HistogramWithExemplars, exemplar, exponential};
 use oarlock_telemetry::traces::{self, Change};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
@@ -38,8 +37,6 @@ const ATTEMPTS: [&str; MANY_ATTEMPTS] =
 /// Labels of the end of a binding: written, or failed.
 const BIND_STATUS: [&str; 2] = ["Success", "Error"];
 
-type AttemptHistogram = HistogramWithExemplars<ExemplarLabels>;
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AttemptLabels {
     result: &'static str,
@@ -62,7 +59,7 @@ type Pods = Family<PodLabels, Histogram, fn() -> Histogram>;
 
 /// The metrics of all schedulers of a process.
 struct Families {
-    attempts: Family<AttemptLabels, AttemptHistogram, fn() -> AttemptHistogram>,
+    attempts: Family<AttemptLabels, HistogramWithExemplars, fn() -> HistogramWithExemplars>,
     algorithm: Histogram,
     pods: Pods,
     pod_attempts: Histogram,
@@ -106,7 +103,7 @@ impl Families {
 
 /// The metrics of one scheduler.
 pub(super) struct AttemptMetrics {
-    attempts: [AttemptHistogram; RESULTS.len()],
+    attempts: [HistogramWithExemplars; RESULTS.len()],
     algorithm: Histogram,
     /// By number of attempts. Made with the first binding of each number, since most pods are bound at once.
     pods: Pods,

@@ -1,6 +1,7 @@
 //! Performs the writes of one binding or preemption as a gated task.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -22,6 +23,9 @@ use super::{doubt, evict, spans};
 
 const BIND: &str = "running Bind plugin \"DefaultBinder\"";
 const PREEMPT: &str = "preemption";
+/// Bound of the time that all writes of one preemption may take together. After it the failure is reported and the pod is scheduled again, as after every failed
+/// preemption. Twice the time that the client waits for one answer, so that one lost answer does not end a preemption.
+pub const PREEMPTION_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Starts the writes. The returned future yields their outcome, or never completes if the incarnation is stopped meanwhile.
 pub(super) fn start(
@@ -80,26 +84,35 @@ async fn perform(
     node: &str,
     calls: &[Call],
 ) -> Result<Done, (&'static str, Status, Option<u64>)> {
-    let mut nominated = None;
+    let (mut nominated, deadline) = (None, clock::after(PREEMPTION_DEADLINE));
     for call in calls {
-        let done = match call {
-            Call::Bind => bind(ctx, client, pod, node).await.map_err(|status| (BIND, status)),
-            Call::Nominate => {
-                let written = evict::nominate(client, pod, node).await;
-                written.map(|revision| nominated = Some(revision)).map_err(|status| (PREEMPT, status))
-            }
-            Call::Denominate(others) => {
-                evict::denominate(client, others, node).await;
-                Ok(())
-            }
-            Call::Evict(victims) => {
-                let evicted = evict::evict((client, recorder), pod, node, victims).await;
-                evicted.map_err(|status| (PREEMPT, status))
-            }
+        let done = if matches!(call, Call::Bind) {
+            bind(ctx, client, pod, node).await.map_err(|status| (BIND, status))
+        } else {
+            let writes = preempt((client, recorder), pod, node, call, &mut nominated);
+            let late = |_| Err(Status::timeout("no answer to the writes of the preemption", 0));
+            clock::timeout_at(deadline, writes).await.unwrap_or_else(late).map_err(|status| (PREEMPT, status))
         };
         done.map_err(|(step, status)| (step, status, nominated))?;
     }
     Ok(nominated.map_or(Done::Bound, Done::Nominated))
+}
+
+/// Performs a call of a preemption; sets `nominated` to the pod's revision with its nomination.
+async fn preempt(
+    (client, recorder): (&Client, &Recorder),
+    pod: &PodInfo,
+    node: &str,
+    call: &Call,
+    nominated: &mut Option<u64>,
+) -> Result<(), Status> {
+    match call {
+        Call::Bind => {}
+        Call::Nominate => *nominated = Some(evict::nominate(client, pod, node).await?),
+        Call::Denominate(others) => evict::denominate(client, others, node).await,
+        Call::Evict(victims) => evict::evict((client, recorder), pod, node, victims).await?,
+    }
+    Ok(())
 }
 
 async fn bind(ctx: &LoopCtx, client: &Client, pod: &PodInfo, node: &str) -> Result<(), Status> {

@@ -1,4 +1,4 @@
-//! The writes of a preemption. Each write names a pod's uid; a victim that is already deleted counts as evicted.
+//! The writes of a preemption. Each write names a pod's uid; a victim that is already deleted counts as evicted. The caller bounds the time of all writes together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use oarlock_client::{Client, DeleteOptions};
 use oarlock_informer::{Project, Recorder};
 use oarlock_meta::{Status, Time};
 use oarlock_runtime::clock;
+use oarlock_runtime::kind::Backoff;
 use oarlock_schema::Resource;
 use oarlock_seeded_bug::seeded_bug;
 use serde_json::{Value, json};
@@ -25,6 +26,8 @@ const MAX_CONCURRENT: usize = 16;
 pub(super) const MAX_TRIES: u32 = 5;
 /// Pause after an attempt without an answer.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// Pauses between the reads of a preemptor that cannot be read.
+const READ_BACKOFF: Backoff = Backoff { first: RETRY_PAUSE, max: Duration::from_secs(5) };
 
 /// Nominates a pod to a node; returns the pod's resulting revision.
 pub(super) async fn nominate(client: &Client, pod: &PodInfo, node: &str) -> Result<u64, Status> {
@@ -144,10 +147,18 @@ async fn until_answered<T, W: Future<Output = Result<T, Status>>>(
     }
 }
 
-/// Whether the API certainly shows that a pod without a node is nominated to `node`.
+/// Whether the API shows that a pod without a node is nominated to `node`. A failed read says nothing of the nomination, so the pod is read until an answer
+/// comes; the deadline of the preemption ends the reads.
 async fn is_nominated(client: &Client, pod: &PodInfo, node: &str) -> bool {
-    let found = unplaced(client, pod).await;
-    found.is_ok_and(|found| found.and_then(|found| found.nominated).is_some_and(|name| *text(name) == *node))
+    let mut failures = 0;
+    loop {
+        match unplaced(client, pod).await {
+            Ok(found) => return found.and_then(|found| found.nominated).is_some_and(|name| *text(name) == *node),
+            Err(status) => tracing::info!(pod = &*pod.name, %status, "nomination of a preemptor not read"),
+        }
+        failures += 1;
+        clock::sleep(READ_BACKOFF.pause(failures)).await;
+    }
 }
 
 /// Whether a write failed because the pod with the victim's uid is deleted; another pod may have its name.

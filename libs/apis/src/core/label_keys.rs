@@ -10,6 +10,10 @@ use oarlock_schema::{Map, Struct, Value, type_named};
 /// Merges the keys of a new pod's affinity terms and spread constraints into their selectors, with the current values of the pod's labels
 /// (upstream `mutatePodAffinity`, `mutateTopologySpreadConstraints`). A term without a selector matches nothing and stays unchanged.
 pub fn merge(pod: &mut Struct) {
+    let has_none = |spec: &Value| spec.get("affinity").is_none() && spec.get("topologySpreadConstraints").is_none();
+    if pod.get("spec").is_none_or(has_none) {
+        return;
+    }
     let Some(labels) = pod.at(&["metadata", "labels"]).and_then(Value::as_map).cloned() else { return };
     let Some(Value::Struct(spec)) = pod.get_mut("spec") else { return };
     if let Some(Value::Struct(affinity)) = spec.get_mut("affinity") {

@@ -48,8 +48,13 @@ fn each_container(mut container: ContainerMut<'_>, host_network: bool) {
 
 /// Sets missing requests to the limits.
 fn requests_from_limits(resources: &mut Struct) {
-    let Some(limits) = resources.get("limits").and_then(Value::as_map).cloned() else { return };
-    merge_absent(resources, "requests", limits.entries().iter().map(|(k, v)| (k.as_str(), v.clone())));
+    let amounts = |field| resources.get(field).and_then(Value::as_map);
+    let (limits, requests) = (amounts("limits"), amounts("requests"));
+    let is_absent = |key: &str| requests.is_none_or(|requests| requests.get(key).is_none());
+    let absent: Map = limits.into_iter().flat_map(Map::entries).filter(|(key, _)| is_absent(key)).cloned().collect();
+    if !absent.is_empty() {
+        merge_absent(resources, "requests", absent.iter().map(|(key, value)| (key, value.clone())));
+    }
 }
 
 fn merge_absent<'a>(resources: &mut Struct, field: &str, entries: impl Iterator<Item = (&'a str, Value)>) {

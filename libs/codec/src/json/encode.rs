@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use oarlock_schema::{FieldId, Shape, Struct, Value};
 
+use super::words;
+
 /// The JSON bytes of an object, and the position for its resourceVersion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
@@ -124,13 +126,30 @@ fn field<const HTML: bool>(shape: &Shape, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes of a text that Go writes unescaped. 0xe2 is excluded, since it may begin one of the two separators that Go escapes.
+/// The first byte of U+2028 and U+2029, the two separators that Go escapes.
+const SEPARATOR: u8 = 0xe2;
+
+/// Whether Go may escape a byte although JSON allows it.
+const fn is_foreign(byte: u8) -> bool {
+    matches!(byte, b'<' | b'>' | b'&' | SEPARATOR)
+}
+
+/// Returns the index of the first byte that Go may escape in JSON text, where quotes and backslashes are in place.
+fn foreign(bytes: &[u8]) -> Option<usize> {
+    let find = |word| {
+        let angles = words::equal_but(word, b'>', b'>' ^ b'<');
+        angles | words::equal(word, b'&') | words::equal(word, SEPARATOR)
+    };
+    words::position(bytes, find, is_foreign)
+}
+
+/// The bytes of a text that Go writes unescaped.
 const PLAIN: [bool; 256] = {
     let mut table = [true; 256];
     let mut byte = 0;
     while byte < 256 {
         #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
-        if byte < 0x20 || matches!(byte as u8, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2) {
+        if byte < 0x20 || matches!(byte as u8, b'"' | b'\\') || is_foreign(byte as u8) {
             table[byte] = false;
         }
         byte += 1;
@@ -138,6 +157,7 @@ const PLAIN: [bool; 256] = {
     table
 };
 
+/// Returns the index of the first byte of a text that Go may escape. Most texts are too short for a search by words.
 fn special(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|b| !PLAIN.get(usize::from(*b)).copied().unwrap_or(false))
 }
@@ -151,7 +171,7 @@ fn string<const HTML: bool>(text: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(plain);
         let Some((byte, after)) = tail.split_first() else { break };
         rest = after;
-        match byte {
+        match *byte {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
             b'\n' => out.extend_from_slice(b"\\n"),
@@ -159,16 +179,16 @@ fn string<const HTML: bool>(text: &str, out: &mut Vec<u8>) {
             b'\t' => out.extend_from_slice(b"\\t"),
             0x08 => out.extend_from_slice(b"\\b"),
             0x0c => out.extend_from_slice(b"\\f"),
-            0xe2 => rest = separator(after, out),
+            SEPARATOR => rest = separator(after, out),
             b'<' | b'>' | b'&' if !HTML => out.push(*byte),
-            byte => unicode(*byte, out),
+            byte => unicode(byte, out),
         }
     }
     out.extend_from_slice(rest);
     out.push(b'"');
 }
 
-/// Handles the bytes after 0xe2: writes U+2028 and U+2029 escaped, anything else unchanged, and returns the remaining bytes.
+/// Handles the bytes after [`SEPARATOR`]: writes U+2028 and U+2029 escaped, anything else unchanged, and returns the remaining bytes.
 fn separator<'a>(after: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     match after {
         [0x80, last @ (0xa8 | 0xa9), rest @ ..] => {
@@ -176,7 +196,7 @@ fn separator<'a>(after: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
             rest
         }
         _ => {
-            out.push(0xe2);
+            out.push(SEPARATOR);
             after
         }
     }
@@ -190,7 +210,7 @@ fn unicode(byte: u8, out: &mut Vec<u8>) {
 
 /// Returns JSON text with the escapes that encoding adds, so that an object is the same before and after encoding.
 pub(crate) fn escaped(text: Cow<'_, str>) -> Cow<'_, str> {
-    if !text.bytes().any(|b| matches!(b, b'<' | b'>' | b'&' | 0xe2)) {
+    if foreign(text.as_bytes()).is_none() {
         return text;
     }
     let mut out = Vec::with_capacity(text.len() + 16);
@@ -200,12 +220,12 @@ pub(crate) fn escaped(text: Cow<'_, str>) -> Cow<'_, str> {
 
 /// Appends embedded JSON text unchanged except for the characters that Go escapes.
 fn raw(mut rest: &[u8], out: &mut Vec<u8>) {
-    while let Some(at) = rest.iter().position(|b| matches!(b, b'<' | b'>' | b'&' | 0xe2)) {
+    while let Some(at) = foreign(rest) {
         let (plain, tail) = rest.split_at(at);
         out.extend_from_slice(plain);
         let Some((byte, after)) = tail.split_first() else { break };
         rest = after;
-        if *byte == 0xe2 {
+        if *byte == SEPARATOR {
             rest = separator(after, out);
         } else {
             unicode(*byte, out);

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use super::words;
 use crate::source::{Fail, Kind, Num, Source};
 
 /// The nesting at which Go's scanner gives up.
@@ -82,16 +83,16 @@ impl<'de> Text<'de> {
     #[inline]
     fn plain(&self, from: usize) -> Result<usize, Fail> {
         let mut rest = self.bytes.get(from..).unwrap_or(&[]);
-        let mut words = 0;
+        let mut scanned = 0;
         // Eight bytes at a time, larger blocks in long texts, and single bytes at the end.
         while let Some((chunk, tail)) = rest.split_first_chunk::<8>() {
             let special = special_bytes(u64::from_le_bytes(*chunk));
             if special != 0 {
-                let at = self.bytes.len() - rest.len() + (special.trailing_zeros() / 8) as usize;
+                let at = self.bytes.len() - rest.len() + words::first(special);
                 return if self.bytes.get(at).is_some_and(|b| *b >= 0x20) { Ok(at) } else { Err(Fail::Syntax) };
             }
-            words += 1;
-            rest = if words == LONG_TEXT_WORDS { behind_plain_blocks(tail) } else { tail };
+            scanned += 1;
+            rest = if scanned == LONG_TEXT_WORDS { behind_plain_blocks(tail) } else { tail };
         }
         match rest.iter().position(|b| is_special(*b)) {
             Some(offset) if rest.get(offset).is_some_and(|b| *b >= 0x20) => Ok(self.bytes.len() - rest.len() + offset),
@@ -338,16 +339,10 @@ fn behind_plain_blocks(mut rest: &[u8]) -> &[u8] {
     rest
 }
 
-/// Returns the high bit of each byte that is a quote, a backslash or a control character. Bits above the lowest set one may be
-/// wrong (a borrow propagates upwards), which does not affect a search for the first.
+/// Finds the bytes that are a quote, a backslash or a control character.
 #[inline]
 fn special_bytes(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let quote = word ^ (ONES * 0x22);
-    let backslash = word ^ (ONES * 0x5c);
-    let zero = |x: u64| x.wrapping_sub(ONES) & !x;
-    (zero(quote) | zero(backslash) | (word.wrapping_sub(ONES * 0x20) & !word)) & HIGH
+    words::equal(word, b'"') | words::equal(word, b'\\') | words::below(word, 0x20)
 }
 
 /// Removes space outside of texts from JSON text.

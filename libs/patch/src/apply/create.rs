@@ -6,7 +6,7 @@ use oarlock_schema::{Obj, Struct, Value};
 use smallvec::SmallVec;
 
 use super::atom::{Atom, fields, is_empty, item_element, members, same, settle};
-use super::element::{Element, write_field_key};
+use super::element::{Element, write_declared_key, write_field_key};
 
 /// Fields of the metadata that no manager ever owns.
 pub(super) const SERVER_FIELDS: [&str; 9] = [
@@ -35,7 +35,7 @@ impl<'a> Skip<'a> {
             Self::Top(reset) => matches!(name, "apiVersion" | "kind") || reset.contains(&name),
             Self::Below(reset, parent) => {
                 (parent == "metadata" && SERVER_FIELDS.contains(&name))
-                    || reset.iter().any(|path| path.split_once('.') == Some((parent, name)))
+                    || reset.iter().any(|path| is_path(path, parent, name))
             }
             Self::Nothing => false,
         }
@@ -47,6 +47,12 @@ impl<'a> Skip<'a> {
             Self::Below(..) | Self::Nothing => Self::Nothing,
         }
     }
+}
+
+/// Whether `path` is `parent.name`.
+fn is_path(path: &str, parent: &str, name: &str) -> bool {
+    path.len() == parent.len() + 1 + name.len()
+        && path.strip_prefix(parent).and_then(|rest| rest.strip_prefix('.')) == Some(name)
 }
 
 /// Returns the `fieldsV1` text of everything `obj` sets beyond its type's zero object; `None` for an empty set. `reset` are
@@ -66,15 +72,16 @@ fn structure(old: Option<&Struct>, new: &Struct, skip: Skip<'_>, comma: bool, ou
     for (id, def, value) in fields(new) {
         if !skip.drops(def.name) {
             let old = old.and_then(|old| old.field(id));
-            written |= member(def.name, old, value, Atom::of_field(def), skip.inside(def.name), written, out);
+            let key = |out: &mut Vec<u8>| write_declared_key(def, out);
+            written |= member(key, old, value, Atom::of_field(def), skip.inside(def.name), written, out);
         }
     }
     written
 }
 
-/// Writes `"f:name":…` if the member has owned fields. Returns whether the member was written.
+/// Writes `"f:name":…` if the member has owned fields; `key` writes the name with the colon. Returns whether the member was written.
 fn member(
-    name: &str,
+    key: impl FnOnce(&mut Vec<u8>),
     old: Option<&Value>,
     new: &Value,
     atom: Atom,
@@ -86,8 +93,7 @@ fn member(
     if comma {
         out.push(b',');
     }
-    write_field_key(name, out);
-    out.push(b':');
+    key(out);
     let written = body(old, new, atom, skip, out);
     if !written {
         out.truncate(mark);
@@ -118,7 +124,11 @@ fn body(old: Option<&Value>, new: &Value, atom: Atom, skip: Skip<'_>, out: &mut 
             for (name, value) in members(Some(new)) {
                 if !skip.drops(name) {
                     let old = old.and_then(|old| old.get(name));
-                    written |= member(name, old, value, atom.member(name), skip.inside(name), written, out);
+                    let key = |out: &mut Vec<u8>| {
+                        write_field_key(name, out);
+                        out.push(b':');
+                    };
+                    written |= member(key, old, value, atom.member(name), skip.inside(name), written, out);
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use oarlock_codec::{Mode, json};
 use oarlock_meta::quote::quote;
-use oarlock_schema::{Map, Str, Value};
+use oarlock_schema::{FieldDef, Map, Str, Value};
 
 /// One step of a path. Ordered as upstream orders the kinds: names, keys, values, positions.
 #[derive(Debug, Clone, PartialEq)]
@@ -133,6 +133,12 @@ fn write_plain(value: &Value, out: &mut Vec<u8>) {
     } else {
         json::encode_value(value, out);
     }
+}
+
+/// Appends `"f:name":` for a declared field. No declared name needs escapes.
+pub(super) fn write_declared_key(def: &FieldDef, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"f:");
+    out.extend_from_slice(def.prefix.as_bytes().get(1..).unwrap_or_default());
 }
 
 /// Appends `"f:name"`.

@@ -1,6 +1,6 @@
 //! Server-side apply: merges the configuration, removes fields that the manager no longer states, and updates the owners.
 
-use oarlock_codec::{Mode, json, tree, yaml};
+use oarlock_codec::{Mode, json, yaml};
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, TypeRef, Value};
 
@@ -15,6 +15,7 @@ use super::remove::remove;
 use super::set::FieldSet;
 use super::track::{Writer, adopt, subtract, unowned_fields};
 use crate::document::Validation;
+use crate::unstructured;
 
 /// The annotation in which client-side apply keeps its last configuration.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -95,7 +96,7 @@ pub fn apply(
     let mut obj = if unchanged {
         base
     } else {
-        let typed = tree::type_value(&merged, ty, Mode::Lenient);
+        let typed = unstructured::typed(&merged, ty, Mode::Lenient);
         typed
             .map_err(|error| {
                 let what = described(&config);

@@ -1,8 +1,9 @@
-//! A search in the `fieldsV1` text finds the same paths as a search in the parsed set.
+//! A search in the `fieldsV1` text finds the same paths as a search in the parsed set; both ways to write the key of a field agree.
 
+use oarlock_schema::TYPES;
 use proptest::prelude::*;
 
-use super::element::Element;
+use super::element::{Element, write_declared_key, write_field_key};
 use super::set::FieldSet;
 use super::wire;
 
@@ -17,6 +18,17 @@ fn set() -> impl Strategy<Value = FieldSet> {
         paths.iter().for_each(|path| out.insert(path));
         out
     })
+}
+
+#[test]
+fn a_declared_field_has_the_key_of_its_name() {
+    for def in TYPES.iter().flat_map(|ty| ty.fields) {
+        let (mut declared, mut named) = (Vec::new(), Vec::new());
+        write_declared_key(def, &mut declared);
+        write_field_key(def.name, &mut named);
+        named.push(b':');
+        assert_eq!(declared, named, "{}", def.name);
+    }
 }
 
 proptest! {

@@ -29,6 +29,11 @@ impl Histogram {
 
     /// Counts a value.
     pub fn observe(&self, value: f64) {
+        self.observe_and_bucket(value);
+    }
+
+    /// Counts a value; returns the index of its bucket.
+    pub(super) fn observe_and_bucket(&self, value: f64) -> usize {
         let Parts { buckets, sum } = &*self.0;
         let at = buckets.partition_point(|(bound, _)| *bound < value);
         if let Some((_, count)) = buckets.get(at) {
@@ -37,6 +42,7 @@ impl Histogram {
         // The update never declines, so it succeeds in the end.
         let _ = sum
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bits| Some((f64::from_bits(bits) + value).to_bits()));
+        at
     }
 }
 

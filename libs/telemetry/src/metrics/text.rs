@@ -5,12 +5,11 @@
 
 use std::fmt::{self, Write};
 
+use super::exemplar_text;
 use super::format::Format;
 
 /// What precedes the bound of a bucket; the crate writes this label first.
 const BOUND: &str = "_bucket{le=\"";
-/// What precedes an exemplar.
-const EXEMPLAR: &str = " # {";
 
 /// A writer that takes OpenMetrics text, and writes it in a format line by line.
 pub(super) struct Lines {
@@ -19,11 +18,13 @@ pub(super) struct Lines {
     line: String,
     /// The `HELP` line of a family of the plain format, until the family's type is known.
     help: String,
+    /// Number of the lines just before that are buckets of one histogram.
+    buckets: usize,
 }
 
 impl Lines {
     pub(super) fn new(format: Format) -> Self {
-        Self { format, out: String::new(), line: String::new(), help: String::new() }
+        Self { format, out: String::new(), line: String::new(), help: String::new(), buckets: 0 }
     }
 
     /// Returns the whole text.
@@ -33,7 +34,15 @@ impl Lines {
 
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.line);
-        let mut text = with_bound(&line, self.format);
+        let bound = with_bound(&line, self.format);
+        let bucket = bound.is_some().then_some(self.buckets);
+        self.buckets = bucket.map_or(0, |bucket| bucket + 1);
+        let mut text = bound.unwrap_or_else(|| line.clone());
+        if let Some(bucket) = bucket
+            && self.format != Format::Plain
+        {
+            exemplar_text::append(&mut text, bucket);
+        }
         if self.format == Format::Plain {
             text = match text.strip_prefix("# ").and_then(|comment| comment.split_once(' ')) {
                 Some(("HELP", rest)) => {
@@ -46,7 +55,7 @@ impl Lines {
                 // The unit and the end mark.
                 Some(_) => String::new(),
                 None if text.starts_with("# ") => String::new(),
-                None => without_exemplar(&text).to_owned(),
+                None => text,
             };
         }
         if !text.is_empty() {
@@ -87,17 +96,17 @@ impl Write for Lines {
     }
 }
 
-/// Returns a line with the bound of its bucket in the form of the format.
-fn with_bound(line: &str, format: Format) -> String {
+/// Returns the line of a bucket with its bound in the form of the format; `None` for other lines.
+fn with_bound(line: &str, format: Format) -> Option<String> {
     // A label's value may hold any text, so only the place right after the name counts.
     let bound = line.find('{').and_then(|open| {
         let name = open.checked_sub("_bucket".len())?;
         line.get(name..)?.strip_prefix(BOUND)?.split_once('"')
     });
-    let Some((bound, rest)) = bound else { return line.to_owned() };
-    let Ok(value) = bound.parse::<f64>() else { return line.to_owned() };
-    let name = line.split('{').next().unwrap_or_default();
-    format!("{name}{{le=\"{}\"{rest}", number(value, format))
+    let (bound, rest) = bound?;
+    let value = bound.parse::<f64>().ok()?;
+    let name = line.split('{').next()?;
+    Some(format!("{name}{{le=\"{}\"{rest}", number(value, format)))
 }
 
 /// Formats a number as Go does with `%g`, and in OpenMetrics always with a point or an exponent.
@@ -117,37 +126,15 @@ fn number(value: f64, format: Format) -> String {
     if format == Format::Plain || text.contains('.') { text } else { format!("{text}.0") }
 }
 
-/// Returns a line of a sample without its exemplar.
-fn without_exemplar(line: &str) -> &str {
-    if !line.contains(EXEMPLAR) {
-        return line;
-    }
-    // The text of a label may look like an exemplar.
-    let (mut quoted, mut escaped) = (false, false);
-    for (at, byte) in line.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b' ' if !quoted && line.get(at..).is_some_and(|rest| rest.starts_with(EXEMPLAR)) => {
-                return line.get(..at).unwrap_or(line);
-            }
-            _ => {}
-        }
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use prometheus_client::encoding::EncodeLabelSet;
     use prometheus_client::metrics::counter::Counter;
-    use prometheus_client::metrics::exemplar::HistogramWithExemplars;
     use prometheus_client::metrics::family::Family;
     use prometheus_client::metrics::gauge::Gauge;
     use prometheus_client::registry::Registry;
 
-    use super::super::{encode, exponential};
+    use super::super::{HistogramWithExemplars, encode, exponential};
     use super::*;
 
     #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -161,8 +148,8 @@ mod tests {
 
     fn registry() -> Registry {
         let mut registry = Registry::default();
-        let seconds: Family<Labels, HistogramWithExemplars<[(&str, String); 1]>, _> =
-            Family::new_with_constructor(|| HistogramWithExemplars::new([1e-8, 0.005, 1.0, 2_592_000.0].into_iter()));
+        let seconds: Family<Labels, HistogramWithExemplars, _> =
+            Family::new_with_constructor(|| HistogramWithExemplars::new([1e-8, 0.005, 1.0, 2_592_000.0]));
         let trace = Some([("trace_id", "0af7651916cd43dd8448eb211c80319c".to_owned())]);
         seconds.get_or_create(&Labels { text: HOSTILE }).observe(0.5, trace, None);
         registry.register("seconds", "Time", seconds);

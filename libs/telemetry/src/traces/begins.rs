@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::SystemTime;
 
+use foldhash::fast::RandomState;
 use opentelemetry::trace::SpanId;
 use parking_lot::Mutex;
 
@@ -18,7 +19,7 @@ pub(crate) struct Begins(Mutex<Parts>);
 
 #[derive(Debug, Default)]
 struct Parts {
-    began: HashMap<SpanId, SystemTime>,
+    began: HashMap<SpanId, SystemTime, RandomState>,
     order: VecDeque<SpanId>,
 }
 

@@ -5,7 +5,9 @@ use opentelemetry::trace::{Link, SpanContext, SpanId, Status, TraceFlags, TraceI
 use opentelemetry::{KeyValue, Value};
 use opentelemetry_sdk::trace::SpanData;
 
-use super::limits::{self, MAX_ATTRIBUTES, MAX_LINKS};
+use super::bytes::{Reader, put_number, put_text};
+use super::change;
+use super::limits::{MAX_ATTRIBUTES, MAX_LINKS};
 use super::links::{self, RELATION};
 use super::subject::{self, Subject};
 
@@ -24,7 +26,7 @@ enum Tag {
 
 const TAGS: [Tag; 7] = [Tag::Subject, Tag::Text, Tag::Integer, Tag::Float, Tag::Bool, Tag::Link, Tag::Failure];
 
-/// Fields of one span, one after the other: the tag, then the values. Texts have their length in two bytes before them.
+/// Fields of one span, one after the other: the tag, then the values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
     bytes: Vec<u8>,
@@ -34,17 +36,19 @@ pub(crate) struct Fields {
 
 impl Fields {
     pub(crate) fn new() -> Self {
-        Self { bytes: Vec::with_capacity(128), ..Self::default() }
+        /// Bytes of the fields of a commit or of a request, about.
+        const USUAL: usize = 192;
+        Self { bytes: Vec::with_capacity(USUAL), ..Self::default() }
     }
 
     /// Names the object of the span's life. A UID that is the trace id is not repeated.
     pub(crate) fn subject(&mut self, subject: &Subject<'_>, trace: TraceId) {
-        let uid = if subject.uid == canonical(trace).as_str() { "" } else { subject.uid };
+        let uid = if change::is_canonical(subject.uid, trace) { "" } else { subject.uid };
         self.tag(Tag::Subject);
         for text in [subject.kind, subject.namespace, subject.name, uid] {
             self.text(text);
         }
-        self.bytes.extend_from_slice(&subject.generation.to_le_bytes());
+        put_number(&mut self.bytes, zigzag(subject.generation));
     }
 
     /// Adds an attribute with a text.
@@ -58,17 +62,17 @@ impl Fields {
 
     /// Adds an attribute. Of arrays, which no span has, nothing is kept.
     pub(crate) fn attribute(&mut self, key: &str, value: &Value) {
-        let (tag, bytes): (Tag, [u8; 8]) = match value {
+        let (tag, number) = match value {
             Value::String(text) => return self.attribute_text(key, text.as_str()),
-            Value::I64(number) => (Tag::Integer, number.to_le_bytes()),
-            Value::F64(number) => (Tag::Float, number.to_le_bytes()),
-            Value::Bool(flag) => (Tag::Bool, u64::from(*flag).to_le_bytes()),
+            Value::I64(number) => (Tag::Integer, zigzag(*number)),
+            Value::F64(number) => (Tag::Float, number.to_bits()),
+            Value::Bool(flag) => (Tag::Bool, u64::from(*flag)),
             _ => return,
         };
         if self.has_room() {
             self.tag(tag);
             self.text(key);
-            self.bytes.extend_from_slice(&bytes);
+            put_number(&mut self.bytes, number);
         }
     }
 
@@ -90,9 +94,9 @@ impl Fields {
         self.text(why);
     }
 
-    /// Returns the bytes alone. How many attributes and links were left out is forgotten.
-    pub(crate) fn into_bytes(self) -> Box<[u8]> {
-        self.bytes.into_boxed_slice()
+    /// Returns the bytes alone, without how many attributes and links were left out.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Adds the fields to a span that has none.
@@ -114,16 +118,24 @@ impl Fields {
     }
 
     fn text(&mut self, text: &str) {
-        let text = limits::cut(text);
-        self.bytes.extend_from_slice(&u16::try_from(text.len()).unwrap_or(0).to_le_bytes());
-        self.bytes.extend_from_slice(text.as_bytes());
+        put_text(&mut self.bytes, text);
     }
+}
+
+/// Returns a number whose sign is its lowest bit, so that small numbers of both signs take few bytes.
+const fn zigzag(number: i64) -> u64 {
+    (number << 1 ^ number >> 63).cast_unsigned()
+}
+
+/// Returns the number of [`zigzag`].
+const fn unzigzag(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }
 
 /// Adds fields to a span that has none. A later attribute of a key replaces the earlier one.
 pub(crate) fn expand(bytes: &[u8], span: &mut SpanData) {
     let mut reader = Reader(bytes);
-    while let Some(tag) = reader.tag() {
+    while let Some(tag) = tag(&mut reader) {
         // Fields end where they were written to; a field that is cut short is left out.
         if read(tag, &mut reader, span).is_none() {
             return;
@@ -137,7 +149,7 @@ fn read(tag: Tag, reader: &mut Reader<'_>, span: &mut SpanData) -> Option<()> {
             let (kind, namespace, name, uid) = (reader.text()?, reader.text()?, reader.text()?, reader.text()?);
             let own = canonical(span.span_context.trace_id());
             let uid = if uid.is_empty() { own.as_str() } else { uid };
-            let generation = i64::from_le_bytes(reader.array()?);
+            let generation = unzigzag(reader.number()?);
             subject::describe(&Subject { kind, namespace, name, uid, generation }, |key, value| set(span, key, value));
         }
         Tag::Text => {
@@ -146,15 +158,15 @@ fn read(tag: Tag, reader: &mut Reader<'_>, span: &mut SpanData) -> Option<()> {
         }
         Tag::Integer => {
             let key = reader.text()?;
-            set(span, key, i64::from_le_bytes(reader.array()?).into());
+            set(span, key, unzigzag(reader.number()?).into());
         }
         Tag::Float => {
             let key = reader.text()?;
-            set(span, key, f64::from_le_bytes(reader.array()?).into());
+            set(span, key, f64::from_bits(reader.number()?).into());
         }
         Tag::Bool => {
             let key = reader.text()?;
-            set(span, key, (u64::from_le_bytes(reader.array()?) > 0).into());
+            set(span, key, (reader.number()? > 0).into());
         }
         Tag::Link => {
             let relation = reader.text()?;
@@ -176,26 +188,9 @@ fn set(span: &mut SpanData, key: &str, value: Value) {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn tag(&mut self) -> Option<Tag> {
-        let [tag] = self.array()?;
-        TAGS.get(usize::from(tag)).copied()
-    }
-
-    fn array<const LENGTH: usize>(&mut self) -> Option<[u8; LENGTH]> {
-        let (array, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*array)
-    }
-
-    fn text(&mut self) -> Option<&'a str> {
-        let length = usize::from(u16::from_le_bytes(self.array()?));
-        let (text, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        std::str::from_utf8(text).ok()
-    }
+fn tag(reader: &mut Reader<'_>) -> Option<Tag> {
+    let [tag] = reader.array()?;
+    TAGS.get(usize::from(tag)).copied()
 }
 
 /// A trace id as RFC 9562 writes a UUID: in lower case, with hyphens.
@@ -242,7 +237,7 @@ mod tests {
             assert_eq!(value("oarlock.object.generation").value, Value::I64(3));
             let mut fields = Fields::new();
             fields.subject(&subject, Change::new(uid, 3).trace());
-            let holds = fields.into_bytes().windows(uid.len()).any(|part| part == uid.as_bytes());
+            let holds = fields.bytes().windows(uid.len()).any(|part| part == uid.as_bytes());
             assert_eq!(holds, repeated, "{uid}");
         }
     }
@@ -250,10 +245,17 @@ mod tests {
     #[test]
     fn values_of_every_kind_are_read_as_they_were() {
         let step = Step::of(&Change::new("a", 1), "bind").text("text", "ä").attribute("integer", -7);
-        let span = step.attribute("float", 0.5).attribute("bool", true).attribute("text", "later").finish();
+        let step = step.attribute("least", i64::MIN).attribute("most", i64::MAX);
+        let span = step.attribute("float", -0.5).attribute("bool", true).attribute("text", "later").finish();
         let values: Vec<_> = span.attributes.iter().map(|known| (known.key.as_str(), known.value.clone())).collect();
-        let expected =
-            [("text", "later".into()), ("integer", (-7).into()), ("float", 0.5.into()), ("bool", true.into())];
+        let expected = [
+            ("text", "later".into()),
+            ("integer", (-7).into()),
+            ("least", i64::MIN.into()),
+            ("most", i64::MAX.into()),
+            ("float", (-0.5).into()),
+            ("bool", true.into()),
+        ];
         assert_eq!(values, expected);
     }
 
@@ -262,11 +264,11 @@ mod tests {
         let mut fields = Fields::new();
         fields.attribute_text("key", "value");
         fields.attribute("number", &Value::I64(1));
-        let bytes = fields.into_bytes();
+        let bytes = fields.bytes();
         for end in 0..bytes.len() {
             let mut span = Step::of(&Change::new("a", 1), "bind").finish();
             expand(&bytes[..end], &mut span);
-            assert_eq!(span.attributes.len(), usize::from(end >= 13), "of {end} bytes");
+            assert_eq!(span.attributes.len(), usize::from(end >= 11), "of {end} bytes");
         }
     }
 }

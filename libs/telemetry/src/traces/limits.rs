@@ -16,7 +16,7 @@ pub const MAX_TEXT: usize = 256;
 
 /// Cuts a text at [`MAX_TEXT`] bytes.
 pub(crate) fn cut(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or(text)
+    if text.len() <= MAX_TEXT { text } else { text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or(text) }
 }
 
 /// Cuts the text of an attribute at [`MAX_TEXT`] bytes.

@@ -11,7 +11,7 @@ use super::begins::Begins;
 use super::limits;
 use super::metrics;
 use super::queue::ExportQueue;
-use super::ring::{Kept, Ring};
+use super::ring::Ring;
 use super::step::Step;
 
 /// The span processor of the process: each ended span is kept in the ring, each sampled one is queued for the exporter as well. It never waits.
@@ -27,13 +27,13 @@ impl Output {
     pub(crate) fn life(&self, step: Step) {
         let step = self.begins.correct(step);
         self.export(&step);
-        self.ring.push_life(step.into());
+        self.ring.push_life(&step);
     }
 
     /// Takes the span of a request.
-    pub(crate) fn request(&self, step: Step) {
-        self.export(&step);
-        self.ring.push_request(Kept::Step(step.into()));
+    pub(crate) fn request(&self, step: &Step) {
+        self.export(step);
+        self.ring.push_request(step);
     }
 
     fn export(&self, step: &Step) {
@@ -51,7 +51,7 @@ impl Output {
         if let Some(queue) = &self.queue {
             queue.push(Arc::clone(&span));
         }
-        self.ring.push_request(Kept::Span(span));
+        self.ring.push_work(span);
     }
 }
 

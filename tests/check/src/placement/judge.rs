@@ -11,7 +11,7 @@ use super::facts::{Amounts, Node, Pod};
 use super::nominations::Nominations;
 use super::read::Line;
 use super::selectors::{Labels, at};
-use super::{Broken, Findings, Log, Rule, Rules};
+use super::{Broken, Findings, LateMark, Log, Rule, Rules};
 
 /// A pod on a node.
 struct Placed {
@@ -165,16 +165,19 @@ impl<'a> Judge<'a> {
         self.pods.insert(pod.key.clone(), pod);
     }
 
-    /// Judges the mark of a victim.
+    /// Judges the mark of a victim. The nomination may have ended: within the lag, or, if the mark was on its way for long, earlier but while the victim was on
+    /// the node.
     fn victim(&mut self, pod: &Pod, revision: u64) {
         self.asked(Rule::Victims);
         let old = revision.saturating_sub(self.rules.lag);
         let placed = self.placed.get(&pod.uid).map_or(revision, |placed| placed.since);
-        if !self.nominations.explain(pod, placed, old) {
-            let what = format!("nobody of more than {} is nominated to its node", pod.priority);
-            self.broke(pod, revision, vec![(Rule::Victims, what)]);
-        } else if !self.nominations.explain(pod, revision, old) {
-            self.findings.late += 1;
+        match self.nominations.explain(pod) {
+            Some(ended) if ended >= old => {}
+            Some(ended) if ended >= placed => self.findings.late.push(LateMark { revision, ended }),
+            _ => {
+                let what = format!("nobody of more than {} is nominated to its node", pod.priority);
+                self.broke(pod, revision, vec![(Rule::Victims, what)]);
+            }
         }
     }
 

@@ -63,17 +63,11 @@ impl Nominations {
         self.nominees.retain(|nominee| nominee.until.is_none_or(|until| until >= before));
     }
 
-    /// Whether a mark of a victim, on its node since revision `placed`, is explained by a pod of higher priority that is nominated to the node. The
-    /// nomination may have ended: since revision `old`, or, if the mark was on its way for long, earlier but while the victim was on the node.
-    pub(super) fn explain(&self, victim: &Pod, placed: u64, old: u64) -> bool {
+    /// Returns the revision at which the last nomination of a pod of higher priority to the victim's node ended, [`u64::MAX`] while there is one.
+    pub(super) fn explain(&self, victim: &Pod) -> Option<u64> {
         let there = |nominee: &&Nominee| Some(&nominee.node) == victim.node.as_ref();
         let higher = |nominee: &&Nominee| nominee.pod.priority > victim.priority;
-        let least = placed.min(old);
-        self.nominees
-            .iter()
-            .filter(there)
-            .filter(higher)
-            .any(|nominee| nominee.until.is_none_or(|until| until >= least))
+        self.nominees.iter().filter(there).filter(higher).map(|nominee| nominee.until.unwrap_or(u64::MAX)).max()
     }
 
     /// The pods for which a pod has to leave room on a node, as far as their nominations must be known.

@@ -31,6 +31,9 @@ const HELD_MS: u64 = 4_000;
 /// The time that a client waits for the answer of a delayed message.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Longest time from a client's request until the server has a held write.
+pub(super) const LONGEST_WAY: Duration = Duration::from_millis(ANSWER_TIMEOUT.as_millis() as u64 + HELD_MS);
+
 /// A scheduler process's connection to the API server, on which messages take time.
 #[derive(Clone)]
 pub(super) struct Line {

@@ -1,11 +1,13 @@
 //! The log of all versions of nodes and pods, from which the placements of a run are checked afterwards.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use oarlock_check::placement::{Line, Log};
+use oarlock_check::placement::{LateMark, Line, Log};
 use oarlock_client::{Client, Event, ListOptions, Object};
 use oarlock_meta::Revision;
-use oarlock_runtime::{Gate, Watched};
+use oarlock_runtime::{Gate, Instant, Watched, clock};
 use oarlock_schema::{Resource, resource};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -14,6 +16,8 @@ use serde_json::Value;
 #[derive(Clone, Default)]
 pub(super) struct Recorder {
     lines: Arc<Mutex<Vec<Line>>>,
+    /// When each revision was written.
+    times: Arc<Mutex<BTreeMap<u64, Instant>>>,
     come: Arc<Watched<[u64; 2]>>,
 }
 
@@ -52,12 +56,19 @@ impl Recorder {
                 };
                 let object = there.then(|| json(object));
                 self.lines.lock().push(Line { revision, key, object });
+                self.times.lock().entry(revision).or_insert_with(clock::now);
                 self.come.modify(|come| {
                     come[index] = revision;
                     true
                 });
             }
         }
+    }
+
+    /// Returns the time from the end of the nomination to the mark.
+    pub(super) fn delay(&self, mark: &LateMark) -> Duration {
+        let times = self.times.lock();
+        times[&mark.revision] - times[&mark.ended]
     }
 
     /// Returns the versions up to these revisions of nodes and pods.

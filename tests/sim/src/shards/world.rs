@@ -11,9 +11,11 @@ use oarlock_check::placement::{Rule, Rules, judge};
 use oarlock_client::{Client, DeleteOptions, ListOptions};
 use oarlock_runtime::shutdown::{Graces, shutdown};
 use oarlock_runtime::{Gate, Options, Rng, System, clock, rng};
+use oarlock_scheduler::PREEMPTION_DEADLINE;
 use oarlock_schema::resource;
 use oarlock_storage::MemoryLog;
 
+use super::line::LONGEST_WAY;
 use super::load;
 use super::log::{Recorder, kind};
 use super::member::Member;
@@ -241,6 +243,11 @@ impl World {
             std::fs::write(file, text.join("\n")).unwrap();
         }
         assert!(findings.broken.is_empty(), "{}", findings.show(10));
+        for mark in &findings.late {
+            // A preemption sends its writes while its deadline lasts, and each may be held on its way.
+            let delay = recorder.delay(mark);
+            assert!(delay <= PREEMPTION_DEADLINE + LONGEST_WAY, "{mark:?} came {delay:?} after its nomination ended");
+        }
         let full = findings.fullest.values().filter(|fullest| **fullest >= 100).count();
         assert!(full * 4 >= load::NODES * 3, "only {full} nodes were ever full");
         for member in std::mem::take(&mut self.members) {
@@ -249,7 +256,7 @@ impl World {
         }
         self.note("bindings in the log", findings.bindings);
         self.note("excused", findings.excused);
-        self.note("late marks", findings.late);
+        self.note("late marks", findings.late.len() as u64);
         let asked = |rule| findings.asked.get(&rule).copied().unwrap_or(0);
         self.note("victims in the log", asked(Rule::Victims));
         self.note("bindings beside the nominated", asked(Rule::Nominated));

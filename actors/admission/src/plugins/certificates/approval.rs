@@ -7,7 +7,7 @@ use oarlock_schema::views::certificates_v1::CertificateSigningRequest;
 use oarlock_seeded_bug::seeded_bug;
 
 use crate::attributes::{Attributes, Operation};
-use crate::stage::AdmissionStage;
+use crate::stage::{AdmissionStage, Half};
 
 /// The CertificateApproval stage.
 #[derive(Debug)]
@@ -27,6 +27,10 @@ impl AdmissionStage for CertificateApproval {
 
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Update
+    }
+
+    fn takes_part(&self, half: Half, _attributes: &Attributes<'_>) -> bool {
+        half == Half::Validating
     }
 
     async fn validate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {

@@ -7,7 +7,7 @@ use oarlock_schema::views::certificates_v1::CertificateSigningRequest;
 
 use crate::attributes::{Attributes, Operation};
 use crate::plugins::signing_request;
-use crate::stage::AdmissionStage;
+use crate::stage::{AdmissionStage, Half};
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &str = "system:masters";
@@ -32,9 +32,14 @@ impl AdmissionStage for CertificateSubjectRestriction {
         operation == Operation::Create
     }
 
+    fn takes_part(&self, half: Half, attributes: &Attributes<'_>) -> bool {
+        half == Half::Validating && super::concerns(attributes, "")
+    }
+
     async fn validate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let object = attributes.object.as_deref().filter(|_| super::concerns(attributes, ""));
-        let Some(asked) = object.and_then(|object| object.view::<CertificateSigningRequest<'_>>()) else {
+        let Some(asked) =
+            attributes.object.as_deref().and_then(|object| object.view::<CertificateSigningRequest<'_>>())
+        else {
             return Ok(());
         };
         if asked.spec().signer_name() != SIGNER {

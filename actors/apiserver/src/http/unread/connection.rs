@@ -1,11 +1,9 @@
 //! The answers of one connection that its client has not read, and the time that the client has for them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use oarlock_runtime::{Instant, clock};
 use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
@@ -41,10 +39,35 @@ struct Answers {
     open: Mutex<Open>,
 }
 
+/// Answers in places that are used again: most connections have one answer at a time, for which nothing is allocated.
 #[derive(Debug, Default)]
 struct Open {
-    next: u64,
-    answers: BTreeMap<u64, OpenAnswer>,
+    places: Vec<Option<OpenAnswer>>,
+    free: Vec<usize>,
+}
+
+impl Open {
+    /// Adds an answer; returns its place.
+    fn add(&mut self, answer: OpenAnswer) -> usize {
+        if let Some(at) = self.free.pop()
+            && let Some(place) = self.places.get_mut(at)
+        {
+            *place = Some(answer);
+            return at;
+        }
+        self.places.push(Some(answer));
+        self.places.len() - 1
+    }
+
+    fn remove(&mut self, at: usize) {
+        if self.places.get_mut(at).and_then(Option::take).is_some() {
+            self.free.push(at);
+        }
+    }
+
+    const fn count(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
 }
 
 /// An answer as the last check has found it.
@@ -105,29 +128,26 @@ impl ConnectionAnswers {
             return false;
         }
         let connection = self.0.sent.load(Ordering::Relaxed);
-        self.0.open.lock().answers.values_mut().any(|answer| answer.is_overdue(now, patience, connection))
+        self.0.open.lock().places.iter_mut().flatten().any(|answer| answer.is_overdue(now, patience, connection))
     }
 
     /// Returns the number of answers that are not yet sent as a whole, without watches that have sent all their events.
     pub(super) fn waiting(&self) -> usize {
-        self.0.open.lock().answers.len()
+        self.0.open.lock().count()
     }
 
-    /// Adds an answer with the room that it takes.
-    pub(super) fn add(&self, pace: Pace, seat: Option<Seat>) -> Arc<UnreadAnswer> {
+    /// Adds an answer that is ready now, with the room that it takes.
+    pub(super) fn add(&self, pace: Pace, now: Instant, seat: Option<Seat>) -> Arc<UnreadAnswer> {
         let bytes = Arc::new(ByteCount::default());
         let answer = OpenAnswer {
             bytes: Arc::clone(&bytes),
             pace,
-            since: clock::now(),
+            since: now,
             sent: 0,
             connection: self.0.sent.load(Ordering::Relaxed),
         };
-        let mut open = self.0.open.lock();
-        let id = open.next;
-        open.next += 1;
-        open.answers.insert(id, answer);
-        Arc::new(UnreadAnswer { bytes, connection: self.clone(), id, _seat: seat })
+        let place = self.0.open.lock().add(answer);
+        Arc::new(UnreadAnswer { bytes, connection: self.clone(), place, _seat: seat })
     }
 }
 
@@ -136,52 +156,40 @@ impl ConnectionAnswers {
 pub(super) struct UnreadAnswer {
     bytes: Arc<ByteCount>,
     connection: ConnectionAnswers,
-    id: u64,
+    place: usize,
     _seat: Option<Seat>,
 }
 
 impl UnreadAnswer {
-    /// Returns a part of the answer whose memory keeps the answer unread: neither the stream nor the connection can hold the part beyond its account.
-    pub(super) fn part(self: &Arc<Self>, bytes: Bytes) -> Bytes {
-        self.bytes.handed.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Bytes::from_owner(Part { bytes, answer: Arc::clone(self) })
+    /// Counts bytes that are handed to the connection.
+    pub(super) fn handed(&self, bytes: u64) {
+        self.bytes.handed.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that the connection has sent, or dropped with their stream.
+    pub(super) fn sent(&self, bytes: u64) {
+        self.bytes.sent.fetch_add(bytes, Ordering::Relaxed);
+        self.connection.0.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
 impl Drop for UnreadAnswer {
     fn drop(&mut self) {
-        self.connection.0.open.lock().answers.remove(&self.id);
-    }
-}
-
-/// Bytes that count as sent when they are dropped.
-struct Part {
-    bytes: Bytes,
-    answer: Arc<UnreadAnswer>,
-}
-
-impl AsRef<[u8]> for Part {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        let length = self.bytes.len() as u64;
-        self.answer.bytes.sent.fetch_add(length, Ordering::Relaxed);
-        self.answer.connection.0.sent.fetch_add(length, Ordering::Relaxed);
+        self.connection.0.open.lock().remove(self.place);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Buf;
+
+    use super::super::body::Piece;
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn part(answer: &Arc<UnreadAnswer>, length: usize) -> Bytes {
-        answer.part(vec![0; length].into())
+    fn part(answer: &Arc<UnreadAnswer>, length: usize) -> Piece {
+        Piece::counted(vec![0; length].into(), answer)
     }
 
     /// Whether the connection is ended within `time`.
@@ -193,8 +201,9 @@ mod tests {
     async fn an_answer_of_which_nothing_is_read_ends_its_connection() {
         for pace in [Pace::Whole, Pace::Progress] {
             let connection = ConnectionAnswers::default();
-            let answer = connection.add(pace, None);
-            let unread = part(&answer, 10).slice(3..5);
+            let answer = connection.add(pace, clock::now(), None);
+            let mut unread = part(&answer, 10);
+            unread.advance(7);
             assert!(!ends(&connection, PATIENCE * 3 / 4).await, "{pace:?}");
             assert!(ends(&connection, PATIENCE).await, "{pace:?}");
             drop((answer, unread));
@@ -206,7 +215,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_is_read_goes_on_however_slowly_and_one_without_events_too() {
         let connection = ConnectionAnswers::default();
-        let watch = connection.add(Pace::Progress, None);
+        let watch = connection.add(Pace::Progress, clock::now(), None);
         for _ in 0..20 {
             let next = part(&watch, 1);
             assert!(!ends(&connection, PATIENCE / 2).await);
@@ -220,7 +229,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_that_is_read_byte_by_byte_comes_to_an_end() {
         let connection = ConnectionAnswers::default();
-        let list = connection.add(Pace::Whole, None);
+        let list = connection.add(Pace::Whole, clock::now(), None);
         let next = part(&list, usize::try_from(BYTES_PER_SECOND).unwrap() * 600);
         drop(next);
         assert!(!ends(&connection, 10 * PATIENCE).await, "who has read much has more time");
@@ -240,11 +249,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn streams_that_wait_for_each_other_on_a_slow_connection_have_time() {
         let connection = ConnectionAnswers::default();
-        let (behind, other) = (connection.add(Pace::Progress, None), connection.add(Pace::Progress, None));
+        let (behind, other) =
+            (connection.add(Pace::Progress, clock::now(), None), connection.add(Pace::Progress, clock::now(), None));
         let _behind = part(&behind, 10);
         for _ in 0..300 {
             drop(part(&other, usize::try_from(BYTES_PER_SECOND).unwrap()));
             assert!(!ends(&connection, Duration::from_secs(1)).await);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn places_of_answers_are_used_again() {
+        let connection = ConnectionAnswers::default();
+        let add = || connection.add(Pace::Progress, clock::now(), None);
+        let (first, second) = (add(), add());
+        drop(first);
+        let again = add();
+        assert_eq!((again.place, connection.waiting()), (0, 2));
+        drop(again);
+        assert_eq!(connection.waiting(), 1);
+        let all: Vec<_> = (0..3).map(|_| add()).collect();
+        assert_eq!((connection.waiting(), all[0].place, second.place), (4, 0, 1));
+        drop((all, second));
+        assert_eq!((connection.waiting(), connection.0.open.lock().places.len()), (0, 4));
     }
 }

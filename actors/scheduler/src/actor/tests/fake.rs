@@ -50,6 +50,10 @@ struct State {
     graceful: bool,
     /// The next deletions to refuse.
     refused_deletions: Vec<()>,
+    /// Whether deletions get no answer and do nothing.
+    lost_deletions: bool,
+    /// A pod's name, and the number of its next reads that fail.
+    unreadable: (String, usize),
     /// Deleted objects, in their last state.
     evicted: Vec<Value>,
     binding: usize,
@@ -173,6 +177,24 @@ impl Fake {
     /// Makes the next `count` deletions by clients fail.
     pub(super) fn fail_deletions(&self, count: usize) {
         self.state.lock().refused_deletions.resize(count, ());
+    }
+
+    /// Makes later deletions by clients wait in vain for an answer, or lets them pass again.
+    pub(super) fn lose_deletions(&self, lost: bool) {
+        self.state.lock().lost_deletions = lost;
+    }
+
+    /// Makes the next `count` reads of a pod fail.
+    pub(super) fn fail_reads(&self, name: &str, count: usize) {
+        self.state.lock().unreadable = (name.to_owned(), count);
+    }
+
+    /// Whether this read of a pod is to fail.
+    fn is_unreadable(&self, read: &str) -> bool {
+        let (name, count) = &mut self.state.lock().unreadable;
+        let fails = name == read && *count > 0;
+        *count -= usize::from(fails);
+        fails
     }
 
     /// Returns the deleted objects in their last state.
@@ -302,6 +324,7 @@ impl Transport for Fake {
             self.state.lock().fences.push((format!("{}/{}", request.resource.plural, request.subresource), fence));
         }
         match &request.call {
+            Call::Get(_) if self.is_unreadable(&key.2) => Err(Status::timeout("the test says so", 0)),
             Call::Get(_) => match self.get(key.0, &key.1, &key.2) {
                 Value::Null => Err(Status::not_found(&request.resource.group_resource(), &key.2)),
                 value => Ok(Reply::Object { object: object(request.resource, &value), created: false }),
@@ -343,6 +366,10 @@ impl Transport for Fake {
                 }
                 let value = self.commit(key, Change::Modified, value);
                 Ok(Reply::Object { object: object(request.resource, &value), created: false })
+            }
+            Call::Delete(_) if self.state.lock().lost_deletions => {
+                clock::sleep(request.timeout).await;
+                Err(Status::timeout("the answer is lost", 0))
             }
             Call::Delete(options) => {
                 let value = self.get(key.0, &key.1, &key.2);

@@ -4,6 +4,7 @@ use oarlock_informer::Project;
 use oarlock_schema::resource;
 
 use super::*;
+use crate::PREEMPTION_DEADLINE;
 use crate::actor::evict::{MAX_TRIES, denominate, nominate};
 use crate::project::PodView;
 
@@ -124,8 +125,8 @@ fn a_deletion_that_fails_is_tried_again() {
         fake.put("pods", of_priority(pod("high", "1"), 9));
         fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
         assert_eq!(names(&fake.evicted()), ["low1"]);
-        let failed = events(&fake, "high").into_iter().filter(|(_, text)| text.starts_with("preemption: ")).count();
-        assert_eq!(failed, 1, "two of a kind are one event: {:?}", events(&fake, "high"));
+        let failed = failed_preemptions(&fake, "high");
+        assert_eq!(failed.len(), 1, "two of a kind are one event: {failed:?}");
     });
 }
 
@@ -138,7 +139,7 @@ fn a_lost_answer_stops_no_preemption_half_way() {
         fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
         assert_eq!(names(&fake.evicted()), ["low1"]);
         fake.until("both events", |fake| events(fake, "high").len() == 2).await;
-        assert!(events(&fake, "high").iter().all(|(_, text)| !text.starts_with("preemption: ")));
+        assert_eq!(failed_preemptions(&fake, "high"), [""; 0]);
     });
 }
 
@@ -154,6 +155,45 @@ fn after_a_lost_answer_no_victim_is_deleted_for_a_pod_that_waits_no_longer() {
         fake.delete("pods", "default", "high");
         clock::sleep(Duration::from_secs(60)).await;
         assert_eq!(names(&fake.evicted()), [""; 0]);
+    });
+}
+
+/// Returns the texts of the Events of failed preemptions for a pod.
+fn failed_preemptions(fake: &Fake, name: &str) -> Vec<String> {
+    events(fake, name).into_iter().map(|(_, text)| text).filter(|text| text.starts_with("preemption: ")).collect()
+}
+
+#[test]
+fn a_preemption_without_answers_ends_and_the_pod_is_scheduled_again() {
+    play(30, |fake| async move {
+        full(&fake);
+        fake.lose_deletions(true);
+        fake.put("pods", of_priority(pod("high", "1"), 9));
+        let nominated = |fake: &Fake| fake.get("pods", "default", "high")["status"]["nominatedNodeName"] == "n1";
+        fake.until("high is nominated", nominated).await;
+        clock::sleep(PREEMPTION_DEADLINE - Duration::from_secs(1)).await;
+        assert_eq!(failed_preemptions(&fake, "high"), [""; 0]);
+        fake.lose_deletions(false);
+        fake.until("the failure is reported", |fake| !failed_preemptions(fake, "high").is_empty()).await;
+        assert_eq!(
+            failed_preemptions(&fake, "high"),
+            ["preemption: Timeout: no answer to the writes of the preemption"]
+        );
+        fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
+        assert_eq!(names(&fake.evicted()), ["low1"]);
+    });
+}
+
+#[test]
+fn a_preemptor_that_cannot_be_read_ends_no_preemption() {
+    play(31, |fake| async move {
+        full(&fake);
+        fake.fail_deletions(1);
+        fake.fail_reads("high", 7);
+        fake.put("pods", of_priority(pod("high", "1"), 9));
+        fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
+        fake.until("both events", |fake| events(fake, "high").len() == 2).await;
+        assert_eq!((names(&fake.evicted()), failed_preemptions(&fake, "high")), (vec!["low1"], vec![]));
     });
 }
 
