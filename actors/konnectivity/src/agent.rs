@@ -25,7 +25,6 @@ use tonic_prost::ProstCodec;
 use crate::limits::{Limits, MAX_PACKET};
 use crate::link::link;
 use crate::metrics::{FAMILIES, Segment};
-use crate::packet;
 use crate::server::agents::{AGENT_ID, AGENT_IDENTIFIERS, AUTHORIZATION, BEARER, SERVER_COUNT, SERVER_ID};
 use session::Session;
 use sync::{Attempt, Sync};
@@ -260,7 +259,7 @@ fn begin(
 async fn drain(sessions: &Sessions) {
     let all: Vec<_> = sessions.by_server.lock().values().cloned().collect();
     for session in &all {
-        session.link.control(packet::drain());
+        session.drain();
     }
     let idle = futures::future::join_all(all.iter().map(|session| session.idle()));
     if clock::timeout(DRAIN_TIMEOUT, idle).await.is_err() {

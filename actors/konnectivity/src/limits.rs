@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time for which a peer may leave a packet unread; a session or connection that waits longer ends.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest time for a frontend's dial, and until its new stream asks for one (upstream's client waits 30 s).
+pub(crate) const FRONTEND_DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest packet that is accepted, in bytes (gRPC's default).
 pub(crate) const MAX_PACKET: usize = 4 << 20;
 /// The most bytes that are sent in one packet.

@@ -167,7 +167,7 @@ impl Server {
             let chosen = rng::with(|rng| strategy::choose(strategies, streams, address, rng));
             let Some(backend) = chosen.into_iter().next() else { break };
             let attempt = clock::after(self.inner.options.limits.dial_timeout).min(deadline);
-            match backend.dial(address, attempt).await {
+            match TunnelStream::dial(Arc::clone(&backend), address, attempt).await {
                 Err(error) if error.is_of_the_agent() => failed = error,
                 answer => return answer,
             }

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tonic::Streaming;
 
 use super::connections::{Connections, Effect};
-use super::endpoint;
+use super::endpoint::{self, AgentStream};
 use crate::inbound::{Inbound, TOO_SLOW};
 use crate::limits::Limits;
 use crate::link::Link;
@@ -19,9 +19,7 @@ use crate::packet;
 /// The stream of an agent to one server.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) link: Link,
-    pub(super) connections: Mutex<Connections<Arc<Inbound>>>,
-    pub(super) limits: Limits,
+    stream: Arc<AgentStream>,
     /// Gate of the tasks of connections.
     gate: Gate,
     /// A dial or connection has ended.
@@ -31,22 +29,28 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(link: Link, limits: Limits, gate: Gate) -> Arc<Self> {
         let connections = Mutex::new(Connections::new(limits.connections));
-        Arc::new(Self { link, connections, limits, gate, ended: Notify::new() })
+        let stream = Arc::new(AgentStream { link, connections, limits });
+        Arc::new(Self { stream, gate, ended: Notify::new() })
     }
 
     /// Handles packets until the stream ends, then ends all connections. Returns why the stream ended.
     pub(super) async fn serve(self: &Arc<Self>, packets: Streaming<Packet>) -> String {
         let reason = tokio::select! {
             reason = self.receive(packets) => reason,
-            () = self.link.ended() => "ended by this agent".to_owned(),
+            () = self.stream.link.ended() => "ended by this agent".to_owned(),
         };
         self.end(&reason)
     }
 
+    /// Asks the server to open no further connections on this stream.
+    pub(super) fn drain(&self) {
+        self.stream.link.control(packet::drain());
+    }
+
     /// Ends the stream and all its connections. Returns the reason.
     pub(super) fn end(&self, reason: &str) -> String {
-        self.link.end();
-        let ended = self.connections.lock().end();
+        self.stream.link.end();
+        let ended = self.stream.connections.lock().end();
         for inbound in ended {
             inbound.end(Some(reason));
         }
@@ -75,18 +79,18 @@ impl Session {
 
     /// Handles a packet, without waiting.
     fn handle(self: &Arc<Self>, received: Packet) {
-        let effect = self.connections.lock().receive(received);
+        let effect = self.stream.connections.lock().receive(received);
         match effect {
             Effect::Dial { random, address } => {
-                let inbound = Inbound::new(self.limits.buffer);
-                self.connections.lock().begin(random, Arc::clone(&inbound));
+                let inbound = Inbound::new(self.stream.limits.buffer);
+                self.stream.connections.lock().begin(random, Arc::clone(&inbound));
                 let session = Arc::clone(self);
                 let serve = async move {
-                    endpoint::serve(Arc::clone(&session), random, address, inbound).await;
+                    endpoint::serve(Arc::clone(&session.stream), random, address, inbound).await;
                     session.ended.notify_one();
                 };
-                if self.gate.spawn("connection", serve).is_err() && self.connections.lock().fail(random) {
-                    self.link.control(packet::dial_failed(random, "the agent stops"));
+                if self.gate.spawn("connection", serve).is_err() && self.stream.connections.lock().fail(random) {
+                    self.stream.link.control(packet::dial_failed(random, "the agent stops"));
                 }
             }
             Effect::Withdrawn(inbound) => inbound.end(Some("withdrawn")),
@@ -97,13 +101,13 @@ impl Session {
                 }
             }
             Effect::Close(inbound) => inbound.end(None),
-            Effect::Answer(answer) => self.link.control(answer),
+            Effect::Answer(answer) => self.stream.link.control(answer),
             Effect::Ignored => {}
         }
     }
 
     /// The number of dials and connections.
     pub(super) fn count(&self) -> usize {
-        self.connections.lock().count()
+        self.stream.connections.lock().count()
     }
 }

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use super::connections::{Connections, Effect};
 use super::identifiers::Identifiers;
 use super::strategy::Candidate;
-use super::stream::TunnelStream;
 use crate::error::{DialError, Reason};
 use crate::inbound::{Inbound, TOO_SLOW};
 use crate::limits::Limits;
@@ -48,8 +47,8 @@ impl Backend {
         self.connections.lock().counts()
     }
 
-    /// Dials an address. When the future is dropped, the dial is withdrawn.
-    pub(super) async fn dial(self: &Arc<Self>, address: &str, deadline: Instant) -> Result<TunnelStream, DialError> {
+    /// Dials an address. Returns the new connection's queue and its id. When the future is dropped, the dial is withdrawn.
+    pub(super) async fn dial(&self, address: &str, deadline: Instant) -> Result<(Arc<Inbound>, i64), DialError> {
         let _pending = Counted::new(&FAMILIES.pending_dials);
         let inbound = Inbound::new(self.limits.buffer);
         let random = self.connections.lock().dial(Arc::clone(&inbound), || rng::u64().cast_signed() & i64::MAX)?;
@@ -62,7 +61,7 @@ impl Backend {
         let timeout = |_| DialError::new(Reason::Timeout, format!("agent {} did not answer in time", self.agent));
         let id = clock::timeout_at(deadline, answer).await.map_err(timeout)??;
         std::mem::forget(dial);
-        Ok(TunnelStream::new(Arc::clone(self), Arc::clone(&inbound), id))
+        Ok((inbound, id))
     }
 
     /// Handles a packet from the agent, without waiting.

@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use http::{Method, Request};
 use hyper::body::Incoming;
@@ -19,13 +18,10 @@ use tonic::{Response, Status, Streaming};
 
 use super::stream::TunnelStream;
 use super::{Server, grpc, http_connect};
-use crate::limits::CLOSE_TIMEOUT;
+use crate::limits::{CLOSE_TIMEOUT, FRONTEND_DIAL_TIMEOUT};
 use crate::link::{Link, link};
 use crate::metrics::{Counted, FAMILIES, Segment};
 use crate::packet;
-
-/// The longest time for a dial, and until a new stream asks for one (upstream's client waits 30 s).
-pub(super) const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The handler of the frontends' port.
 #[derive(Clone, Debug)]
@@ -90,13 +86,15 @@ impl Received {
 /// Carries the one connection of a frontend's stream.
 async fn proxy(server: &Server, mut packets: Received, link: &Link) {
     let _counted = Counted::new(&FAMILIES.proxy_streams);
-    let Ok(Some(request)) = clock::timeout(DIAL_TIMEOUT, dial_request(&mut packets, link)).await else { return };
+    let Ok(Some(request)) = clock::timeout(FRONTEND_DIAL_TIMEOUT, dial_request(&mut packets, link)).await else {
+        return;
+    };
     let random = request.random;
     if request.protocol != packet::TCP {
         return link.control(packet::dial_failed(random, format!("protocol {:?} is not supported", request.protocol)));
     }
     let dialled = tokio::select! {
-        dialled = server.dial(&request.address, clock::after(DIAL_TIMEOUT)) => dialled,
+        dialled = server.dial(&request.address, clock::after(FRONTEND_DIAL_TIMEOUT)) => dialled,
         // The frontend has withdrawn the dial, or is lost. Anything else before the answer is a breach of the protocol.
         _ = packets.next() => return link.control(packet::close_dial(random)),
     };

@@ -15,15 +15,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::Server;
-use super::frontend::DIAL_TIMEOUT;
 use super::stream::TunnelStream;
-use crate::limits::MAX_DATA;
+use crate::limits::{FRONTEND_DIAL_TIMEOUT, MAX_DATA};
 use crate::metrics::{Counted, FAMILIES};
 
 /// Dials the request's authority. The answer is 200, after which the connection carries bytes, or the reason why it cannot.
 pub(super) async fn answer(server: &Server, mut request: Request<Incoming>) -> Answer {
     let address = request.uri().authority().map(ToString::to_string).unwrap_or_default();
-    let stream = match server.dial(&address, clock::after(DIAL_TIMEOUT)).await {
+    let stream = match server.dial(&address, clock::after(FRONTEND_DIAL_TIMEOUT)).await {
         Ok(stream) => stream,
         Err(error) => return text(error.http_code(), error.to_string()),
     };

@@ -9,11 +9,12 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use futures::future::BoxFuture;
 use oarlock_contracts::konnectivity::Packet;
-use oarlock_runtime::clock;
+use oarlock_runtime::{Instant, clock};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::PollSender;
 
 use super::backend::Backend;
+use crate::error::DialError;
 use crate::inbound::Inbound;
 use crate::limits::{CLOSE_TIMEOUT, MAX_DATA};
 use crate::link::Ended;
@@ -40,9 +41,11 @@ pub struct TunnelStream {
 }
 
 impl TunnelStream {
-    pub(super) fn new(backend: Arc<Backend>, inbound: Arc<Inbound>, id: i64) -> Self {
+    /// Dials an address by an agent. When the future is dropped, the dial is withdrawn.
+    pub(super) async fn dial(backend: Arc<Backend>, address: &str, deadline: Instant) -> Result<Self, DialError> {
+        let (inbound, id) = backend.dial(address, deadline).await?;
         let (sender, counted) = (PollSender::new(backend.link().sender()), Counted::new(&FAMILIES.established));
-        Self { backend, inbound, id, chunk: Bytes::new(), sender, closing: None, _counted: counted }
+        Ok(Self { backend, inbound, id, chunk: Bytes::new(), sender, closing: None, _counted: counted })
     }
 
     /// The connection's id, which the agent chose. Never 0.

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use super::super::stream::TunnelStream;
 use super::*;
 use crate::limits::CLOSE_TIMEOUT;
 use crate::link::{Outbound, link};
@@ -35,7 +36,7 @@ async fn established(backend: &Arc<Backend>, outbound: &mut Outbound) -> TunnelS
         backend.receive(packet::dialled(random(&[request]), 5)).unwrap();
     };
     let deadline = clock::after(LIMITS.dial_timeout);
-    let (dialled, ()) = futures::join!(backend.dial("10.0.0.1:1", deadline), answer);
+    let (dialled, ()) = futures::join!(TunnelStream::dial(Arc::clone(backend), "10.0.0.1:1", deadline), answer);
     dialled.unwrap()
 }
 
