@@ -1,15 +1,18 @@
 //! Accounts of connections, ways by purpose, and what failures say.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::time::Duration;
 
 use oarlock_auth::UserInfo;
 use oarlock_konnectivity::HttpConnect;
+use oarlock_runtime::Gate;
 use oarlock_telemetry::metrics::Format;
 use oarlock_testkit::wait;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
 use crate::http::request_info::RequestInfo;
@@ -25,15 +28,16 @@ fn soon() -> Instant {
 }
 
 /// A port that accepts connections and keeps them.
-async fn listening() -> u16 {
+async fn listening(gate: &Gate) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
+    let accept = async move {
         let mut kept = Vec::new();
         while let Ok((socket, _)) = listener.accept().await {
             kept.push(socket);
         }
-    });
+    };
+    gate.spawn("listener", accept).unwrap();
     port
 }
 
@@ -47,13 +51,14 @@ fn local(port: u16) -> Destination<'static> {
 }
 
 /// A tunnel server on a Unix socket, which answers each `CONNECT` with this head and then sends back what it gets.
-fn tunnel_server(path: &std::path::Path, head: &'static str) -> tokio::sync::mpsc::UnboundedReceiver<String> {
+fn tunnel_server(gate: &Gate, path: &Path, head: &'static str) -> UnboundedReceiver<String> {
     let listener = UnixListener::bind(path).unwrap();
-    let (asked, requests) = tokio::sync::mpsc::unbounded_channel();
-    tokio::spawn(async move {
+    let (asked, requests) = unbounded_channel();
+    let inner = gate.clone();
+    let accept = async move {
         while let Ok((mut socket, _)) = listener.accept().await {
             let asked = asked.clone();
-            tokio::spawn(async move {
+            let one = async move {
                 let mut request = Vec::new();
                 while !request.ends_with(b"\r\n\r\n") {
                     request.push(socket.read_u8().await.unwrap());
@@ -62,13 +67,15 @@ fn tunnel_server(path: &std::path::Path, head: &'static str) -> tokio::sync::mps
                 socket.write_all(head.as_bytes()).await.unwrap();
                 let (mut read, mut write) = socket.split();
                 let _ = tokio::io::copy(&mut read, &mut write).await;
-            });
+            };
+            inner.spawn("connection", one).unwrap();
         }
-    });
+    };
+    gate.spawn("tunnel server", accept).unwrap();
     requests
 }
 
-fn through(path: &std::path::Path) -> Egress {
+fn through(path: &Path) -> Egress {
     let route = Route::Tunnel(Tunnel::http_connect(HttpConnect::Unix(path.to_owned())));
     Egress::new(Routes::default().with(Purpose::Cluster, route))
 }
@@ -83,9 +90,10 @@ async fn refused(egress: &Egress, purpose: Purpose, to: &Destination<'_>) -> Str
 
 #[tokio::test]
 async fn users_take_no_connection_of_the_control_plane_and_it_none_of_theirs() {
+    let gate = Gate::new("test");
     let inflight = Inflight::new(Limits { streams: 8, ..Limits::default() });
     let egress = Egress::with_limit(Routes::default(), 1);
-    let port = listening().await;
+    let port = listening(&gate).await;
     let mut users = Vec::new();
     for _ in 0..4 {
         users.push(egress.connect(Purpose::Cluster, user(&inflight), &local(port), soon()).await.unwrap());
@@ -102,12 +110,13 @@ async fn users_take_no_connection_of_the_control_plane_and_it_none_of_theirs() {
 
 #[tokio::test]
 async fn a_seat_is_held_as_long_as_the_connection_and_a_failed_dial_leaves_none() {
+    let gate = Gate::new("test");
     let inflight = Inflight::new(Limits { streams: 1, ..Limits::default() });
     let egress = Egress::default();
     let info = RequestInfo::default();
     let somebody = UserInfo::new("root", ["system:kube-scheduler"]);
     let full = || inflight.stream(&somebody, &info).is_err();
-    let connection = egress.connect(Purpose::Cluster, user(&inflight), &local(listening().await), soon()).await;
+    let connection = egress.connect(Purpose::Cluster, user(&inflight), &local(listening(&gate).await), soon()).await;
     assert!(full());
     drop(connection.unwrap());
     assert!(!full());
@@ -121,9 +130,10 @@ async fn a_seat_is_held_as_long_as_the_connection_and_a_failed_dial_leaves_none(
 
 #[tokio::test]
 async fn only_the_purpose_that_is_set_goes_through_the_tunnel() {
+    let gate = Gate::new("test");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("proxy.sock");
-    let mut requests = tunnel_server(&path, "HTTP/1.1 200 OK\r\n\r\n");
+    let mut requests = tunnel_server(&gate, &path, "HTTP/1.1 200 OK\r\n\r\n");
     let egress = through(&path);
     // The host has an address only for the agent at the other end.
     let to = Destination::new("n1.inside", 10250, None);
@@ -144,9 +154,10 @@ async fn only_the_purpose_that_is_set_goes_through_the_tunnel() {
 
 #[tokio::test]
 async fn checked_addresses_go_through_the_tunnel_in_place_of_the_name() {
+    let gate = Gate::new("test");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("proxy.sock");
-    let mut requests = tunnel_server(&path, "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 4\r\n\r\nwhy\n");
+    let mut requests = tunnel_server(&gate, &path, "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 4\r\n\r\nwhy\n");
     let at: [IpAddr; 2] = [[10, 0, 0, 1].into(), "fd00::1".parse().unwrap()];
     let to = Destination::new("n1.inside", 8080, Some(&at));
     let error = refused(&through(&path), Purpose::Cluster, &to).await;

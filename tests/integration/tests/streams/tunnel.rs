@@ -142,7 +142,8 @@ impl Tunnel {
         streams
             .kubectl(move |kubectl| {
                 kubectl.run("exec web -- echo hello").is("hello");
-                kubectl.run("exec web -- head -c 3000000 /dev/zero").ok();
+                let large = kubectl.run("exec web -- head -c 3000000 /dev/zero").ok();
+                assert_eq!(large.out.len(), 3_000_000);
                 kubectl.run("logs web --tail=1").is("main: line 5");
                 forwards(&kubectl, port);
             })
@@ -216,7 +217,7 @@ async fn etcd_is_reached_through_the_tunnel_and_nodes_are_not() {
     let (cluster, _etcd) = cluster.await.unwrap();
     assert!(tunnel.server.connections() > 0, "etcd is behind the tunnel");
     let made = tokio::task::spawn_blocking(move || {
-        cluster.kubectl().run("create configmap through-the-tunnel").ok();
+        cluster.kubectl().run("create configmap through-the-tunnel").says(["created"]);
         let metrics = cluster.http(Who::Admin).get("/metrics").body;
         let metrics = String::from_utf8(metrics).unwrap();
         let open = "oarlock_apiserver_egress_connections{purpose=\"etcd\",cause=\"control-plane\"} ";
@@ -248,7 +249,7 @@ async fn a_kubelet_of_another_process_proves_itself_inside_the_tunnel() {
             "metadata": {"name": "web", "annotations": {"sim.oarlock.dev/log-lines": "5"}},
             "spec": {"containers": [{"name": "main", "image": "nginx:1"}]}}"#;
         kubectl.until("get serviceaccount default -o name", |out| !out.is_empty());
-        kubectl.run_with("create -f -", pod).ok();
+        kubectl.run_with("create -f -", pod).says(["created"]);
         kubectl.until("get pod web -o jsonpath={.status.phase}", |out| out.contains("Running"));
         kubectl.run("logs web --tail=1").is("main: line 5");
         cluster.from_now_on(&[&flags[..], &["--kubelet-certificate-authority", &other]].concat());
