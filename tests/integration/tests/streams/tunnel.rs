@@ -23,6 +23,9 @@ use super::forward::{echo, forwards};
 use super::{LOCALHOST, Streams};
 use crate::crew::nodes;
 
+/// More bytes than any connection of these tests carries: on a busy machine a reader may be slow, and a connection with a full buffer is reset.
+const BUFFER: usize = 64 << 20;
+
 /// Every agent of these tests is welcome.
 struct Anybody;
 
@@ -56,7 +59,7 @@ impl Tunnel {
                 id: "s".to_owned(),
                 count: 1,
                 strategies: vec![Strategy::Default],
-                limits: Limits::SERVER,
+                limits: Limits { buffer: BUFFER, ..Limits::SERVER },
                 authenticate: Arc::new(Anybody),
             },
         );
@@ -71,7 +74,7 @@ impl Tunnel {
             id: "n1".to_owned(),
             identifiers: String::new(),
             token: None,
-            limits: Limits::AGENT,
+            limits: Limits { buffer: BUFFER, ..Limits::AGENT },
             sync_interval: Duration::from_millis(20),
             sync_interval_cap: Duration::from_millis(100),
             keepalive: Duration::from_secs(60),
