@@ -38,7 +38,7 @@ mod token;
 mod watch;
 
 pub use connection::{Spawn, TokioSpawn};
-pub use endpoint::{Auth, Endpoint, Error};
+pub use endpoint::{Auth, Endpoint, Error, system_authorities};
 
 use attempt::{Failure, Retry, Verdict};
 use compose::Composed;

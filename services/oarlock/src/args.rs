@@ -88,6 +88,8 @@ pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) kubelets: oarlock_service_apiserver::KubeletOptions,
     #[command(flatten)]
+    pub(crate) egress: oarlock_config::EgressOptions,
+    #[command(flatten)]
     pub(crate) shutdown: oarlock_service_apiserver::ShutdownOptions,
     /// How the API server reaches other processes, over NATS; the parts in this process need no NATS.
     #[command(flatten)]

@@ -21,6 +21,18 @@ const fn program_bug(name: &'static str, test: &'static str) -> Bug {
 const HOUR: &str = "of_a_thousand_lives_each_is_exported_whole_or_not_and_a_calm_hour_leaves_no_span_open";
 
 pub(crate) const BUGS: &[Bug] = &[
+    bug(
+        "tunnel_buffers_without_bound",
+        "oarlock-konnectivity",
+        None,
+        "a_reader_that_is_too_slow_is_reset_and_the_agent_gets_a_close",
+    ),
+    bug(
+        "user_traffic_on_control_plane_connections",
+        "oarlock-apiserver",
+        None,
+        "users_take_no_connection_of_the_control_plane_and_it_none_of_theirs",
+    ),
     bug("anybody_samples", "oarlock-apiserver", None, "contexts_count_of_the_system_and_of_monitoring_only"),
     bug("anybody_samples", "oarlock-apiserver", None, "sampled_headers_of_an_ordinary_user_leave_the_rate_unchanged"),
     bug("query_in_a_span", "oarlock-apiserver", None, "a_span_says_what_was_asked_for_and_what_came_of_it"),

@@ -320,8 +320,9 @@ async fn on_resource(
     if streams {
         let mut request = Request::from_parts(std::mem::replace(head, Request::new(()).into_parts().0), body);
         request.extensions_mut().insert(connection.remote);
+        let seat = server.inflight().stream(&caller.counted, info)?;
         // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
-        return Ok(Box::pin(crate::streaming::serve(server, caller, &target, info, &query, request)).await?);
+        return Ok(Box::pin(crate::streaming::serve(server, caller, &target, info, &query, request, seat)).await?);
     }
     if info.verb == "watch" {
         let wanted = Wanted::new(&head.headers, &query, row, &info.subresource, true)?;

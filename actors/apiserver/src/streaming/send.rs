@@ -9,6 +9,7 @@ use oarlock_streams::upgrade;
 
 use super::location::Location;
 use crate::http::{Body, BodyError};
+use crate::inflight::Seat;
 use crate::server::Server;
 
 /// Hop-by-hop headers, which apply to one connection only (RFC 9110, 7.6.1).
@@ -24,7 +25,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// Sends a request over a connection of its own, which lives until the answer's body has been read or the connection has been upgraded.
+/// Sends a request over a connection of its own, which lives until the answer's body has been read or the connection has been upgraded, and keeps the seat as long.
 ///
 /// # Errors
 /// 404 for an unknown node, 500 when there is no connection or no answer.
@@ -32,6 +33,7 @@ pub(crate) async fn send<B>(
     server: &Server,
     to: &Location,
     mut request: Request<B>,
+    seat: Seat,
 ) -> Result<Response<Incoming>, Status>
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static,
@@ -40,7 +42,7 @@ where
         let host = HeaderValue::from_str(&to.host()).map_err(Status::internal_error)?;
         request.headers_mut().insert(header::HOST, host);
     }
-    let io = to.connect(server).await?;
+    let io = to.connect(server, seat).await?;
     let failed = |error: hyper::Error| Status::unexpected(format!("error sending request: {error}"));
     let (answer, carry) = upgrade::send(io, request).await.map_err(failed)?;
     let stop = server.streams().token();

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 
 use crate::call::Dispatch;
 use crate::caller::Caller;
+use crate::egress::Egress;
 use crate::inflight::Inflight;
 use crate::kubelets::Kubelets;
 use crate::large::Lanes;
@@ -112,6 +113,7 @@ impl World {
             state: State::default(),
             system: system.clone(),
             kubelets: Kubelets::new(identity, None).unwrap(),
+            egress: Egress::default(),
             streams: system.gate("streams", Phase::Ingress),
             turns: KeyedQueues::new(),
             disabled: oarlock_apis::DisabledFields::of(&Default::default()),
