@@ -70,7 +70,7 @@ impl Compose {
         let scaled = after(words, "--scale").filter_map(|scale| scale.split('=').next());
         let copied = after(words, "cp").filter_map(|from| from.split_once(':')).map(|(service, _)| service);
         let named = scaled.chain(copied).chain(after(words, "exec"));
-        let unknown = after(words, "--profile").filter(|profile| !has_profile(profile));
+        let unknown = after(words, "--profile").filter(|profile: &&str| !has_profile(profile));
         unknown.chain(named.filter(|service| !services.contains_key(service))).map(str::to_owned).collect()
     }
 }

@@ -226,6 +226,7 @@ fn every_metric_that_dashboards_ask_for_is_scraped_or_waits_for_a_part() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     values(&prometheus);
+    queries_run(&prometheus);
     exemplars(&prometheus);
     formats(&cluster.http(Who::Admin), &cluster, port);
     // The kubelets of the API server's process have no endpoint of their own: each series would be read twice.
@@ -264,6 +265,17 @@ fn values(prometheus: &Prometheus) {
     // Each series is served at one endpoint, and once.
     let twice = prometheus.query("count by (__name__, node) ({__name__=\"kubelet_node_name\"}) > 1");
     assert!(twice.is_empty(), "{twice:?}");
+}
+
+/// Checks that the store runs every query of the dashboards, and finds series with some of them.
+fn queries_run(prometheus: &Prometheus) {
+    let mut found = 0;
+    for (place, query) in crate::observe::dashboards::filled_in() {
+        let data = prometheus.api("query", &[("query", &query)]);
+        let data = data.unwrap_or_else(|error| panic!("{place}: {query}: {error}"));
+        found += usize::from(data["result"].as_array().is_some_and(|series| !series.is_empty()));
+    }
+    assert!(found > 0, "no query finds anything");
 }
 
 /// Checks that buckets of requests and of scheduling attempts lead to traces.
