@@ -35,7 +35,17 @@ pub(crate) const BUGS: &[Bug] = &[
     ),
     bug("anybody_samples", "oarlock-apiserver", None, "contexts_count_of_the_system_and_of_monitoring_only"),
     bug("anybody_samples", "oarlock-apiserver", None, "sampled_headers_of_an_ordinary_user_leave_the_rate_unchanged"),
+    bug("nodes_sample", "oarlock-apiserver", None, "sampled_headers_of_a_node_leave_the_rate_unchanged"),
     bug("query_in_a_span", "oarlock-apiserver", None, "a_span_says_what_was_asked_for_and_what_came_of_it"),
+    bug("span_left_open", "oarlock-telemetry", Some("all"), "traces_that_are_off_allocate_nothing"),
+    bug("root_at_the_second", "oarlock-telemetry", None, "a_root_of_another_process_begins_with_the_time_in_the_uid"),
+    bug(
+        "interrupted_step_left_open",
+        "oarlock-kubelet",
+        None,
+        "a_pull_that_a_deletion_interrupts_is_a_failed_span_of_the_creation",
+    ),
+    bug("context_lost_at_http", "oarlock-client", Some("all"), "a_call_names_the_span_that_causes_it"),
     bug("life_sampled_by_half", "oarlock-telemetry", None, "a_life_is_sampled_by_its_id_alone"),
     bug("exemplar_without_a_trace", "oarlock-telemetry", None, "only_a_sampled_span_is_an_exemplar"),
     bug(

@@ -159,7 +159,7 @@ impl Source for CreateSource<'_> {
     fn prepare(&mut self, request: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
         if let Some(obj) = &mut attempt.object {
             self.stated = obj.meta().resource_version().parse().unwrap_or(Revision::ZERO);
-            prepare::before_create(attempt.target.kind, request, &rng::uuid().to_string(), obj);
+            prepare::before_create(attempt.target.kind, request, &rng::uid().to_string(), obj);
         }
         Ok(())
     }

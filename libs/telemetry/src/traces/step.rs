@@ -17,6 +17,8 @@ pub(crate) const SCOPE: &str = "oarlock";
 
 /// Name of the step that an API server records of a commit.
 pub(crate) const COMMIT: &str = "commit";
+/// Name of the step that a controller records.
+pub(crate) const RECONCILE: &str = "reconcile";
 
 static INSTRUMENTATION: LazyLock<InstrumentationScope> = LazyLock::new(|| InstrumentationScope::builder(SCOPE).build());
 
