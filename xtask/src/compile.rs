@@ -54,7 +54,7 @@ pub(crate) fn compile_released(package: &str) -> anyhow::Result<Vec<Executable>>
     executables(cargo().args(["build", "--release", "--tests", "-p", package]))
 }
 
-/// What of the workspace is compiled for the tests.
+/// Arguments of the cargo command that compiles the workspace for the tests.
 const WORKSPACE: [&str; 3] = ["build", "--workspace", "--all-targets"];
 
 /// Runs a build of cargo's, and returns the test executables that it made.

@@ -23,7 +23,7 @@ use crate::http::Body;
 use crate::http::options::Query;
 use crate::http::request_info::RequestInfo;
 use crate::inflight::Seat;
-use crate::pipeline::{self, Attempt, Encoded, Source};
+use crate::pipeline::{self, Attempt, Commit, Source};
 use crate::server::Server;
 use crate::target::Target;
 
@@ -83,7 +83,7 @@ impl Source for Connection {
 
     const STORED: bool = false;
 
-    async fn commit(self, _: Attempt<'_>, _: Option<Encoded>) -> Result<(), Status> {
+    async fn finish(self, _: Attempt<'_>, _: Option<Commit>) -> Result<(), Status> {
         Ok(())
     }
 }

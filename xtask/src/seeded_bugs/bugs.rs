@@ -472,6 +472,12 @@ pub(crate) const BUGS: &[Bug] = &[
         None,
         "who_holds_the_turn_of_all_node_ports_does_not_wait_for_that_of_a_quota",
     ),
+    bug(
+        "lost_companions_end_the_request",
+        "oarlock-apiserver",
+        None,
+        "a_create_whose_quota_appears_and_changes_meanwhile_is_charged_to_its_newest_state",
+    ),
     bug("impersonated_names_have_shares", "oarlock-apiserver", None, "a_client_that_makes_up_names_has_one_share"),
     program_bug("answers_wait_for_ever", "hostile::answers::answers_that_nobody_reads_are_bounded_and_come_to_an_end"),
     program_bug("dry_eviction_spends", "bad_input::evictions::a_dry_eviction_spends_nothing_however_it_is_asked_for"),

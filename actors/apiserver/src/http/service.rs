@@ -35,7 +35,7 @@ use crate::streaming::Remote;
 use crate::target::Target;
 use crate::{inflight, large};
 
-/// What the requests of one connection share.
+/// Facts about a connection that all its requests share.
 #[derive(Debug)]
 pub(super) struct Connection {
     /// The certificates of the client.
@@ -195,7 +195,7 @@ fn shutting_down() -> Response<Body> {
     response
 }
 
-/// Who makes a request.
+/// The authenticated user of a request.
 struct KnownUser {
     /// The user after impersonation.
     user: Arc<UserInfo>,

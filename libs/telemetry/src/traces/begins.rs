@@ -15,7 +15,7 @@ use super::change::Change;
 use super::step::{COMMIT, RECONCILE, Step};
 
 /// The most changes whose beginnings are remembered; the earliest is forgotten first.
-const MOST: usize = 1024;
+const MAX_CHANGES: usize = 1024;
 /// What the times of objects are exact to.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -75,7 +75,7 @@ impl Parts {
         if self.began.contains_key(&root) {
             return;
         }
-        if self.order.len() >= MOST
+        if self.order.len() >= MAX_CHANGES
             && let Some(earliest) = self.order.pop_front()
         {
             self.began.remove(&earliest);
@@ -148,11 +148,11 @@ mod tests {
     #[test]
     fn the_earliest_beginnings_are_forgotten() {
         let begins = Begins::default();
-        for number in 0..=MOST {
+        for number in 0..=MAX_CHANGES {
             step(&begins, number, COMMIT, 5250);
         }
         assert_eq!([root(&begins, 0, 9000), root(&begins, 1, 9000)], [at(5000), at(5250)]);
         let parts = begins.0.lock();
-        assert_eq!([parts.began.len(), parts.order.len()], [MOST; 2]);
+        assert_eq!([parts.began.len(), parts.order.len()], [MAX_CHANGES; 2]);
     }
 }

@@ -37,7 +37,7 @@ pub struct Step {
     pub(super) fields: Fields,
 }
 
-/// What a span is about.
+/// The kind of a span: work of an object's life, or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Work of an object's life.
