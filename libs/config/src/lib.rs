@@ -11,6 +11,7 @@ mod data_dir;
 mod duration;
 mod error;
 mod host;
+mod in_cluster;
 mod kubeconfig;
 mod nats;
 mod secure_serving;
