@@ -37,7 +37,7 @@
 {{- fail "this change would remove the release's etcd, which holds the whole state: mode and etcd.external.endpoints of a release cannot change. Install another release, and move the state with `oarlock snapshot`." }}
 {{- end }}
 {{- if lt (int $e.replicas) $members }}
-{{- fail (printf "etcd.replicas: %d members cannot become %d: those that are left would have no majority. Remove members with `etcdctl member remove` from another release." $members (int $e.replicas)) }}
+{{- fail (printf "etcd.replicas: %d members cannot become %d: those that are left would have no majority. Install another release, and move the state with `oarlock snapshot`." $members (int $e.replicas)) }}
 {{- end }}
 {{- if and (gt (int $e.replicas) 1) (eq $members 1) }}
 {{- fail (printf "etcd.replicas: 1 member cannot become %d: with a second one that does not run yet it has no majority. Install another release, and move the state with `oarlock snapshot`." (int $e.replicas)) }}

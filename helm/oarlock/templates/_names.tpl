@@ -21,7 +21,7 @@
 {{/* Labels by which pods of a part are selected. List: context, part. */}}
 {{- define "oarlock.selector" -}}
 app.kubernetes.io/name: oarlock
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
