@@ -19,7 +19,7 @@ const PARTS: &str = "parts";
 const ALL: &str = "all";
 /// Configuration for NATS servers that run in the folder of all keys: it names that folder, which is another one each time. Parts have one of their own.
 const NAMES_FOLDER: &str = "nats/nats.conf";
-/// Largest number of times to start over because another process has changed the Secret with all keys meanwhile.
+/// Largest number of attempts to write a Secret that another process changes at the same time.
 const MAX_ATTEMPTS: usize = 5;
 
 /// Makes the keys.
@@ -71,11 +71,20 @@ async fn attempt(secrets: &Secrets, args: &KeysArgs) -> anyhow::Result<Option<St
     let Some(written) = secrets.write(ALL, present.as_ref(), &all).await? else { return Ok(None) };
     note(ALL, written);
     for (part, own) in parts(&all) {
-        let present = secrets.read(&part).await?;
-        let Some(written) = secrets.write(&part, present.as_ref(), &own).await? else { return Ok(None) };
-        note(&part, written);
+        note(&part, write_part(secrets, &part, &own).await?);
     }
     Ok(Some(report))
+}
+
+/// Makes the Secret of a part hold these files.
+async fn write_part(secrets: &Secrets, part: &str, files: &Files) -> anyhow::Result<Written> {
+    for _ in 0..MAX_ATTEMPTS {
+        let present = secrets.read(part).await?;
+        if let Some(written) = secrets.write(part, present.as_ref(), files).await? {
+            return Ok(written);
+        }
+    }
+    bail!("another process keeps changing the Secret {}", secrets.name(part))
 }
 
 /// Returns the files of each part.
