@@ -21,6 +21,16 @@ const fn program_bug(name: &'static str, test: &'static str) -> Bug {
 const HOUR: &str = "of_a_thousand_lives_each_is_exported_whole_or_not_and_a_calm_hour_leaves_no_span_open";
 
 pub(crate) const BUGS: &[Bug] = &[
+    bug(
+        "part_holds_an_authority",
+        "oarlock-service-apiserver",
+        None,
+        "no_part_holds_the_key_of_an_authority_nor_anothers",
+    ),
+    program_bug(
+        "hosted_authority_replaced",
+        "chart::secrets::keys_are_made_once_and_only_what_another_flag_concerns_is_renewed",
+    ),
     bug("anybody_samples", "oarlock-apiserver", None, "contexts_count_of_the_system_and_of_monitoring_only"),
     bug("anybody_samples", "oarlock-apiserver", None, "sampled_headers_of_an_ordinary_user_leave_the_rate_unchanged"),
     bug("query_in_a_span", "oarlock-apiserver", None, "a_span_says_what_was_asked_for_and_what_came_of_it"),

@@ -78,6 +78,10 @@ impl Helm {
         let mut words = vec![verb, release, chart.to_str().unwrap()];
         values.iter().for_each(|value| words.extend(["--set", *value]));
         words.extend(flags);
+        if verb == "template" {
+            // Helm has no cluster to ask here.
+            words.extend(["--kube-version", "1.35.0"]);
+        }
         self.run(&words)
     }
 

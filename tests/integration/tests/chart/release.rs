@@ -15,6 +15,9 @@ const TRIAL: [&str; 6] = [
     "podAnnotations.sim\\.oarlock\\.dev/test\\.exit-after=1ms",
 ];
 
+/// Without values Helm takes those of the release before.
+const UPGRADE: [&str; 2] = ["--no-hooks", "--reset-values"];
+
 fn refused(ran: &Ran, texts: &[&str]) {
     assert_ne!(ran.code, 0, "{ran}");
     for text in texts {
@@ -26,9 +29,8 @@ fn refused(ran: &Ran, texts: &[&str]) {
 fn a_change_that_would_lose_data_is_refused_before_it_is_applied() {
     let cluster = Cluster::api_only();
     let Some(helm) = Helm::of(cluster.kubeconfig()) else { return };
-    let flags = ["--no-hooks"];
-    let _ = helm.chart("install", "rel", &["etcd.persistence.storageClass=fast"], &flags).ok();
-    let upgrade = |values: &[&str]| helm.chart("upgrade", "rel", values, &flags);
+    let _ = helm.chart("install", "rel", &["etcd.persistence.storageClass=fast"], &["--no-hooks"]).ok();
+    let upgrade = |values: &[&str]| helm.chart("upgrade", "rel", values, &UPGRADE);
     let fast = "etcd.persistence.storageClass=fast";
     refused(&upgrade(&[fast, "etcd.replicas=1"]), &["etcd.replicas", "3 members cannot become 1"]);
     refused(&upgrade(&[fast, "etcd.replicas=5"]), &["3 members cannot become 5", "More members of etcd"]);
@@ -55,10 +57,10 @@ fn members_without_volumes_do_not_get_empty_ones_and_one_alone_stays_alone() {
     let cluster = Cluster::api_only();
     let Some(helm) = Helm::of(cluster.kubeconfig()) else { return };
     let _ = helm.chart("install", "rel", &["etcd.persistence.enabled=false"], &["--no-hooks"]).ok();
-    refused(&helm.chart("upgrade", "rel", &[], &["--no-hooks"]), &["etcd.persistence.enabled", "no volumes"]);
+    refused(&helm.chart("upgrade", "rel", &[], &UPGRADE), &["etcd.persistence.enabled", "no volumes"]);
     let _ = helm.chart("install", "one", &["etcd.replicas=1"], &["--no-hooks"]).ok();
     let three = ["etcd.replicas=3", "etcd.initialClusterState=existing"];
-    refused(&helm.chart("upgrade", "one", &three, &["--no-hooks"]), &["1 member cannot become 3", "majority"]);
+    refused(&helm.chart("upgrade", "one", &three, &UPGRADE), &["1 member cannot become 3", "majority"]);
 }
 
 /// Names of everything in the namespace that a release or its hooks have made.
