@@ -14,6 +14,7 @@ mod egress;
 mod error;
 mod files;
 mod host;
+mod in_cluster;
 mod kubeconfig;
 mod nats;
 mod secure_serving;

@@ -96,6 +96,8 @@ const MODULES: &[Module] = &[
         version: "2.18.0",
         programs: &[Program("kube-state-metrics", "k8s.io/kube-state-metrics/v2")],
     },
+    // What installs the chart `helm/oarlock`.
+    Module { name: "helm", version: "3.22.0", programs: &[Program("helm", "helm.sh/helm/v3/cmd/helm")] },
     // The newest whose modules the proxy has.
     Module { name: "k9s", version: "0.40.5", programs: &[Program("k9s", "github.com/derailed/k9s")] },
 ];
