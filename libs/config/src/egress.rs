@@ -5,7 +5,7 @@ mod validation;
 
 use std::path::PathBuf;
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// Flag for the ways in which an API server reaches others.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -22,7 +22,8 @@ impl EgressOptions {
     /// # Errors
     /// When the file cannot be read, has a field that the kind has not, or is invalid.
     pub fn read(&self) -> Result<Vec<EgressSelection>> {
-        self.egress_selector_config_file.as_deref().map_or_else(|| Ok(Vec::new()), file::read)
+        let Some(path) = &self.egress_selector_config_file else { return Ok(Vec::new()) };
+        validation::check(file::read(path)?).map_err(|errors| Error::Invalid { path: path.clone(), errors })
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) const BUGS: &[Bug] = &[
         "oarlock-apiserver",
         None,
         "users_take_no_connection_of_the_control_plane_and_it_none_of_theirs",
+    ),
+    bug(
         "part_holds_an_authority",
         "oarlock-service-apiserver",
         None,

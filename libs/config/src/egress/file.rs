@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{EgressSelection, validation};
 use crate::files::text;
 use crate::{Error, Result};
 
@@ -70,11 +69,11 @@ pub(super) struct TlsConfig {
     pub(super) client_cert: String,
 }
 
-/// Reads and checks a file.
+/// Reads the selections of a file as they are written.
 ///
 /// # Errors
-/// When the file cannot be read, has a field that the kind has not, or is invalid.
-pub(super) fn read(path: &Path) -> Result<Vec<EgressSelection>> {
+/// When the file cannot be read, has a field that the kind has not, or is of another kind or version.
+pub(super) fn read(path: &Path) -> Result<Vec<Selection>> {
     let written = serde_norway::from_str(&text(path)?);
     let written: Written = written.map_err(|source| Error::Parse { path: path.to_owned(), source })?;
     let wrong = |field: &str, reason| Error::Field { path: path.to_owned(), field: field.to_owned(), reason };
@@ -85,6 +84,5 @@ pub(super) fn read(path: &Path) -> Result<Vec<EgressSelection>> {
     if written.kind != "EgressSelectorConfiguration" {
         return Err(wrong("kind", format!("{:?} is not \"EgressSelectorConfiguration\"", written.kind)));
     }
-    validation::check(written.egress_selections.unwrap_or_default())
-        .map_err(|errors| Error::Invalid { path: path.to_owned(), errors })
+    Ok(written.egress_selections.unwrap_or_default())
 }
