@@ -67,7 +67,7 @@ spec:
         {{- include "oarlock.keys" (list $c $p.command $files) | nindent 8 }}
         {{- else if $c.Values.existing.kubeconfigSecret }}
         - name: keys
-          secret: {secretName: {{ $c.Values.existing.kubeconfigSecret | quote }}, defaultMode: 0440, items: [{key: kubeconfig, path: kubeconfig}]}
+          secret: {secretName: {{ $c.Values.existing.kubeconfigSecret | quote }}, defaultMode: 288, items: [{key: kubeconfig, path: kubeconfig}]}
         {{- else }}
         - name: keys
           configMap: {name: {{ include "oarlock.name" (list $c "kubeconfig") }}}

@@ -56,7 +56,7 @@ affinity:
 - name: keys
   secret:
     secretName: {{ include "oarlock.name" (list (index . 0) (printf "keys-%s" (index . 1))) }}
-    defaultMode: 0440
+    defaultMode: 288 # 0440
     items: {{ range index . 2 }}
       - {key: {{ . | replace "/" "_" }}, path: {{ . }}}{{ end }}
 {{- end }}
