@@ -1,5 +1,7 @@
 //! What documents tell a reader to run: every command for our program, for compose and for cargo is one that these take. The chores and the load tests check
-//! their own commands (`xtask/src/documents.rs`, `loadtests/src/args.rs`).
+//! their own commands (`xtask/src/documents.rs`, `loadtests/src/args.rs`). The README's first steps are run ([`readme`]).
+
+mod readme;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
