@@ -26,9 +26,8 @@ impl Change {
     #[must_use]
     pub fn new(uid: &str, generation: i64) -> Self {
         let trace = if uid.is_empty() { 0 } else { uuid(uid).unwrap_or_else(|| hash(uid.as_bytes())) };
-        let bits = [(trace >> 64) as u64, trace as u64, generation.cast_unsigned()];
-        let root = bits.into_iter().fold(0, |state, word| mix(state ^ word));
-        Self { trace: TraceId::from(trace), root: SpanId::from(root.max(1)) }
+        let trace = TraceId::from(trace);
+        Self { trace, root: roots(trace)(generation) }
     }
 
     /// Returns the trace of the object's life.
@@ -52,6 +51,13 @@ impl Change {
         let flags = TraceFlags::default().with_sampled(ratio.samples(deciding));
         SpanContext::new(self.trace, self.root, flags, false, TraceState::NONE)
     }
+}
+
+/// Returns the ids of the roots of a trace, by the generation of the object. A request that begins a trace of its own has the root of generation 0.
+pub(super) fn roots(trace: TraceId) -> impl Fn(i64) -> SpanId {
+    let trace = u128::from_be_bytes(trace.to_bytes());
+    let of_trace = mix(mix((trace >> 64) as u64) ^ trace as u64);
+    move |generation| SpanId::from(mix(of_trace ^ generation.cast_unsigned()).max(1))
 }
 
 /// Whether a text is a trace id as RFC 9562 writes a UUID: in lower case, with hyphens.
