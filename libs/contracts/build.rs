@@ -47,7 +47,9 @@ struct Methods;
 
 impl ServiceGenerator for Methods {
     fn generate(&mut self, service: Service, text: &mut String) {
-        let (name, path) = (&service.name, format!("{}.{}", service.package, service.proto_name));
+        // A service without a package is named by itself alone.
+        let path = format!("{}.{}", service.package, service.proto_name);
+        let (name, path) = (&service.name, path.trim_start_matches('.'));
         text.push_str(&format!("/// Methods of the gRPC service `{path}`.\n#[derive(Debug)]\npub enum {name} {{}}\n"));
         text.push_str(&format!("impl {name} {{\n"));
         for method in &service.methods {

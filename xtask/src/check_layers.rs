@@ -43,6 +43,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "oarlock-apiserver",
             "oarlock-serving",
             "oarlock-kubelet",
+            "oarlock-konnectivity",
             "oarlock-client",
             "oarlock-streams",
             "oarlock-exporter",
@@ -52,7 +53,7 @@ const OWNERS: &[(&str, &[&str])] = &[
 ];
 
 /// Actors that see the cluster only through the client and its informers.
-const CLIENT_SIDE: &[&str] = &["scheduler", "controllers", "kubelet", "placement"];
+const CLIENT_SIDE: &[&str] = &["scheduler", "controllers", "kubelet", "placement", "konnectivity"];
 /// Parts of an API server.
 const SERVER_SIDE: &[&str] = &["store", "registry", "admission", "auth", "apiserver"];
 

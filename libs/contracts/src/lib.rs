@@ -8,6 +8,7 @@
 //! | [`containerd`] | containerd's events | `actors/kubelet` |
 //! | [`health`] | gRPC health checking v1 | `actors/kubelet` |
 //! | [`etcd`] | etcd v3 | `libs/storage` |
+//! | [`konnectivity`] | konnectivity's tunnel | `actors/konnectivity` |
 //!
 //! Every `bytes` field is a [`bytes::Bytes`], which shares the buffer of the decoded message, and every map is ordered, so that equal messages encode to equal
 //! bytes. Received fields that a contract does not name are skipped.
@@ -25,6 +26,14 @@ pub use self::generated::runtime::v1 as cri;
 pub mod etcd {
     pub use crate::generated::etcdserverpb::*;
     pub use crate::generated::mvccpb::*;
+}
+
+/// Konnectivity's tunnel between an API server and the nodes that it cannot dial. Its services and messages have no package.
+pub mod konnectivity {
+    pub use crate::generated::{
+        AgentService, CloseDial, CloseRequest, CloseResponse, Data, DialRequest, DialResponse, Drain, Packet,
+        PacketType, ProxyService, packet,
+    };
 }
 
 /// containerd's event service and the event types that Oarlock reads.

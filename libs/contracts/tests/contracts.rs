@@ -1,7 +1,7 @@
 //! Properties of the external contracts as a whole: paths of methods, names of messages, shared bytes.
 
 use bytes::Bytes;
-use oarlock_contracts::{containerd, cri, etcd, health, oarlock};
+use oarlock_contracts::{containerd, cri, etcd, health, konnectivity, oarlock};
 use prost::{Message, Name};
 
 #[test]
@@ -14,6 +14,8 @@ fn methods_have_the_paths_of_their_contracts() {
     assert_eq!(etcd::Auth::AUTHENTICATE.path(), "/etcdserverpb.Auth/Authenticate");
     assert_eq!(health::Health::CHECK.path(), "/grpc.health.v1.Health/Check");
     assert_eq!(containerd::Events::SUBSCRIBE.path(), "/containerd.services.events.v1.Events/Subscribe");
+    assert_eq!(konnectivity::ProxyService::PROXY.path(), "/ProxyService/Proxy");
+    assert_eq!(konnectivity::AgentService::CONNECT.path(), "/AgentService/Connect");
     let own = oarlock::cloud::v1::CloudProvider::GET_INSTANCE;
     assert_eq!(own.path(), "/oarlock.cloud.v1.CloudProvider/GetInstance");
 }

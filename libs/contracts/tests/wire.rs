@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use oarlock_contracts::{containerd, cri, etcd, health};
+use oarlock_contracts::{containerd, cri, etcd, health, konnectivity};
 use prost::Message;
 
 mod values;

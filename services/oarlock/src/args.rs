@@ -28,7 +28,7 @@ pub(crate) enum Command {
     ControllerManager(oarlock_service_controller_manager::Args),
     /// The controllers that use a cloud provider, which is a separate program; the manager acts as `system:cloud-controller-manager`.
     CloudControllerManager(oarlock_service_cloud_controller_manager::Args),
-    /// Makes the keys that several API servers share, kubeconfigs, and for each part of the control plane a folder with the keys it needs.
+    /// Makes the keys that several API servers share, kubeconfigs, and for each part of the control plane a folder or a Secret with the keys it needs.
     Keys(oarlock_service_apiserver::KeysArgs),
     /// Asks an API server, or the --secure-port of another part, for its health.
     Probe(crate::probe::Probe),
@@ -87,6 +87,8 @@ pub(crate) struct Up {
     pub(crate) serving: oarlock_service_apiserver::ServingOptions,
     #[command(flatten)]
     pub(crate) kubelets: oarlock_service_apiserver::KubeletOptions,
+    #[command(flatten)]
+    pub(crate) egress: oarlock_config::EgressOptions,
     #[command(flatten)]
     pub(crate) shutdown: oarlock_service_apiserver::ShutdownOptions,
     /// How the API server reaches other processes, over NATS; the parts in this process need no NATS.

@@ -21,9 +21,41 @@ const fn program_bug(name: &'static str, test: &'static str) -> Bug {
 const HOUR: &str = "of_a_thousand_lives_each_is_exported_whole_or_not_and_a_calm_hour_leaves_no_span_open";
 
 pub(crate) const BUGS: &[Bug] = &[
+    bug(
+        "tunnel_buffers_without_bound",
+        "oarlock-konnectivity",
+        None,
+        "a_reader_that_is_too_slow_is_reset_and_the_agent_gets_a_close",
+    ),
+    bug(
+        "user_traffic_on_control_plane_connections",
+        "oarlock-apiserver",
+        None,
+        "users_take_no_connection_of_the_control_plane_and_it_none_of_theirs",
+    ),
+    bug(
+        "part_holds_an_authority",
+        "oarlock-service-apiserver",
+        None,
+        "no_part_holds_the_key_of_an_authority_nor_anothers",
+    ),
+    program_bug(
+        "hosted_authority_replaced",
+        "chart::secrets::keys_are_made_once_and_only_what_another_flag_concerns_is_renewed",
+    ),
     bug("anybody_samples", "oarlock-apiserver", None, "contexts_count_of_the_system_and_of_monitoring_only"),
     bug("anybody_samples", "oarlock-apiserver", None, "sampled_headers_of_an_ordinary_user_leave_the_rate_unchanged"),
+    bug("nodes_sample", "oarlock-apiserver", None, "sampled_headers_of_a_node_leave_the_rate_unchanged"),
     bug("query_in_a_span", "oarlock-apiserver", None, "a_span_says_what_was_asked_for_and_what_came_of_it"),
+    bug("span_left_open", "oarlock-telemetry", Some("all"), "traces_that_are_off_allocate_nothing"),
+    bug("root_at_the_second", "oarlock-telemetry", None, "a_root_of_another_process_begins_with_the_time_in_the_uid"),
+    bug(
+        "interrupted_step_left_open",
+        "oarlock-kubelet",
+        None,
+        "a_pull_that_a_deletion_interrupts_is_a_failed_span_of_the_creation",
+    ),
+    bug("context_lost_at_http", "oarlock-client", Some("all"), "a_call_names_the_span_that_causes_it"),
     bug("life_sampled_by_half", "oarlock-telemetry", None, "a_life_is_sampled_by_its_id_alone"),
     bug("exemplar_without_a_trace", "oarlock-telemetry", None, "only_a_sampled_span_is_an_exemplar"),
     bug(
@@ -449,6 +481,12 @@ pub(crate) const BUGS: &[Bug] = &[
         "oarlock-apiserver",
         None,
         "who_holds_the_turn_of_all_node_ports_does_not_wait_for_that_of_a_quota",
+    ),
+    bug(
+        "lost_companions_end_the_request",
+        "oarlock-apiserver",
+        None,
+        "a_create_whose_quota_appears_and_changes_meanwhile_is_charged_to_its_newest_state",
     ),
     bug("impersonated_names_have_shares", "oarlock-apiserver", None, "a_client_that_makes_up_names_has_one_share"),
     program_bug("answers_wait_for_ever", "hostile::answers::answers_that_nobody_reads_are_bounded_and_come_to_an_end"),

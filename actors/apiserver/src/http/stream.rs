@@ -24,7 +24,7 @@ use crate::verbs::watch::{Delivery, Watch};
 /// client that does not read holds this much and one object, however many events are ready.
 const FRAME_BYTES: usize = 64 << 10;
 
-/// What an answer holds of the limits.
+/// The shares of the server's limits that the answer to a watch occupies; dropping the value gives them back.
 #[derive(Debug)]
 pub(super) struct Held {
     /// Until the initial events have been taken.

@@ -1,10 +1,10 @@
 //! A message of each type that Oarlock sends or reads, with a value in every field.
 
 use super::cri::*;
-use super::{Bytes, Sample, bytes, containerd, etcd, health, labels, sample, texts};
+use super::{Bytes, Sample, bytes, containerd, etcd, health, konnectivity, labels, sample, texts};
 
 pub(super) fn all() -> Vec<Sample> {
-    [sandboxes(), containers(), streams(), stats(), images(), runtime(), etcd_calls(), etcd_watch(), others()]
+    [sandboxes(), containers(), streams(), stats(), images(), runtime(), etcd_calls(), etcd_watch(), tunnel(), others()]
         .into_iter()
         .flatten()
         .collect()
@@ -432,6 +432,30 @@ fn etcd_watch() -> Vec<Sample> {
         sample("etcd.WatchRequest/create", &request(RequestUnion::CreateRequest(create))),
         sample("etcd.WatchRequest/progress", &request(RequestUnion::ProgressRequest(etcd::WatchProgressRequest {}))),
         sample("etcd.WatchResponse", &response),
+    ]
+}
+
+fn tunnel() -> Vec<Sample> {
+    use konnectivity::packet::Payload;
+    use konnectivity::{
+        CloseDial, CloseRequest, CloseResponse, Data, DialRequest, DialResponse, Drain, Packet, PacketType,
+    };
+    let packet = |kind: PacketType, payload| Packet { r#type: kind as i32, payload: Some(payload) };
+    let request = DialRequest { protocol: s("tcp"), address: s("10.0.0.1:10250"), random: 7 };
+    let response = DialResponse { error: s("refused"), connect_id: 9, random: 7 };
+    let data = Data { connect_id: 9, error: s("broken"), data: bytes("value") };
+    let closed = CloseResponse { error: s("broken"), connect_id: 9 };
+    vec![
+        sample("konnectivity.DialRequest", &packet(PacketType::DialReq, Payload::DialRequest(request))),
+        sample("konnectivity.DialResponse", &packet(PacketType::DialRsp, Payload::DialResponse(response))),
+        sample("konnectivity.Data", &packet(PacketType::Data, Payload::Data(data))),
+        sample(
+            "konnectivity.CloseRequest",
+            &packet(PacketType::CloseReq, Payload::CloseRequest(CloseRequest { connect_id: 9 })),
+        ),
+        sample("konnectivity.CloseResponse", &packet(PacketType::CloseRsp, Payload::CloseResponse(closed))),
+        sample("konnectivity.CloseDial", &packet(PacketType::DialCls, Payload::CloseDial(CloseDial { random: 7 }))),
+        sample("konnectivity.Drain", &packet(PacketType::Drain, Payload::Drain(Drain {}))),
     ]
 }
 

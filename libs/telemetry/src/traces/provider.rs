@@ -46,7 +46,7 @@ impl Settings {
     }
 }
 
-/// What records the spans of a process.
+/// The sampler, the output and the provider that record the spans of a process.
 #[derive(Debug)]
 pub(crate) struct Traces {
     pub(crate) sampler: Sampler,

@@ -17,6 +17,8 @@ pub(crate) const SCOPE: &str = "oarlock";
 
 /// Name of the step that an API server records of a commit.
 pub(crate) const COMMIT: &str = "commit";
+/// Name of the step that a controller records.
+pub(crate) const RECONCILE: &str = "reconcile";
 
 static INSTRUMENTATION: LazyLock<InstrumentationScope> = LazyLock::new(|| InstrumentationScope::builder(SCOPE).build());
 
@@ -35,7 +37,7 @@ pub struct Step {
     pub(super) fields: Fields,
 }
 
-/// What a span is about.
+/// The kind of a span: work of an object's life, or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Work of an object's life.

@@ -1,0 +1,271 @@
+//! The agent of a tunnel: connects to every server, and dials destinations for them.
+
+mod connections;
+mod endpoint;
+mod session;
+mod sync;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::uri::PathAndQuery;
+use oarlock_contracts::konnectivity::{AgentService, Packet};
+use oarlock_runtime::kind::{Backoff, Exhausted, OnFailure};
+use oarlock_runtime::{ActorKind, Failure, LoopCtx, LoopHandle, Phase, System, clock, rng};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tonic::client::Grpc;
+use tonic::metadata::MetadataMap;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Streaming};
+use tonic_prost::ProstCodec;
+
+use crate::limits::{Limits, MAX_PACKET};
+use crate::link::link;
+use crate::metrics::{FAMILIES, Segment};
+use crate::server::agents::{AGENT_ID, AGENT_IDENTIFIERS, AUTHORIZATION, BEARER, SERVER_COUNT, SERVER_ID};
+use session::Session;
+use sync::{Attempt, Sync};
+
+/// The kind of the agent's actor. An agent that fails is started again without limit: nobody else could reach its node.
+pub(crate) static AGENT: ActorKind = ActorKind {
+    name: "konnectivity.agent",
+    phase: Phase::Crew,
+    on_failure: OnFailure::Restart {
+        backoff: Backoff::DEFAULT,
+        max: u32::MAX,
+        within: Duration::from_secs(60),
+        then: Exhausted::GiveUp,
+    },
+    ..ActorKind::DEFAULT
+};
+
+/// The longest time from the dial of a server to its answer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest time for which an agent that stops waits for its connections.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// The share by which pauses vary at random, in percent (upstream's).
+const JITTER_PERCENT: u32 = 10;
+
+/// The token by which an agent authenticates. Read for each connection, because tokens are rotated.
+#[async_trait]
+pub trait Token: Send + std::marker::Sync + 'static {
+    /// Returns the token.
+    ///
+    /// # Errors
+    /// Why there is none.
+    async fn read(&self) -> std::io::Result<String>;
+}
+
+/// The configuration of an agent.
+#[derive(Clone)]
+pub struct AgentOptions {
+    /// The address of the servers, usually of their load balancer, with its TLS settings.
+    pub endpoint: Endpoint,
+    /// The agent's id. Two agents of one id take each other's connections.
+    pub id: String,
+    /// What the agent declares about itself, as the query of a URL ([`Identifiers`](crate::Identifiers)).
+    pub identifiers: String,
+    /// The token, unless a client certificate authenticates the agent.
+    pub token: Option<Arc<dyn Token>>,
+    /// Bounds.
+    pub limits: Limits,
+    /// The pause between two connections, and after the first failure (upstream: 1 s).
+    pub sync_interval: Duration,
+    /// The longest pause (upstream: 10 s).
+    pub sync_interval_cap: Duration,
+    /// The time without data after which a server is pinged; it is lost when it does not answer for as long again. Servers may refuse frequent pings (upstream's
+    /// allows one in five minutes).
+    pub keepalive: Duration,
+}
+
+impl std::fmt::Debug for AgentOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentOptions").field("id", &self.id).field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+/// A running agent.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    handle: LoopHandle,
+    sessions: Arc<Sessions>,
+}
+
+/// The streams of an agent, by the id of their server.
+#[derive(Debug, Default)]
+struct Sessions {
+    by_server: Mutex<BTreeMap<String, Arc<Session>>>,
+    /// A stream has ended.
+    changed: Notify,
+}
+
+/// State for `/debug/actors`.
+#[derive(serde::Serialize)]
+struct Observed {
+    servers: Vec<String>,
+    wanted: usize,
+}
+
+impl Agent {
+    /// Starts an agent.
+    ///
+    /// # Errors
+    /// When the runtime refuses the actor.
+    pub async fn start(system: &System, options: AgentOptions) -> Result<Self, oarlock_runtime::Error> {
+        let sessions = Arc::new(Sessions::default());
+        let (shared, key) = (Arc::clone(&sessions), options.id.clone());
+        let handle = system.spawn_loop(&AGENT, key, move |ctx| run(ctx, options.clone(), Arc::clone(&shared))).await?;
+        Ok(Self { handle, sessions })
+    }
+
+    /// The handle of the agent's actor. An agent that is stopped first sends `DRAIN` to the servers, and gives its connections 5 s to end.
+    #[must_use]
+    pub const fn handle(&self) -> &LoopHandle {
+        &self.handle
+    }
+
+    /// The ids of the servers that the agent is connected to. An agent without any is not ready.
+    #[must_use]
+    pub fn servers(&self) -> Vec<String> {
+        self.sessions.by_server.lock().keys().cloned().collect()
+    }
+
+    /// The number of dials and connections.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.sessions.by_server.lock().values().map(|session| session.count()).sum()
+    }
+}
+
+async fn run(ctx: LoopCtx, options: AgentOptions, sessions: Arc<Sessions>) -> Result<(), Failure> {
+    // Streams of an earlier incarnation ended with its gate.
+    sessions.by_server.lock().clear();
+    let mut sync = Sync::new(options.sync_interval, options.sync_interval_cap);
+    loop {
+        let servers: Vec<String> = sessions.by_server.lock().keys().cloned().collect();
+        FAMILIES.known_servers.set(i64::try_from(sync.servers()).unwrap_or(i64::MAX));
+        FAMILIES.open_servers.set(i64::try_from(servers.len()).unwrap_or(i64::MAX));
+        let missing = sync.wants(servers.len());
+        ctx.publish(&Observed { servers, wanted: sync.servers() });
+        if !missing {
+            match ctx.or_stop(sessions.changed.notified()).await {
+                Some(()) => continue,
+                None => break,
+            }
+        }
+        let connecting = clock::timeout(CONNECT_TIMEOUT, connect(&options));
+        let Some(connected) = ctx.or_stop(connecting).await else { break };
+        let attempt = match connected.unwrap_or_else(|_| Err(format!("no answer within {CONNECT_TIMEOUT:?}"))) {
+            Ok(connected) => begin(&ctx, &options, &sessions, &mut sync, connected)?,
+            Err(error) => {
+                tracing::warn!(agent = options.id, error, "no connection to a tunnel server");
+                Attempt::Failed
+            }
+        };
+        if !ctx.sleep(rng::jitter(sync.after(attempt), JITTER_PERCENT)).await {
+            break;
+        }
+    }
+    drain(&sessions).await;
+    Ok(())
+}
+
+/// A stream that a server has accepted.
+struct Connected {
+    server: String,
+    servers: usize,
+    session_link: crate::link::Link,
+    packets: Streaming<Packet>,
+    /// Keeps the connection open.
+    channel: Channel,
+}
+
+async fn connect(options: &AgentOptions) -> Result<Connected, String> {
+    let text = oarlock_telemetry::logs::chain;
+    let endpoint = options.endpoint.clone().http2_keep_alive_interval(options.keepalive);
+    let endpoint = endpoint.keep_alive_timeout(options.keepalive).keep_alive_while_idle(true).tcp_nodelay(true);
+    let channel = endpoint.connect().await.map_err(|error| text(&error))?;
+    let (session_link, outbound) = link(Segment::AGENT_SENDS);
+    let mut request = Request::new(outbound);
+    let mut set = |key: &'static str, value: &str| match value.parse() {
+        Ok(value) => drop(request.metadata_mut().insert(key, value)),
+        // The value may be a token, and is not shown.
+        Err(_) => tracing::warn!(key, "not sent, because it is no valid metadata"),
+    };
+    set(AGENT_ID, &options.id);
+    set(AGENT_IDENTIFIERS, &options.identifiers);
+    if let Some(token) = &options.token {
+        let token = token.read().await.map_err(|error| format!("token: {error}"))?;
+        set(AUTHORIZATION, &format!("{BEARER}{}", token.trim()));
+    }
+    let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(MAX_PACKET);
+    grpc.ready().await.map_err(|error| text(&error))?;
+    let path = PathAndQuery::from_static(AgentService::CONNECT.path());
+    let answer = grpc.streaming(request, path, ProstCodec::<Packet, Packet>::default()).await;
+    let answer = answer.map_err(|status| status.message().to_owned())?;
+    let server = one(answer.metadata(), SERVER_ID)?.to_owned();
+    let servers = one(answer.metadata(), SERVER_COUNT)?.parse().map_err(|_| format!("{SERVER_COUNT} is no number"))?;
+    Ok(Connected { server, servers, session_link, packets: answer.into_inner(), channel })
+}
+
+/// Returns the one value of a metadata key.
+fn one<'a>(metadata: &'a MetadataMap, key: &'static str) -> Result<&'a str, String> {
+    let mut values = metadata.get_all(key).iter();
+    match (values.next().and_then(|value| value.to_str().ok()), values.next()) {
+        (Some(value), None) => Ok(value),
+        _ => Err(format!("the server did not send one {key}")),
+    }
+}
+
+/// Serves a stream in a task, unless its server is connected already.
+fn begin(
+    ctx: &LoopCtx,
+    options: &AgentOptions,
+    sessions: &Arc<Sessions>,
+    sync: &mut Sync,
+    connected: Connected,
+) -> Result<Attempt, Failure> {
+    let Connected { server, servers, session_link, packets, channel } = connected;
+    let session = Session::new(session_link, options.limits, ctx.gate().clone());
+    {
+        let mut known = sessions.by_server.lock();
+        if known.contains_key(&server) {
+            return Ok(Attempt::Duplicate);
+        }
+        known.insert(server.clone(), Arc::clone(&session));
+    }
+    sync.note_servers(servers);
+    tracing::info!(agent = options.id, server, servers, "connected to a tunnel server");
+    let (sessions, stop) = (Arc::clone(sessions), ctx.gate().token());
+    let serve = async move {
+        let reason = tokio::select! {
+            biased;
+            reason = session.serve(packets) => reason,
+            () = stop.cancelled() => session.end("the agent stops"),
+        };
+        tracing::info!(server, reason, "connection to a tunnel server ended");
+        sessions.by_server.lock().remove(&server);
+        sessions.changed.notify_one();
+        drop(channel);
+    };
+    ctx.spawn("server", serve)?;
+    Ok(Attempt::Connected)
+}
+
+/// Sends `DRAIN` to the servers, waits for the connections to end, and ends the streams.
+async fn drain(sessions: &Sessions) {
+    let all: Vec<_> = sessions.by_server.lock().values().cloned().collect();
+    for session in &all {
+        session.drain();
+    }
+    let idle = futures::future::join_all(all.iter().map(|session| session.idle()));
+    if clock::timeout(DRAIN_TIMEOUT, idle).await.is_err() {
+        tracing::warn!("connections are cut, because the agent stops");
+    }
+    for session in &all {
+        session.end("the agent stops");
+    }
+}

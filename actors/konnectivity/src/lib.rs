@@ -1,0 +1,42 @@
+//! The tunnel to nodes that can only dial out, in the protocol of upstream's konnectivity (apiserver-network-proxy).
+//!
+//! Agents run where the destinations are, and dial the [`Server`]. Whoever wants to reach a destination asks the server, which asks an agent:
+//!
+//! ```text
+//! Dialer ── in process, gRPC or HTTP CONNECT ──▶ Server ◀── gRPC, one stream for all connections ── Agent ── TCP ──▶ destination
+//! ```
+//!
+//! - [`Server`] chooses the agent of each connection by [strategies](Strategy). Frontends are the API servers' side: gRPC (`ProxyService`) and HTTP `CONNECT`.
+//! - [`Agent`] connects to as many servers as there are, and dials destinations.
+//! - [`Dialer`] is the client: it returns a connection to an address.
+//!
+//! The protocol has no window, so a receiver cannot slow down the sender of one connection without slowing down all. Each connection therefore has a bounded
+//! [buffer](Limits::buffer). A connection whose reader is so slow that the buffer is full is reset, both sides get an error, and the others go on.
+//!
+//! The protocol has no half-close either. A dialer that closes its direction (`CLOSE_REQ`) still receives what the destination sends until the destination closes
+//! too, for at most [`CLOSE_TIMEOUT`]; a second `CLOSE_REQ` says that nothing more is wanted. When the destination closes first (`CLOSE_RSP`), both directions end.
+
+mod agent;
+mod client;
+mod error;
+mod inbound;
+mod limits;
+mod link;
+mod metrics;
+mod packet;
+mod server;
+
+pub use agent::{Agent, AgentOptions, Token};
+pub use client::{Dialer, HttpConnect};
+pub use error::{DialError, Reason};
+pub use limits::{CLOSE_TIMEOUT, Limits};
+pub use server::authenticate::{Authenticate, ClientCertificate, Credentials, Denied};
+pub use server::identifiers::Identifiers;
+pub use server::strategy::{ParseStrategyError, Strategy};
+pub use server::stream::TunnelStream;
+pub use server::{Server, ServerOptions};
+
+use oarlock_runtime::ActorKind;
+
+/// The actor kinds of this crate.
+pub static KINDS: &[&ActorKind] = &[&agent::AGENT, &server::AGENT_LISTENER, &server::FRONTEND_LISTENER];

@@ -1,0 +1,32 @@
+//! The bounds of tunnels.
+
+use std::time::Duration;
+
+/// The longest time between a `CLOSE_REQ` and its `CLOSE_RSP` (upstream's client waits as long).
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest time for which a peer may leave a packet unread; a session or connection that waits longer ends.
+pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest time for a frontend's dial, and until its new stream asks for one (upstream's client waits 30 s).
+pub(crate) const FRONTEND_DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest packet that is accepted, in bytes (gRPC's default).
+pub(crate) const MAX_PACKET: usize = 4 << 20;
+/// The most bytes that are sent in one packet.
+pub(crate) const MAX_DATA: usize = 32 << 10;
+
+/// The bounds of the connections of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most unread bytes of one connection.
+    pub buffer: usize,
+    /// The most connections of one stream between agent and server.
+    pub connections: usize,
+    /// The time for a dial: at the server for the answer of one agent, at the agent for the destination.
+    pub dial_timeout: Duration,
+}
+
+impl Limits {
+    /// The bounds of a server: an agent has 10 s to answer, twice the time that an agent has to dial.
+    pub const SERVER: Self = Self { buffer: 1 << 20, connections: 16_384, dial_timeout: Duration::from_secs(10) };
+    /// The bounds of an agent. The time to dial is upstream's.
+    pub const AGENT: Self = Self { dial_timeout: Duration::from_secs(5), ..Self::SERVER };
+}

@@ -1,0 +1,184 @@
+//! Metrics, with upstream's names where upstream has one.
+
+use std::sync::LazyLock;
+
+use oarlock_contracts::konnectivity::Packet;
+use oarlock_telemetry::metrics::Histogram;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::error::Reason;
+use crate::packet;
+
+/// Direction of packets, the label `segment`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    name: &'static str,
+    side: Side,
+}
+
+/// Which part of the tunnel counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Client,
+    Server,
+    Agent,
+}
+
+impl Segment {
+    pub(crate) const FROM_CLIENT: Self = Self { name: "from_client", side: Side::Server };
+    pub(crate) const TO_CLIENT: Self = Self { name: "to_client", side: Side::Server };
+    pub(crate) const TO_AGENT: Self = Self { name: "to_agent", side: Side::Server };
+    pub(crate) const FROM_AGENT: Self = Self { name: "from_agent", side: Side::Server };
+    pub(crate) const AGENT_SENDS: Self = Self { name: "from_agent", side: Side::Agent };
+    pub(crate) const AGENT_RECEIVES: Self = Self { name: "to_agent", side: Side::Agent };
+    pub(crate) const CLIENT_SENDS: Self = Self { name: "from_client", side: Side::Client };
+    pub(crate) const CLIENT_RECEIVES: Self = Self { name: "to_client", side: Side::Client };
+
+    /// Counts a packet.
+    pub(crate) fn packet(self, packet: &Packet) {
+        let families = match self.side {
+            Side::Client => &FAMILIES.client_packets,
+            Side::Server => &FAMILIES.server_packets,
+            Side::Agent => &FAMILIES.agent_packets,
+        };
+        families.get_or_create(&Packets { segment: self.name, packet_type: packet::name(packet) }).inc();
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Packets {
+    segment: &'static str,
+    packet_type: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByReason {
+    reason: &'static str,
+}
+
+pub(crate) struct Families {
+    server_packets: Family<Packets, Counter>,
+    agent_packets: Family<Packets, Counter>,
+    client_packets: Family<Packets, Counter>,
+    dial_failures: Family<ByReason, Counter>,
+    endpoint_failures: Family<ByReason, Counter>,
+    /// Time of successful dials at the server, in seconds.
+    pub(crate) dial_seconds: Histogram,
+    /// Time of successful dials at an agent, in seconds.
+    pub(crate) endpoint_dial_seconds: Histogram,
+    /// Streams of agents at this server.
+    pub(crate) backends: Gauge,
+    /// Dials that agents have not answered.
+    pub(crate) pending_dials: Gauge,
+    /// Connections through this server.
+    pub(crate) established: Gauge,
+    /// Open HTTP CONNECT connections.
+    pub(crate) http_connections: Gauge,
+    /// Open gRPC connections of frontends.
+    pub(crate) proxy_streams: Gauge,
+    /// Connections that were reset because their frontend is too slow.
+    pub(crate) slow: Counter,
+    /// Connections that were reset because their destination is too slow.
+    pub(crate) agent_slow: Counter,
+    /// Servers to which this agent is connected.
+    pub(crate) open_servers: Gauge,
+    /// Servers to which this agent shall be connected.
+    pub(crate) known_servers: Gauge,
+    /// Connections of this agent to destinations.
+    pub(crate) open_endpoints: Gauge,
+}
+
+/// The metrics of this process.
+pub(crate) static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
+    let families = Families::new();
+    oarlock_telemetry::registry().declare(|registry| families.register(registry));
+    families
+});
+
+impl Families {
+    fn new() -> Self {
+        Self {
+            server_packets: Family::default(),
+            agent_packets: Family::default(),
+            client_packets: Family::default(),
+            dial_failures: Family::default(),
+            endpoint_failures: Family::default(),
+            dial_seconds: Histogram::new([0.000_001, 0.000_01, 0.000_1, 0.005, 0.025, 0.1, 0.5, 2.5, 12.5]),
+            endpoint_dial_seconds: Histogram::new([0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 30.0]),
+            backends: Gauge::default(),
+            pending_dials: Gauge::default(),
+            established: Gauge::default(),
+            http_connections: Gauge::default(),
+            proxy_streams: Gauge::default(),
+            slow: Counter::default(),
+            agent_slow: Counter::default(),
+            open_servers: Gauge::default(),
+            known_servers: Gauge::default(),
+            open_endpoints: Gauge::default(),
+        }
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        let server = registry.sub_registry_with_prefix("konnectivity_network_proxy_server");
+        server.register("stream_packets", "Packets of streams, by segment and type", self.server_packets.clone());
+        server.register("dial_failures", "Failed dials, by reason", self.dial_failures.clone());
+        server.register("dial_duration_seconds", "Time of successful dials", self.dial_seconds.clone());
+        server.register("ready_backend_connections", "Streams of agents", self.backends.clone());
+        server.register("pending_backend_dials", "Dials without an answer yet", self.pending_dials.clone());
+        server.register("established_connections", "Established connections", self.established.clone());
+        server.register("http_connections", "Open HTTP CONNECT connections", self.http_connections.clone());
+        server.register("proxy_streams", "Open gRPC streams of frontends", self.proxy_streams.clone());
+        server.register("slow_connections", "Connections reset for a slow frontend", self.slow.clone());
+        let agent = registry.sub_registry_with_prefix("konnectivity_network_proxy_agent");
+        agent.register("stream_packets", "Packets of streams, by segment and type", self.agent_packets.clone());
+        agent.register("endpoint_dial_failure", "Failed dials, by reason", self.endpoint_failures.clone());
+        agent.register("dial_duration_seconds", "Time of successful dials", self.endpoint_dial_seconds.clone());
+        agent.register("open_server_connections", "Servers that are connected", self.open_servers.clone());
+        agent.register("known_server_count", "Servers that shall be connected", self.known_servers.clone());
+        agent.register("open_endpoint_connections", "Connections to destinations", self.open_endpoints.clone());
+        agent.register("slow_connections", "Connections reset for a slow destination", self.agent_slow.clone());
+        let client = registry.sub_registry_with_prefix("konnectivity_network_proxy_client");
+        client.register("stream_packets", "Packets of streams, by segment and type", self.client_packets.clone());
+    }
+
+    /// Counts a failed dial at the server.
+    pub(crate) fn dial_failure(&self, reason: Reason) {
+        let reason = match reason {
+            Reason::NoAgent => "no_agent",
+            Reason::Destination => "error_response",
+            Reason::Timeout => "timeout",
+            Reason::Lost => "backend_close",
+            Reason::Busy => "busy",
+            Reason::Invalid => "invalid",
+            Reason::Unreachable => "unreachable",
+        };
+        self.dial_failures.get_or_create(&ByReason { reason }).inc();
+    }
+
+    /// Counts a failed dial of an agent.
+    pub(crate) fn endpoint_failure(&self, timeout: bool) {
+        let reason = if timeout { "timeout" } else { "unknown" };
+        self.endpoint_failures.get_or_create(&ByReason { reason }).inc();
+    }
+}
+
+/// A gauge that counts this value while it lives.
+#[derive(Debug)]
+pub(crate) struct Counted(Gauge);
+
+impl Counted {
+    pub(crate) fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,192 @@
+//! The frontends' side of the server: `ProxyService`, one connection a stream.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::{Method, Request};
+use hyper::body::Incoming;
+use oarlock_contracts::konnectivity::packet::Payload;
+use oarlock_contracts::konnectivity::{DialRequest, Packet, ProxyService};
+use oarlock_runtime::clock;
+use oarlock_serving::answer::Answer;
+use oarlock_serving::listener::{Chain, Handler};
+use parking_lot::Mutex;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tonic::{Response, Status, Streaming};
+
+use super::stream::TunnelStream;
+use super::{Server, grpc, http_connect};
+use crate::limits::{CLOSE_TIMEOUT, FRONTEND_DIAL_TIMEOUT};
+use crate::link::{Link, link};
+use crate::metrics::{Counted, FAMILIES, Segment};
+use crate::packet;
+
+/// The handler of the frontends' port.
+#[derive(Clone, Debug)]
+pub(super) struct FrontendPort(pub(super) Server);
+
+impl Handler for FrontendPort {
+    type Peer = ();
+
+    fn peer(&self, _: Option<Chain>) {}
+
+    async fn answer(&self, (): &(), request: Request<Incoming>) -> Answer {
+        if request.method() == Method::CONNECT {
+            return http_connect::answer(&self.0, request).await;
+        }
+        if request.uri().path() != ProxyService::PROXY.path() {
+            return grpc::unknown();
+        }
+        let server = self.0.clone();
+        let method = Box::new(move |request: tonic::Request<Streaming<Packet>>| -> grpc::Answered {
+            let opened = open(&server, Received(request.into_inner()));
+            Box::pin(async move { opened })
+        });
+        grpc::serve(method, request).await
+    }
+}
+
+/// Serves a frontend's stream in a task. Returns the packets that the frontend gets.
+fn open(server: &Server, packets: Received) -> Result<Response<grpc::Packets>, Status> {
+    let (link, outbound) = link(Segment::TO_CLIENT);
+    let (server, gate) = (server.clone(), server.inner.gate.clone());
+    let stop = gate.token();
+    let serve = async move {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = proxy(&server, packets, &link) => {}
+            // A frontend that has left may still have sent something.
+            () = async { link.ended().await; clock::sleep(CLOSE_TIMEOUT).await } => {}
+        }
+    };
+    gate.spawn("proxy", serve).map_err(|_| Status::unavailable("the server stops"))?;
+    Ok(grpc::answer(outbound))
+}
+
+/// Packets from a frontend.
+struct Received(Streaming<Packet>);
+
+impl Received {
+    /// Waits for the next packet of a known type; `None` after the last one, and when the frontend is lost.
+    async fn next(&mut self) -> Option<Payload> {
+        loop {
+            let received = self.0.message().await.inspect_err(|status| tracing::debug!(%status, "frontend lost"));
+            let packet = received.ok().flatten()?;
+            Segment::FROM_CLIENT.packet(&packet);
+            if let Some(payload) = packet::payload(packet) {
+                return Some(payload);
+            }
+        }
+    }
+}
+
+/// Carries the one connection of a frontend's stream.
+async fn proxy(server: &Server, mut packets: Received, link: &Link) {
+    let _counted = Counted::new(&FAMILIES.proxy_streams);
+    let Ok(Some(request)) = clock::timeout(FRONTEND_DIAL_TIMEOUT, dial_request(&mut packets, link)).await else {
+        return;
+    };
+    let random = request.random;
+    if request.protocol != packet::TCP {
+        return link.control(packet::dial_failed(random, format!("protocol {:?} is not supported", request.protocol)));
+    }
+    let dialled = tokio::select! {
+        dialled = server.dial(&request.address, clock::after(FRONTEND_DIAL_TIMEOUT)) => dialled,
+        // The frontend has withdrawn the dial, or is lost. Anything else before the answer is a breach of the protocol.
+        _ = packets.next() => return link.control(packet::close_dial(random)),
+    };
+    match dialled {
+        Ok(stream) => {
+            link.control(packet::dialled(random, stream.connect_id()));
+            carry(stream, packets, link).await;
+        }
+        Err(error) => link.control(packet::dial_failed(random, error.to_string())),
+    }
+}
+
+/// Waits for the packet that asks for a connection. Packets of connections that the stream does not have are answered.
+async fn dial_request(packets: &mut Received, link: &Link) -> Option<DialRequest> {
+    loop {
+        match packets.next().await? {
+            Payload::DialRequest(request) => return Some(request),
+            Payload::CloseRequest(close) => link.control(packet::closed(close.connect_id, "unknown connection")),
+            Payload::Data(data) => link.control(packet::closed(data.connect_id, "unknown connection")),
+            _ => {}
+        }
+    }
+}
+
+/// Carries bytes both ways, until the destination has closed the connection, it breaks, or the frontend is lost.
+async fn carry(stream: TunnelStream, packets: Received, link: &Link) {
+    let (id, inbound) = (stream.connect_id(), stream.inbound());
+    let stream = Mutex::new(stream);
+    let broken = poll_fn(|context| inbound.poll_broken(context));
+    let down = async {
+        loop {
+            let chunk = match poll_fn(|context| stream.lock().poll_chunk(context)).await {
+                Some(Ok(chunk)) => chunk,
+                Some(Err(error)) => return link.control(packet::closed(id, error.to_string())),
+                None => break,
+            };
+            if link.data(id, chunk).await.is_err() {
+                return link.end();
+            }
+        }
+        if link.send(packet::closed(id, "")).await.is_err() {
+            link.end();
+        }
+    };
+    tokio::select! {
+        biased;
+        () = down => {}
+        error = broken => link.control(packet::closed(id, error.to_string())),
+        error = up(&stream, packets, id) => {
+            if let Some(error) = error {
+                link.control(packet::closed(id, error));
+            }
+        }
+    }
+}
+
+/// Carries the frontend's bytes to the destination. Returns when the connection must end, with the text of an error that the frontend gets.
+async fn up(stream: &Mutex<TunnelStream>, mut packets: Received, id: i64) -> Option<&'static str> {
+    let (mut stream, mut close_received) = (Shared(stream), false);
+    loop {
+        let written = match packets.next().await? {
+            Payload::Data(data) if data.connect_id == id => stream.write_all(&data.data).await,
+            Payload::CloseRequest(close) if close.connect_id == id => {
+                if std::mem::replace(&mut close_received, true) {
+                    return None;
+                }
+                stream.shutdown().await
+            }
+            Payload::Data(_) | Payload::CloseRequest(_) => return Some("mismatched connection IDs"),
+            Payload::DialRequest(_) => return Some("a stream has one connection"),
+            _ => Ok(()),
+        };
+        if written.is_err() {
+            // The connection has ended, which the other direction reports.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The writing half of a stream.
+struct Shared<'a>(&'a Mutex<TunnelStream>);
+
+impl AsyncWrite for Shared<'_> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.0.lock()).poll_write(context, data)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.lock()).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.lock()).poll_shutdown(context)
+    }
+}

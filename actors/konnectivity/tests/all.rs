@@ -1,0 +1,9 @@
+//! The tests of this crate over real sockets, one executable.
+
+#![cfg(test)]
+
+mod admission;
+mod agents;
+mod faults;
+mod frontends;
+mod support;
