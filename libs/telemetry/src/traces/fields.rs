@@ -67,37 +67,21 @@ impl Fields {
 
     /// Adds an attribute with a text.
     pub(crate) fn attribute_text(&mut self, key: &'static str, value: &str) {
-        if self.begin(Tag::Text, key) {
-            self.text(value);
-        }
+        self.field(Tag::Text, key, |to| put_text(to, value));
     }
 
     /// Adds an attribute with a word of the program.
     pub(crate) fn attribute_word(&mut self, key: &'static str, value: &'static str) {
-        if self.begin(Tag::Word, key) {
-            WORDS.put(value, &mut self.bytes);
-        }
+        self.field(Tag::Word, key, |to| WORDS.put(value, to));
     }
 
     /// Adds an attribute. Of arrays, which no span has, nothing is kept.
     pub(crate) fn attribute(&mut self, key: &'static str, value: &Value) {
         match value {
             Value::String(text) => self.attribute_text(key, text.as_str()),
-            Value::I64(number) => {
-                if self.begin(Tag::Integer, key) {
-                    put_signed(&mut self.bytes, *number);
-                }
-            }
-            Value::F64(number) => {
-                if self.begin(Tag::Float, key) {
-                    self.bytes.extend_from_slice(&number.to_le_bytes());
-                }
-            }
-            Value::Bool(flag) => {
-                if self.begin(Tag::Bool, key) {
-                    self.bytes.push(u8::from(*flag));
-                }
-            }
+            Value::I64(number) => self.field(Tag::Integer, key, |to| put_signed(to, *number)),
+            Value::F64(number) => self.field(Tag::Float, key, |to| to.extend_from_slice(&number.to_le_bytes())),
+            Value::Bool(flag) => self.field(Tag::Bool, key, |to| to.push(u8::from(*flag))),
             _ => {}
         }
     }
@@ -135,15 +119,14 @@ impl Fields {
         span.links.dropped_count = dropped(self.links, MAX_LINKS);
     }
 
-    /// Counts one attribute more, and begins the field if the span may have the attribute. Returns whether it may.
-    fn begin(&mut self, tag: Tag, key: &'static str) -> bool {
+    /// Counts one attribute more, and adds the attribute if the span may have it; `value` appends its value.
+    fn field(&mut self, tag: Tag, key: &'static str, value: impl FnOnce(&mut Vec<u8>)) {
         self.attributes += 1;
-        let has_room = self.attributes <= MAX_ATTRIBUTES;
-        if has_room {
+        if self.attributes <= MAX_ATTRIBUTES {
             self.tag(tag);
             WORDS.put(key, &mut self.bytes);
+            value(&mut self.bytes);
         }
-        has_room
     }
 
     fn tag(&mut self, tag: Tag) {

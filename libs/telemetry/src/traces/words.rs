@@ -53,14 +53,9 @@ impl Words {
     }
 
     /// Appends the name of a span, which becomes a word of the table: names are made of words of the program, so there are few.
-    pub(super) fn put_name(&self, name: &Cow<'static, str>, to: &mut Vec<u8>) {
-        match name {
-            Cow::Borrowed(name) => self.put(name, to),
-            Cow::Owned(name) => {
-                let name = limits::cut(name);
-                self.put_as(self.number(name, || name.to_owned().leak()), name, to);
-            }
-        }
+    pub(super) fn put_name(&self, name: &str, to: &mut Vec<u8>) {
+        let name = limits::cut(name);
+        self.put_as(self.number(name, || name.to_owned().leak()), name, to);
     }
 
     /// Appends a text that may be a word of the table, and does not become one.
@@ -150,7 +145,7 @@ mod tests {
         for _ in 0..2 {
             let bytes = written(|to| {
                 words.put("commit", to);
-                words.put_name(&Cow::Owned("pod create".to_owned()), to);
+                words.put_name("pod create", to);
                 words.put_text("commit", to);
             });
             assert_eq!(bytes, [1, 2, 1]);
@@ -195,7 +190,7 @@ mod tests {
     fn threads_that_add_the_same_words_get_the_same_numbers() {
         let words = Words::new(100);
         let all = || -> Vec<_> {
-            (0..200).map(|number| written(|to| words.put_name(&format!("name {number}").into(), to))).collect()
+            (0..200).map(|number| written(|to| words.put_name(&format!("name {number}"), to))).collect()
         };
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(all)).collect();
@@ -219,7 +214,7 @@ mod tests {
     #[test]
     fn long_words_are_cut() {
         let (words, long) = (Words::new(100), "ä".repeat(limits::MAX_TEXT));
-        let bytes = written(|to| words.put_name(&Cow::Owned(long), to));
+        let bytes = written(|to| words.put_name(&long, to));
         assert_eq!(read(&words, &bytes), Some(("ä".repeat(limits::MAX_TEXT / 2).into(), 0)));
     }
 }
