@@ -148,7 +148,7 @@ impl Open {
         let mut step = Step::request(placed.context.clone(), client, route.name(method))
             .began(began)
             .ended(ended)
-            .text("oarlock.user.class", placed.class);
+            .word("oarlock.user.class", placed.class);
         if let Some(other) = self.remote.as_ref().filter(|_| !placed.trusted) {
             step = step.linked("request", other);
         }
@@ -166,17 +166,17 @@ impl Open {
         // A span that stays in the ring leaves out what its name and its links say.
         let Some((namespace, name)) = &placed.object else { return step };
         step = step
-            .text("http.request.method", method)
+            .word("http.request.method", method)
             .text("http.route", route.name(method).split_once(' ').map_or("", |(_, path)| path))
-            .text("url.scheme", "https")
-            .text("network.protocol.version", protocol);
+            .word("url.scheme", "https")
+            .word("network.protocol.version", protocol);
         let Some(row) = route.row else { return step };
         step = step
-            .text("oarlock.api.verb", verb)
-            .text("oarlock.api.group", row.group)
-            .text("oarlock.api.resource", row.plural);
+            .word("oarlock.api.verb", verb)
+            .word("oarlock.api.group", row.group)
+            .word("oarlock.api.resource", row.plural);
         if let Some(subresource) = route.subresource {
-            step = step.text("oarlock.api.subresource", subresource);
+            step = step.word("oarlock.api.subresource", subresource);
         }
         if !namespace.is_empty() {
             step = step.text("k8s.namespace.name", namespace);

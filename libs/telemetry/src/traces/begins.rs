@@ -3,19 +3,19 @@
 //! Better is known, in this order: the `commit` of the change, if this process made it; the UID of an object that was created, which holds the time; the first `reconcile` of the change in this
 //! process, which began when the process saw the change.
 
-use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
-use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use oarlock_seeded_bug::seeded_bug;
 use opentelemetry::trace::SpanId;
 use parking_lot::Mutex;
 
 use super::change::Change;
+use super::record;
 use super::step::{COMMIT, RECONCILE, Step};
 
-/// The most changes whose beginnings are remembered; the earliest is forgotten first.
-const MAX_CHANGES: usize = 1024;
+/// The most changes whose beginnings are remembered, some 30 KiB; the earliest is forgotten first.
+const MAX_CHANGES: u16 = 1024;
 /// What the times of objects are exact to.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -25,22 +25,35 @@ pub(crate) struct Begins(Mutex<Parts>);
 
 #[derive(Debug, Default)]
 struct Parts {
-    began: HashMap<SpanId, Begin, RandomState>,
-    order: VecDeque<SpanId>,
+    began: Vec<Begin>,
+    /// Where the earliest beginning is once there are [`MAX_CHANGES`]; the next one takes its place.
+    earliest: u16,
+    /// The place of each root. The id of a root is a hash already.
+    places: HashTable<u16>,
 }
 
-/// A beginning, and whether it is that of the commit itself.
+/// The beginning of a change.
 #[derive(Clone, Copy, Debug)]
 struct Begin {
-    at: SystemTime,
+    /// The span id of the change's root.
+    root: u64,
+    /// Nanoseconds since the epoch.
+    nanos: u64,
+    /// Whether the beginning is that of the commit itself.
     is_commit: bool,
+}
+
+impl Begin {
+    fn at(self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_nanos(self.nanos)
+    }
 }
 
 impl Begins {
     /// Remembers the beginning of a change from its first step in this process; lets a root begin with its change.
     pub(crate) fn correct(&self, step: Step) -> Step {
         if step.parent() == SpanId::INVALID {
-            let known = self.0.lock().began.get(&step.context().span_id()).copied();
+            let known = self.0.lock().began(number(step.context().span_id()));
             let (began, ended) = step.times();
             return match exact(&step, known, began) {
                 Some(exact) => step.began(exact.min(ended)).ended(ended),
@@ -49,7 +62,8 @@ impl Begins {
         }
         let is_commit = step.name() == COMMIT;
         if is_commit || step.name() == RECONCILE {
-            self.0.lock().remember(step.parent(), Begin { at: step.times().0, is_commit });
+            let (root, nanos) = (number(step.parent()), record::since_epoch(step.times().0));
+            self.0.lock().remember(Begin { root, nanos, is_commit });
         }
         step
     }
@@ -58,30 +72,53 @@ impl Begins {
 /// Returns when the change of a root began, if better is known than `began`. What is no commit of this process counts only within the second that begins then.
 fn exact(root: &Step, known: Option<Begin>, began: SystemTime) -> Option<SystemTime> {
     if let Some(commit) = known.filter(|known| known.is_commit) {
-        return Some(commit.at);
+        return Some(commit.at());
     }
     let context = root.context();
     let by_uid = Change::created(context.trace_id(), context.span_id());
     let fits = |at: &SystemTime| at.duration_since(began).is_ok_and(|after| after < SECOND);
-    by_uid
-        .filter(fits)
-        .filter(|_| !seeded_bug!("root_at_the_second"))
-        .or_else(|| known.map(|known| known.at).filter(fits))
+    by_uid.filter(fits).filter(|_| !seeded_bug!("root_at_the_second")).or_else(|| known.map(Begin::at).filter(fits))
+}
+
+fn number(span: SpanId) -> u64 {
+    u64::from_be_bytes(span.to_bytes())
 }
 
 impl Parts {
+    fn began(&self, root: u64) -> Option<Begin> {
+        let place = self.places.find(root, |place| self.root(*place) == root)?;
+        self.began.get(usize::from(*place)).copied()
+    }
+
+    fn root(&self, place: u16) -> u64 {
+        self.began.get(usize::from(place)).map_or(0, |begin| begin.root)
+    }
+
     /// The first step of a change counts.
-    fn remember(&mut self, root: SpanId, begin: Begin) {
-        if self.began.contains_key(&root) {
+    fn remember(&mut self, begin: Begin) {
+        if self.began(begin.root).is_some() {
             return;
         }
-        if self.order.len() >= MAX_CHANGES
-            && let Some(earliest) = self.order.pop_front()
-        {
-            self.began.remove(&earliest);
-        }
-        self.order.push_back(root);
-        self.began.insert(root, begin);
+        let place = match u16::try_from(self.began.len()).ok().filter(|count| *count < MAX_CHANGES) {
+            Some(place) => {
+                self.began.push(begin);
+                place
+            }
+            None => {
+                let place = self.earliest;
+                if let Ok(forgotten) = self.places.find_entry(self.root(place), |known| *known == place) {
+                    forgotten.remove();
+                }
+                if let Some(earliest) = self.began.get_mut(usize::from(place)) {
+                    *earliest = begin;
+                }
+                self.earliest = (place + 1) % MAX_CHANGES;
+                place
+            }
+        };
+        let began = &self.began;
+        let root_at = |place: &u16| began.get(usize::from(*place)).map_or(0, |begin| begin.root);
+        self.places.insert_unique(begin.root, place, root_at);
     }
 }
 
@@ -148,11 +185,16 @@ mod tests {
     #[test]
     fn the_earliest_beginnings_are_forgotten() {
         let begins = Begins::default();
-        for number in 0..=MAX_CHANGES {
-            step(&begins, number, COMMIT, 5250);
+        for round in 0..3 {
+            for number in 0..=usize::from(MAX_CHANGES) {
+                step(&begins, number, COMMIT, 5250 + round);
+            }
         }
-        assert_eq!([root(&begins, 0, 9000), root(&begins, 1, 9000)], [at(5000), at(5250)]);
+        let of = |number| root(&begins, number, 9000);
+        assert_eq!([of(0), of(1), of(1024)], [at(5000), at(5252), at(5252)]);
         let parts = begins.0.lock();
-        assert_eq!([parts.began.len(), parts.order.len()], [MAX_CHANGES; 2]);
+        assert_eq!([parts.began.len(), parts.places.len()], [usize::from(MAX_CHANGES); 2]);
+        let bytes = parts.began.capacity() * size_of::<Begin>() + parts.places.allocation_size();
+        assert!(bytes <= 32 << 10, "{bytes} bytes");
     }
 }

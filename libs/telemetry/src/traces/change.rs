@@ -27,14 +27,15 @@ impl Change {
     #[must_use]
     pub fn new(uid: &str, generation: i64) -> Self {
         let trace = if uid.is_empty() { 0 } else { uuid(uid).unwrap_or_else(|| hash(uid.as_bytes())) };
-        Self { trace: TraceId::from(trace), root: root(trace, generation) }
+        let trace = TraceId::from(trace);
+        Self { trace, root: roots(trace)(generation) }
     }
 
     /// Returns when the object of a life was created, if the life's span is the root of the creation and the UID says it: a UUID of version 7 with 12 bits of the millisecond's fraction, as
     /// the API server makes them, exact to 250 ns. Another UID that has these bits by chance gives any time.
     pub(super) fn created(trace: TraceId, span: SpanId) -> Option<SystemTime> {
         let id = u128::from_be_bytes(trace.to_bytes());
-        let is_creation = [0, 1].map(|generation| root(id, generation)).contains(&span);
+        let is_creation = [0, 1].map(roots(trace)).contains(&span);
         if id >> 76 & 0xf != 7 || !is_creation {
             return None;
         }
@@ -66,10 +67,11 @@ impl Change {
     }
 }
 
-/// Returns the id of the root of a change.
-fn root(trace: u128, generation: i64) -> SpanId {
-    let bits = [(trace >> 64) as u64, trace as u64, generation.cast_unsigned()];
-    SpanId::from(bits.into_iter().fold(0, |state, word| mix(state ^ word)).max(1))
+/// Returns the ids of the roots of a trace, by the generation of the object. A request that begins a trace of its own has the root of generation 0.
+pub(super) fn roots(trace: TraceId) -> impl Fn(i64) -> SpanId {
+    let trace = u128::from_be_bytes(trace.to_bytes());
+    let of_trace = mix(mix((trace >> 64) as u64) ^ trace as u64);
+    move |generation| SpanId::from(mix(of_trace ^ generation.cast_unsigned()).max(1))
 }
 
 /// Whether a text is a trace id as RFC 9562 writes a UUID: in lower case, with hyphens.
