@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 use oarlock_tests_oracle::check::check;
-use oarlock_tests_oracle::server::{Server, binary};
+use oarlock_tests_oracle::server::Server;
 
 #[tokio::test]
 async fn answers_as_upstream_but_for_the_listed_differences() {
-    let server = Server::start(&binary().unwrap()).unwrap();
+    let server = Server::start(&oarlock_testkit::oarlock()).unwrap();
     let findings = check(&server.kubeconfig, "").await.unwrap();
     println!("{}", findings.counts());
     for case in &findings.unknown {
