@@ -8,10 +8,11 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
+use tokio::runtime::Handle;
 
 use crate::clock::now;
 use crate::cluster::Cluster;
@@ -29,6 +30,8 @@ const REQUEST_INTERVAL: Duration = Duration::from_millis(5);
 const AIM: f64 = 3.0;
 /// The longest that either half may take.
 const HALF_TIMEOUT: Duration = Duration::from_secs(300);
+/// Niceness of the thread of the hostile clients, as that of the server's threads for large requests.
+const NICENESS: i32 = 10;
 
 /// How many hostile clients, and how often the others are measured.
 #[derive(Clone, Debug, Deserialize)]
@@ -60,22 +63,21 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     measure(&cluster, &modest, spec.samples / 10).await?;
     let alone = measure(&cluster, &modest, spec.samples).await?;
     let ends = AtomicBool::new(false);
-    let attackers = futures::future::try_join_all((0..spec.clients).map(|first| {
-        let (cluster, hostile, requests, ends) = (&cluster, &hostile, &requests, &ends);
-        async move { attack(cluster, hostile, requests, first, ends).await }
-    }));
-    let measured = async {
-        let measured = measure(&cluster, &modest, spec.samples).await;
-        ends.store(true, Ordering::Relaxed);
-        measured
-    };
-    let both = futures::future::try_join(measured, attackers);
-    let (beside, answers) = tokio::time::timeout(HALF_TIMEOUT, both).await.context("not done in time")??;
+    let (beside, answers) = tokio::task::block_in_place(|| {
+        std::thread::scope(|scope| {
+            let attackers = scope.spawn(|| attack_at_once(&cluster, &hostile, &requests, spec.clients, &ends));
+            let measured = measure(&cluster, &modest, spec.samples);
+            let measured = Handle::current().block_on(async { tokio::time::timeout(HALF_TIMEOUT, measured).await });
+            ends.store(true, Ordering::Relaxed);
+            let answers = attackers.join().map_err(|_| anyhow!("a hostile client panicked"))??;
+            anyhow::Ok((measured.context("not done in time")??, answers))
+        })
+    })?;
     cluster.usage().context("a server has ended")?;
     cluster.stop().await?;
 
     let mut codes: BTreeMap<u16, usize> = BTreeMap::new();
-    answers.into_iter().flatten().for_each(|code| *codes.entry(code).or_default() += 1);
+    answers.into_iter().for_each(|code| *codes.entry(code).or_default() += 1);
     let mut figures = Vec::new();
     for (what, before, after) in
         [("probes", &alone.probes, &beside.probes), ("small requests", &alone.small, &beside.small)]
@@ -117,6 +119,23 @@ async fn measure(cluster: &Cluster, token: &str, samples: usize) -> anyhow::Resu
         tokio::time::sleep(REQUEST_INTERVAL).await;
     }
     Ok(measured)
+}
+
+/// Sends hostile requests from this many connections until it is stopped, and returns the codes of the answers. The hostile clients are other machines in truth: they have
+/// a thread of their own, of low priority, so that the measured client does not wait for the encryption of their bodies.
+fn attack_at_once(
+    cluster: &Cluster,
+    token: &str,
+    requests: &[Hostile],
+    clients: usize,
+    ends: &AtomicBool,
+) -> anyhow::Result<Vec<u16>> {
+    rustix::process::setpriority_process(None, NICENESS).context("setpriority")?;
+    let clients = (0..clients).map(|first| attack(cluster, token, requests, first, ends));
+    let clients = async { tokio::time::timeout(2 * HALF_TIMEOUT, futures::future::try_join_all(clients)).await };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let answers = runtime.block_on(clients).context("hostile clients that do not end")??;
+    Ok(answers.into_iter().flatten().collect())
 }
 
 /// Sends hostile requests one after the other until it is stopped, and returns the codes of their answers.
