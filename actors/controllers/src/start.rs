@@ -124,8 +124,9 @@ pub async fn start(
         placement,
         settings,
         supplies: Supplies { root_ca, cloud: None },
+        features,
     };
-    process.start(manager, running(ROWS, &selection, &features, &process.supplies)).await
+    process.start(manager, running(ROWS, &selection, &process.features, &process.supplies)).await
 }
 
 /// Starts the selected controllers that call a cloud; `manager` is `system:cloud-controller-manager`, the other arguments are as for [`start`].
@@ -147,8 +148,9 @@ pub async fn start_cloud(
         settings,
         supplies: Supplies { root_ca: None, cloud: Some(Cloud::new(provider, &cluster, placement.clone())) },
         placement,
+        features: FeatureGates::default(),
     };
-    process.start(manager, running(CLOUD_ROWS, &selection, &FeatureGates::default(), &process.supplies)).await
+    process.start(manager, running(CLOUD_ROWS, &selection, &process.features, &process.supplies)).await
 }
 
 /// Returns the controllers that run: the selected ones whose gate is on and whose needs the process meets. Logs why a selected controller does not run.
@@ -175,6 +177,7 @@ struct Process {
     placement: Placement,
     settings: Settings,
     supplies: Supplies,
+    features: FeatureGates,
 }
 
 impl Process {
@@ -210,6 +213,7 @@ impl Process {
                 scope: row.spread.scope(row.name),
             },
             settings: self.settings.clone(),
+            features: self.features.clone(),
             supplies: self.supplies.of(row.needs),
             roots: ChangeRoots::default(),
         })

@@ -1,6 +1,6 @@
 //! The tables of all controllers.
 
-use crate::apps::{deployment, replicaset};
+use crate::apps::{deployment, replicaset, statefulset};
 use crate::batch::{job, ttl_after_finished};
 use crate::certificates::root_ca_publisher;
 use crate::cloud::{self, service_lb};
@@ -25,6 +25,7 @@ pub(crate) static ROWS: &[Row] = &[
     replicaset::ROW,
     root_ca_publisher::ROW,
     serviceaccount::ROW,
+    statefulset::ROW,
     taint_eviction::ROW,
     ttl_after_finished::ROW,
     ttl::ROW,
