@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::harness::{CLOUD_UNIT, Clients, Env, PARTS, Row, Settings, Shell, Spread, Supplies, Table, WorkerCounts};
 use crate::selection::Selection;
 use crate::service_accounts;
-use crate::table::{CLOUD_ROWS, ROWS};
+use crate::table::{CLOUD_ROWS, GATES, ROWS};
 
 /// Options of the controllers of kube-controller-manager.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +66,12 @@ pub fn cloud_units() -> Vec<Unit> {
 #[must_use]
 pub fn rows() -> &'static [Row] {
     ROWS
+}
+
+/// Whether a controller of kube-controller-manager runs, or what it does, depends on a feature gate.
+#[must_use]
+pub fn asks_for_gate(name: &str) -> bool {
+    ROWS.iter().any(|row| row.gate == Some(name)) || GATES.iter().any(|gates| gates.contains(&name))
 }
 
 /// The list of kube-controller-manager's controllers.

@@ -31,6 +31,9 @@ pub(crate) static ROWS: &[Row] = &[
     ttl::ROW,
 ];
 
+/// The feature gates that change what a controller of kube-controller-manager does, by controller.
+pub(crate) static GATES: &[&[&str]] = &[statefulset::GATES];
+
 /// The controllers of cloud-controller-manager, sorted by name.
 pub(crate) static CLOUD_ROWS: &[Row] = &[cloud::node::ROW, cloud::node_lifecycle::ROW, service_lb::ROW];
 
@@ -75,7 +78,7 @@ mod tests {
     #[test]
     fn gates_of_rows_exist() {
         let gates = FeatureGates::default();
-        for gate in all().filter_map(|row| row.gate) {
+        for gate in all().filter_map(|row| row.gate).chain(GATES.iter().copied().flatten().copied()) {
             assert!(gates.iter().any(|(known, _)| known.name == gate), "{gate}: a gate that nobody knows counts as on");
         }
     }

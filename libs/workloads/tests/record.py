@@ -15,7 +15,9 @@ DEADLINE_SECONDS = 60
 
 def kubectl(*words, body=None):
     text = json.dumps(body) if body is not None else None
-    ran = subprocess.run(["kubectl", "--kubeconfig", sys.argv[1], *words], input=text, capture_output=True, text=True, check=True)
+    ran = subprocess.run(["kubectl", "--kubeconfig", sys.argv[1], *words], input=text, stdout=subprocess.PIPE, text=True)
+    if ran.returncode != 0:
+        sys.exit(f"kubectl {' '.join(words)} failed")
     return json.loads(ran.stdout) if "json" in words else ran.stdout
 
 

@@ -53,7 +53,7 @@ fn texts_are_escaped_and_numbers_rounded_as_go_does() {
     let escaped = r#"["a \u0026\u0026 b \u003e c \u003c d","line\u2028end","tab\t\"quoted\" "#;
     assert!(text.contains(escaped) && text.contains("\u{7f} é\"]"), "{text}");
     assert!(text.contains(r#""terminationGracePeriodSeconds":9007199254740992"#), "{text}");
-    assert!(text.contains(r#""activeDeadlineSeconds":9223372036854775808,"#), "{text}");
+    assert!(text.contains(r#""activeDeadlineSeconds":9223372036854776000,"#), "{text}");
 }
 
 #[test]

@@ -81,7 +81,9 @@ fn upstreams_revisions_restore_the_templates() {
     for one in &all {
         for other in all.iter().filter(|other| other.set.name() == one.set.name()) {
             let restored = restored(&other.set, one.data()).unwrap();
-            assert_eq!(restored.at(&["spec", "template"]).and_then(Value::as_struct), Some(one.template()));
+            let template = restored.at(&["spec", "template"]).and_then(Value::as_struct).unwrap();
+            // Numbers that a double does not hold are rounded, as upstream does.
+            assert_eq!(Fingerprint::of_template(template), Fingerprint::of_template(one.template()));
         }
     }
 }

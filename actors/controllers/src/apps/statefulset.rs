@@ -49,6 +49,8 @@ pub(crate) const ROW: Row = Row {
 const CLAIMS: ResourceName = ResourceName::core("persistentvolumeclaims");
 /// The gate of `spec.updateStrategy.rollingUpdate.maxUnavailable`.
 const MAX_UNAVAILABLE: &str = "MaxUnavailableStatefulSet";
+/// The feature gates that change what the controller does.
+pub(crate) const GATES: &[&str] = &[MAX_UNAVAILABLE, revisions::SEMANTIC_COMPARISON];
 
 pub(crate) struct StatefulSets {
     env: Env,

@@ -12,7 +12,8 @@ use super::{ours, programs};
 
 /// Creates sets at rest: one with a partition amid an update, one that was rolled back, one with claims.
 fn prepare(kubectl: &Kubectl) {
-    let partition = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}, "replicas": 2});
+    let partition =
+        json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}, "replicas": 2});
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     create(kubectl, "halfway", partition);
     create(kubectl, "back", json!({"replicas": 1}));
@@ -30,9 +31,12 @@ fn prepare(kubectl: &Kubectl) {
 /// Returns the sets and revisions with their resourceVersions, and the uids of pods and claims.
 fn state(kubectl: &Kubectl) -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
-    for (kind, field) in
-        [("statefulsets", "resourceVersion"), ("controllerrevisions", "resourceVersion"), ("pods", "uid"), ("persistentvolumeclaims", "uid")]
-    {
+    for (kind, field) in [
+        ("statefulsets", "resourceVersion"),
+        ("controllerrevisions", "resourceVersion"),
+        ("pods", "uid"),
+        ("persistentvolumeclaims", "uid"),
+    ] {
         for item in read(kubectl, kind)["items"].as_array().unwrap() {
             let meta = &item["metadata"];
             if meta["labels"]["app"] != "canary" && meta["name"] != "canary" {

@@ -99,10 +99,14 @@ fn scales(kubectl: &Kubectl) {
 
 /// An update replaces the pods above the partition, and those below it when the partition is removed.
 fn updates(kubectl: &Kubectl) {
-    let patch = |partition: u8| format!("{{\"spec\":{{\"updateStrategy\":{{\"rollingUpdate\":{{\"partition\":{partition}}}}}}}}}");
+    let patch = |partition: u8| {
+        format!("{{\"spec\":{{\"updateStrategy\":{{\"rollingUpdate\":{{\"partition\":{partition}}}}}}}}}")
+    };
     kubectl.ok(&format!("patch statefulset db -p '{}'", patch(1)));
     kubectl.ok("set image statefulset db main=new:1");
-    kubectl.run(&format!("rollout status statefulset db {WAIT}")).says(["partitioned roll out complete: 1 new pods have been updated"]);
+    kubectl
+        .run(&format!("rollout status statefulset db {WAIT}"))
+        .says(["partitioned roll out complete: 1 new pods have been updated"]);
     has(kubectl, "db", &format!("db-0={IMAGE} db-1=new:1"));
     let set = read(kubectl, "statefulset db");
     assert_ne!(at(&set, "/status/currentRevision"), at(&set, "/status/updateRevision"));
@@ -150,7 +154,8 @@ fn claims(kubectl: &Kubectl) {
     );
     let owners = "get persistentvolumeclaims -l app=disk -o jsonpath='{range .items[*]}{.metadata.name}={.metadata.ownerReferences[0].kind} {end}'";
     kubectl.until(owners, |out| out.trim() == "data-disk-4=StatefulSet data-disk-5=StatefulSet");
-    let volume = "get pod disk-4 -o jsonpath={.spec.volumes[0].name}={.spec.volumes[0].persistentVolumeClaim.claimName}";
+    let volume =
+        "get pod disk-4 -o jsonpath={.spec.volumes[0].name}={.spec.volumes[0].persistentVolumeClaim.claimName}";
     kubectl.until(volume, |out| out.trim() == "data=data-disk-4");
     kubectl.ok("patch statefulset disk -p '{\"spec\":{\"persistentVolumeClaimRetentionPolicy\":{\"whenDeleted\":\"Retain\"}}}'");
     kubectl.until(owners, |out| out.trim() == "data-disk-4= data-disk-5=");

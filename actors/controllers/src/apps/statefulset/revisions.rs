@@ -16,7 +16,7 @@ use crate::project::{ControllerRevision, StatefulSet, history};
 use crate::write;
 
 /// The gate of the comparison of templates instead of bytes.
-const SEMANTIC_COMPARISON: &str = "StatefulSetSemanticRevisionComparison";
+pub(super) const SEMANTIC_COMPARISON: &str = "StatefulSetSemanticRevisionComparison";
 /// The most names that are tried for a new revision in one reconcile.
 const MAX_NAMES: usize = 64;
 /// The most sets whose comparison is remembered; beyond it all are compared again.

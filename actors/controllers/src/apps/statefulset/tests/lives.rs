@@ -128,8 +128,11 @@ impl World {
             return;
         }
         let (now, fails) = (Time::from_unix(self.now), in_turmoil && self.rng.chance(1, 12));
+        // Two ended pods that an ordered set has too many wait for one another, as under upstream's controller: somebody has to delete one.
+        let is_stuck = !in_turmoil && !members::ordinals(&self.set.value).contains(&ordinal);
         self.change(ordinal, |pod| match pod.value.phase {
             _ if fails => (pod.value.phase, pod.value.ready) = (Phase::Failed, false),
+            Phase::Failed if is_stuck => pod.meta.deletion = Some(now),
             Phase::Pending => pod.value.phase = Phase::Running,
             Phase::Running if !pod.value.ready => {
                 (pod.value.ready, pod.value.ready_since) = (true, Some(now));
@@ -168,7 +171,6 @@ fn every_set_comes_to_rest_with_one_pod_for_each_ordinal_whatever_happened() {
             }
         }
         world.set.value.replacement = Replacement::Rolling { partition: Some(0), unavailable: Amount::Count(1) };
-        // An ordered set does not replace broken pods of an old revision by itself: only ended ones.
         for _ in 0..CALM {
             world.now += 1;
             world.reconcile(usize::MAX);
