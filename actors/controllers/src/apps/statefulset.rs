@@ -1,9 +1,10 @@
 //! statefulset-controller: gives each ordinal of a StatefulSet its pod and its claims (upstream `pkg/controller/statefulset`).
 //!
-//! A reconcile finds the revisions of the set's templates (`revisions.rs`), plans over the caches (`plan.rs`), takes the planned actions (`act.rs`), and writes the
-//! status. Pods and claims have fixed names, so the API server refuses a second pod of an ordinal whatever the caches show.
+//! A reconcile finds the revisions of the set's templates (`revisions.rs`), plans over the caches (`plan.rs`), takes the planned actions (`act.rs`), and
+//! writes the status. Pods and claims have fixed names, so the API server refuses a second pod of an ordinal whatever the caches show.
 
 mod act;
+mod claim_act;
 mod claims;
 mod members;
 mod objects;

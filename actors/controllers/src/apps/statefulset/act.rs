@@ -1,13 +1,12 @@
-//! The API writes of the statefulset controller.
+//! The API writes of the statefulset controller, except those of claims (`claim_act.rs`).
 
 use oarlock_client::DeleteOptions;
-use oarlock_informer::{Item, ObjMeta};
+use oarlock_informer::Item;
 use oarlock_meta::Status;
 use oarlock_schema::Obj;
-use oarlock_schema::views::{View, meta_v1};
 use oarlock_workloads::revision;
 
-use super::claims::{ClaimWork, Owner, claim_name};
+use super::claims::ClaimWork;
 use super::members::{Pod, pod_name};
 use super::plan::{Action, Form, Plan};
 use super::revisions::Names;
@@ -15,12 +14,9 @@ use super::{StatefulSets, objects, status};
 use crate::project::{StatefulSet, StatefulSetState};
 use crate::write;
 
-/// The reason of the Event about a claim that another controller manages.
-const CONFLICTING: &str = "ConflictingController";
-
 /// A StatefulSet as the actions of one plan need the set.
-struct Target<'a> {
-    set: &'a Item<StatefulSet>,
+pub(super) struct Target<'a> {
+    pub(super) set: &'a Item<StatefulSet>,
     names: &'a Names,
     /// The whole set; `None` if no action builds an object.
     update: Option<Obj>,
@@ -29,7 +25,8 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn whole(&self, form: Form) -> Result<&Obj, Status> {
+    /// Returns the whole set with the template of a revision.
+    pub(super) fn whole(&self, form: Form) -> Result<&Obj, Status> {
         let whole = match form {
             Form::Current => self.current.as_ref(),
             Form::Update => self.update.as_ref(),
@@ -152,20 +149,6 @@ impl StatefulSets {
         }
     }
 
-    async fn keep_claims(
-        &self,
-        target: &Target<'_>,
-        (ordinal, pod): (i64, &Pod),
-        claims: &ClaimWork,
-    ) -> Result<(), Status> {
-        self.create_claims(target, ordinal, claims).await?;
-        let owned = self.own_claims(target.set, (pod.meta.name(), Some(&pod.meta)), claims).await;
-        if owned.is_err() {
-            self.record(target.set, "Update", pod.meta.name(), &owned);
-        }
-        owned
-    }
-
     async fn repair(
         &self,
         target: &Target<'_>,
@@ -190,66 +173,6 @@ impl StatefulSets {
         Ok(())
     }
 
-    /// Creates the missing claims of a pod.
-    async fn create_claims(&self, target: &Target<'_>, ordinal: i64, claims: &ClaimWork) -> Result<(), Status> {
-        let (set, mut failure) = (target.set, None);
-        let (about, pod) = (write::about(self.sets.resource, &set.meta), pod_name(set.meta.name(), ordinal));
-        for place in &claims.missing {
-            let template = set.value.claims.get(*place).map_or("", |template| template.as_str());
-            let name = claim_name(template, set.meta.name(), ordinal);
-            let claim = objects::claim((self.sets.resource, set), target.whole(Form::Update)?, (*place, ordinal))?;
-            match self.env.client.create(self.claim, claim).await {
-                Ok(object) => {
-                    self.sets.own.wrote(set.key(), &self.claims, object.revision);
-                    let message = format!("Create Claim {name} Pod {pod} in StatefulSet {} success", set.meta.name());
-                    self.env.recorder.normal(&about, "SuccessfulCreate", message);
-                }
-                Err(status) => {
-                    if !status.is_already_exists() {
-                        let text = &status.message;
-                        let set = set.meta.name();
-                        let message =
-                            format!("Create Claim {name} for Pod {pod} in StatefulSet {set} failed error: {text}");
-                        self.env.recorder.warning(&about, "FailedCreate", message);
-                    }
-                    let message = format!("failed to create PVC {name}: {}", status.message);
-                    failure.get_or_insert(Status { message, ..status });
-                }
-            }
-        }
-        if let Some(name) = claims.deleted.first() {
-            failure.get_or_insert_with(|| Status::custom(500, "", format!("pvc {name} is being deleted")));
-        }
-        failure.map_or(Ok(()), Err)
-    }
-
-    /// Gives claims of a pod the owners that the set wants.
-    async fn own_claims(
-        &self,
-        set: &Item<StatefulSet>,
-        (name, pod): (&str, Option<&ObjMeta>),
-        claims: &ClaimWork,
-    ) -> Result<(), Status> {
-        for claim in &claims.conflicts {
-            let message = format!(
-                "PersistentVolumeClaim {claim} has a conflicting OwnerReference that acts as a managing controller, the retention policy is ignored for this claim"
-            );
-            self.env.recorder.warning(&write::about(self.sets.resource, &set.meta), CONFLICTING, message);
-        }
-        for (claim, owner) in &claims.owners {
-            let ty = meta_v1::OwnerReference::TYPE;
-            let owner = match owner {
-                Some(Owner::Set) => Some(write::owner_node(ty, self.sets.resource, &set.meta)),
-                Some(Owner::Pod) => pod.map(|pod| write::owner_node(ty, self.pod, pod)),
-                None => None,
-            };
-            let change = |object: &mut Obj| objects::own(object, set.meta.name(), name, owner);
-            let written = write::update(&self.env.client, self.claim, "", &claim.meta, change).await?;
-            self.sets.own.wrote(set.key(), &self.claims, written.revision);
-        }
-        Ok(())
-    }
-
     /// Deletes a pod; returns whether the pod was not deleted already.
     async fn delete(&self, set: &Item<StatefulSet>, pod: &Pod) -> Result<bool, Status> {
         let only = DeleteOptions::uid(pod.meta.uid.0.clone());
@@ -269,7 +192,7 @@ impl StatefulSets {
     }
 
     /// Sends the Event about a written pod. Conflicts are not reported: the set is reconciled again.
-    fn record(&self, set: &Item<StatefulSet>, verb: &str, pod: &str, written: &Result<(), Status>) {
+    pub(super) fn record(&self, set: &Item<StatefulSet>, verb: &str, pod: &str, written: &Result<(), Status>) {
         let (about, name) = (write::about(self.sets.resource, &set.meta), set.meta.name());
         match written {
             Ok(()) => {

@@ -14,7 +14,7 @@ use super::revisions::Names;
 use super::{roll, status};
 use crate::project::{Phase, PodView, Replacement, StatefulSet, StatefulSetState, next_available};
 
-/// The most pods that one reconcile creates.
+/// The most actions of one part of a plan; the next reconcile takes those that are left.
 pub(super) const BURST: usize = 500;
 
 /// The input of the plan: a StatefulSet, its pods, its revisions and its claims.
@@ -87,13 +87,15 @@ pub(super) fn plan(scene: &Scene<'_>) -> Plan {
     let members = Members::of(scene.set, scene.pods);
     let parts: [fn(&Scene<'_>, &Members) -> Part; 4] = [wanted, surplus_claims, surplus, replaced];
     for part in parts {
-        let (actions, follows) = part(scene, &members);
+        let (mut actions, follows) = part(scene, &members);
+        let is_cut = actions.len() > BURST;
+        actions.truncate(BURST);
         if scene.is_ordered() {
             plan.stages.extend(actions.into_iter().map(|action| vec![action]));
         } else if !actions.is_empty() {
             plan.stages.push(actions);
         }
-        if scene.is_ordered() && !follows {
+        if is_cut || (scene.is_ordered() && !follows) {
             break;
         }
     }

@@ -1,5 +1,5 @@
-//! Tests of the plan of a StatefulSet, mostly tables. A plan is shown as text: stages are separated by `|`, `+3` creates the pod of ordinal 3 from the set's template
-//! and `+3@old` from the current revision, `-web-3` deletes a pod.
+//! Tests of the plan of a StatefulSet, mostly tables. A plan is shown as text: stages are separated by `|`, `+3` creates the pod of ordinal 3 from the
+//! set's template and `+3@old` from the current revision, `-web-3` deletes a pod.
 
 mod claims;
 mod lives;

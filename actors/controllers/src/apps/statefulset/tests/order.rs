@@ -3,7 +3,7 @@
 use oarlock_meta::Time;
 
 use super::super::members::ordinal;
-use super::super::plan::BURST;
+use super::super::plan::{BURST, Plan};
 use super::super::status::{complete, differs};
 use super::{NOW, planned, pod, pods, set, shown};
 use crate::project::{Replacement, StatefulSetState};
@@ -77,7 +77,10 @@ fn a_parallel_set_creates_and_deletes_all_at_once() {
         assert_eq!(shown(&planned(&parallel(replicas), &pods(present))), expected, "{replicas} of {present:?}");
     }
     let many = planned(&parallel(i64::from(i32::MAX)), &[]);
-    assert_eq!(many.stages.iter().map(Vec::len).collect::<Vec<_>>(), [BURST]);
+    let sizes = |plan: &Plan| plan.stages.iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(sizes(&many), [BURST]);
+    let surplus: Vec<_> = (0..=BURST).map(|ordinal| pod(&format!("web-{ordinal}"), |_| {})).collect();
+    assert_eq!(sizes(&planned(&parallel(0), &surplus)), [BURST]);
 }
 
 #[test]
