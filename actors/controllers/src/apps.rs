@@ -2,3 +2,4 @@
 
 pub(crate) mod deployment;
 pub(crate) mod replicaset;
+pub(crate) mod statefulset;

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use oarlock_client::Client;
 use oarlock_informer::{Cache, Index, Item, ObjMeta};
-use oarlock_meta::LabelSelector;
+use oarlock_meta::{LabelSelector, Revision, Status};
+use oarlock_schema::Resource;
+
+use crate::write;
 
 /// The objects that an owner controls, can adopt, and must release.
 #[derive(Debug)]
@@ -16,15 +20,69 @@ pub(crate) struct Claims<T> {
     pub(crate) release: Vec<Arc<Item<T>>>,
 }
 
+impl<T: Send + Sync> Claims<T> {
+    /// Whether nothing must be adopted or released.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.adopt.is_empty() && self.release.is_empty()
+    }
+
+    /// Adopts and releases objects of `resource` for their owner; calls `wrote` with the revision of each write.
+    ///
+    /// # Errors
+    /// The server's Status; no error for objects that are deleted.
+    pub(crate) async fn settle(
+        &self,
+        client: &Client,
+        (kind, owner): (&'static Resource, &ObjMeta),
+        resource: &'static Resource,
+        wrote: impl Fn(Revision) + Send + Sync,
+    ) -> Result<(), Status> {
+        if !self.adopt.is_empty() {
+            // The cache may not show the owner's deletion yet, so the API server is asked before objects are adopted.
+            write::current(client, kind, owner).await?;
+        }
+        let taken = write::all(self.adopt.iter().map(|item| {
+            let reference = write::owner(kind, owner);
+            async move {
+                match write::adopt(client, resource, &item.meta, reference).await {
+                    Ok(object) => Ok(Some(object)),
+                    Err(status) if status.is_not_found() => Ok(None),
+                    Err(status) => Err(status),
+                }
+            }
+        }))
+        .await;
+        let uid = owner.uid.as_str();
+        let left = self.release.iter().map(|item| write::release(client, resource, &item.meta, uid));
+        let left = write::all(left).await;
+        for answer in taken.into_iter().chain(left) {
+            if let Some(object) = answer? {
+                wrote(object.revision);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Sorts candidates, which are the objects controlled by `owner` and the objects without a controller.
 pub(crate) fn claim<T>(
     owner: &ObjMeta,
     selector: Option<&LabelSelector>,
     candidates: impl IntoIterator<Item = Arc<Item<T>>>,
 ) -> Claims<T> {
+    claim_if(owner, selector, candidates, |_| true)
+}
+
+/// Sorts candidates as [`claim`] does, but an object for which `fits` returns false counts as not selected.
+pub(crate) fn claim_if<T>(
+    owner: &ObjMeta,
+    selector: Option<&LabelSelector>,
+    candidates: impl IntoIterator<Item = Arc<Item<T>>>,
+    fits: impl Fn(&Item<T>) -> bool,
+) -> Claims<T> {
     let mut claims = Claims { mine: Vec::new(), adopt: Vec::new(), release: Vec::new() };
     for item in candidates {
-        let selected = selector.is_some_and(|selector| selector.matches(&*item.meta.labels));
+        let selected = selector.is_some_and(|selector| selector.matches(&*item.meta.labels)) && fits(&item);
         match item.meta.controller() {
             Some(controller) if controller.uid != owner.uid => {}
             Some(_) if selected => claims.mine.push(item),
@@ -108,6 +166,9 @@ mod tests {
         assert_eq!(names(&claims.mine), ["mine"]);
         assert_eq!(names(&claims.adopt), ["orphan"]);
         assert_eq!(names(&claims.release), ["stray"]);
+        let fitting = claim_if(&owner, Some(&selector), all.clone(), |item| item.meta.name() != "mine");
+        assert!(fitting.mine.is_empty() && names(&fitting.adopt) == ["orphan"]);
+        assert_eq!(names(&fitting.release), ["mine", "stray"]);
         let nothing = claim(&owner, None, all);
         assert!(nothing.mine.is_empty() && nothing.adopt.is_empty() && nothing.release.len() == 2);
     }

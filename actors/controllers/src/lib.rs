@@ -35,6 +35,6 @@ pub use nodes::node_lifecycle::NodeLifecycleSettings;
 pub use selection::Selection;
 pub use service_account_client::identities;
 pub use start::{
-    CloudOptions, CloudTable, ManagerTable, Options, StartedControllers, cloud_rows, cloud_units, rows, start,
-    start_cloud, units,
+    CloudOptions, CloudTable, ManagerTable, Options, StartedControllers, asks_for_gate, cloud_rows, cloud_units, rows,
+    start, start_cloud, units,
 };

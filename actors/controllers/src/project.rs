@@ -1,6 +1,7 @@
 //! The projections of the controllers: the fields of each kind that controllers read. The shared informers keep only these.
 
 mod cloud;
+mod controller_revision;
 mod deployment;
 mod digest;
 mod job;
@@ -10,9 +11,11 @@ mod node;
 mod pod;
 mod replicaset;
 mod service;
+mod stateful_set;
 mod template;
 
 pub(crate) use cloud::{BalancedService, CloudNode};
+pub(crate) use controller_revision::{ControllerRevision, history};
 pub(crate) use deployment::condition;
 pub(crate) use deployment::{Amount, Condition, Deployment, DeploymentState, Strategy};
 pub(crate) use digest::Digest;
@@ -29,9 +32,10 @@ pub(crate) use node::{LeaseView, NodeView, TTL, Taint};
 pub(crate) use oarlock_pods::selector::read as selector;
 #[cfg(test)]
 pub(crate) use pod::Port;
-pub(crate) use pod::{Phase, PodView, Toleration, active, target_port};
+pub(crate) use pod::{Phase, PodView, Toleration, active, next_available, target_port};
 pub(crate) use replicaset::{ReplicaSet, ReplicaSetState};
 pub(crate) use service::{EndpointsView, Prefers, ServicePort, ServiceView, SliceView, TargetPort};
+pub(crate) use stateful_set::{ClaimDeletion, Replacement, StatefulSet, StatefulSetState};
 pub(crate) use template::HASH;
 
 use oarlock_meta::Time;

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::harness::{CLOUD_UNIT, Clients, Env, PARTS, Row, Settings, Shell, Spread, Supplies, Table, WorkerCounts};
 use crate::selection::Selection;
 use crate::service_accounts;
-use crate::table::{CLOUD_ROWS, ROWS};
+use crate::table::{CLOUD_ROWS, GATES, ROWS};
 
 /// Options of the controllers of kube-controller-manager.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +66,12 @@ pub fn cloud_units() -> Vec<Unit> {
 #[must_use]
 pub fn rows() -> &'static [Row] {
     ROWS
+}
+
+/// Whether a controller of kube-controller-manager runs, or what it does, depends on a feature gate.
+#[must_use]
+pub fn asks_for_gate(name: &str) -> bool {
+    ROWS.iter().any(|row| row.gate == Some(name)) || GATES.iter().any(|gates| gates.contains(&name))
 }
 
 /// The list of kube-controller-manager's controllers.
@@ -124,8 +130,9 @@ pub async fn start(
         placement,
         settings,
         supplies: Supplies { root_ca, cloud: None },
+        features,
     };
-    process.start(manager, running(ROWS, &selection, &features, &process.supplies)).await
+    process.start(manager, running(ROWS, &selection, &process.features, &process.supplies)).await
 }
 
 /// Starts the selected controllers that call a cloud; `manager` is `system:cloud-controller-manager`, the other arguments are as for [`start`].
@@ -147,8 +154,9 @@ pub async fn start_cloud(
         settings,
         supplies: Supplies { root_ca: None, cloud: Some(Cloud::new(provider, &cluster, placement.clone())) },
         placement,
+        features: FeatureGates::default(),
     };
-    process.start(manager, running(CLOUD_ROWS, &selection, &FeatureGates::default(), &process.supplies)).await
+    process.start(manager, running(CLOUD_ROWS, &selection, &process.features, &process.supplies)).await
 }
 
 /// Returns the controllers that run: the selected ones whose gate is on and whose needs the process meets. Logs why a selected controller does not run.
@@ -175,6 +183,7 @@ struct Process {
     placement: Placement,
     settings: Settings,
     supplies: Supplies,
+    features: FeatureGates,
 }
 
 impl Process {
@@ -210,6 +219,7 @@ impl Process {
                 scope: row.spread.scope(row.name),
             },
             settings: self.settings.clone(),
+            features: self.features.clone(),
             supplies: self.supplies.of(row.needs),
             roots: ChangeRoots::default(),
         })

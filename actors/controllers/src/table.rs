@@ -1,6 +1,6 @@
 //! The tables of all controllers.
 
-use crate::apps::{deployment, replicaset};
+use crate::apps::{deployment, replicaset, statefulset};
 use crate::batch::{job, ttl_after_finished};
 use crate::certificates::root_ca_publisher;
 use crate::cloud::{self, service_lb};
@@ -25,10 +25,14 @@ pub(crate) static ROWS: &[Row] = &[
     replicaset::ROW,
     root_ca_publisher::ROW,
     serviceaccount::ROW,
+    statefulset::ROW,
     taint_eviction::ROW,
     ttl_after_finished::ROW,
     ttl::ROW,
 ];
+
+/// The feature gates that change what a controller of kube-controller-manager does, by controller.
+pub(crate) static GATES: &[&[&str]] = &[statefulset::GATES];
 
 /// The controllers of cloud-controller-manager, sorted by name.
 pub(crate) static CLOUD_ROWS: &[Row] = &[cloud::node::ROW, cloud::node_lifecycle::ROW, service_lb::ROW];
@@ -74,7 +78,7 @@ mod tests {
     #[test]
     fn gates_of_rows_exist() {
         let gates = FeatureGates::default();
-        for gate in all().filter_map(|row| row.gate) {
+        for gate in all().filter_map(|row| row.gate).chain(GATES.iter().copied().flatten().copied()) {
             assert!(gates.iter().any(|(known, _)| known.name == gate), "{gate}: a gate that nobody knows counts as on");
         }
     }

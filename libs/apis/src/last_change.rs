@@ -50,6 +50,7 @@ pub fn has_ended(obj: &Obj) -> bool {
             .is_some_and(|pod| termination::has_ended(pod.status()) || conditions::is_ready(pod.status())),
         "apps/v1.Deployment" => is_observed(obj) && has(obj, &["updatedReplicas", "replicas", "availableReplicas"]),
         "apps/v1.ReplicaSet" => is_observed(obj) && has(obj, &["replicas", "availableReplicas"]),
+        "apps/v1.StatefulSet" => is_observed(obj) && has(obj, &["replicas", "availableReplicas"]) && is_updated(obj),
         "batch/v1.Job" => ["Complete", "Failed"].iter().any(|kind| is_true(obj, kind)),
         _ => true,
     }
@@ -68,6 +69,17 @@ fn is_observed(obj: &Obj) -> bool {
 fn has(obj: &Obj, counts: &[&str]) -> bool {
     let wanted = number(obj, &["spec", "replicas"]).unwrap_or(1);
     counts.iter().all(|count| number(obj, &["status", count]).unwrap_or(0) == wanted)
+}
+
+/// Whether all pods of a StatefulSet that are to be replaced have the revision of the set's template. Pods below the partition are not, and nobody knows
+/// when somebody deletes those of an update on deletion.
+fn is_updated(set: &Obj) -> bool {
+    if set.at(&["spec", "updateStrategy", "type"]).and_then(Value::as_str) == Some("OnDelete") {
+        return true;
+    }
+    let wanted = number(set, &["spec", "replicas"]).unwrap_or(1);
+    let partition = number(set, &["spec", "updateStrategy", "rollingUpdate", "partition"]).unwrap_or(0);
+    number(set, &["status", "updatedReplicas"]).unwrap_or(0) >= wanted - partition
 }
 
 fn is_true(obj: &Obj, kind: &str) -> bool {
@@ -148,6 +160,23 @@ mod tests {
         assert_eq!(deployment(2, 3, 3, 2), (false, false));
         assert_eq!(deployment(2, 2, 3, 3), (false, true), "an old replica is left");
         assert_eq!(deployment(2, 3, 4, 3), (false, false));
+    }
+
+    #[test]
+    fn stateful_sets_end_when_all_pods_above_the_partition_are_updated_and_available() {
+        let set = |strategy: Json, updated: i64, available: i64| {
+            let status = json!({"observedGeneration": 2, "updatedReplicas": updated, "replicas": 3, "availableReplicas": available});
+            let spec = json!({"replicas": 3, "updateStrategy": strategy});
+            has_ended(&object(
+                "apps",
+                "statefulsets",
+                &json!({"metadata": {"generation": 2}, "spec": spec, "status": status}),
+            ))
+        };
+        let rolling = |partition: i64| json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
+        assert!(set(rolling(0), 3, 3) && set(rolling(2), 1, 3) && set(rolling(9), 0, 3));
+        assert!(!set(rolling(0), 2, 3) && !set(rolling(2), 0, 3) && !set(rolling(2), 1, 2));
+        assert!(set(json!({"type": "OnDelete"}), 0, 3) && !set(json!({"type": "OnDelete"}), 0, 2));
     }
 
     #[test]

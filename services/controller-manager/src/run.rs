@@ -70,8 +70,7 @@ pub async fn start(system: &System, args: &Args) -> anyhow::Result<StartedContro
 
 /// Warns of changed feature gates that no controller uses.
 fn warn_of_unused(features: &FeatureGates) {
-    let used = |name: &str| oarlock_controllers::rows().iter().any(|row| row.gate == Some(name));
-    for (gate, on) in features.changed().filter(|(gate, _)| !used(gate.name)) {
+    for (gate, on) in features.changed().filter(|(gate, _)| !oarlock_controllers::asks_for_gate(gate.name)) {
         tracing::warn!(gate = gate.name, on, "no controller asks for the feature gate");
     }
 }

@@ -39,6 +39,7 @@ mod samples;
 mod serving;
 mod settings;
 mod snapshots;
+mod stateful_sets;
 mod streams;
 mod swaps;
 mod trace;

@@ -1,10 +1,12 @@
 //! Oarlock's parts in a control plane of upstream's, and upstream's in Oarlock's: with either part in place, a Deployment runs, scales, rolls and is
-//! deleted, and Jobs run to their ends.
+//! deleted, Jobs run to their ends, and StatefulSets live their lives.
 //!
 //! Upstream's programs are built from their Go modules by `cargo xtask peer`. Known differences are listed in docs/operations/swaps.md.
 
 pub(crate) mod jobs;
+mod moved;
 mod ours;
+pub(crate) mod sets;
 pub(crate) mod story;
 mod theirs;
 

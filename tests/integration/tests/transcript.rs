@@ -9,3 +9,4 @@ mod least;
 mod policies;
 mod preemption;
 mod sets;
+mod stateful_sets;

@@ -298,6 +298,25 @@ pub(crate) const BUGS: &[Bug] = &[
     program_bug("nobody_judges_silence", "mesh::policies::nothing_slips_through_while_those_who_judge_come_and_go"),
     bug("default_off_runs_unnamed", "oarlock-controllers", None, "who_is_off_by_default_runs_only_when_named"),
     bug("controller_ignores_its_gate", "oarlock-controllers", None, "a_controller_whose_gate_is_off_does_not_run"),
+    bug(
+        "two_ordinals_at_once",
+        "oarlock-controllers",
+        None,
+        "a_pod_is_not_made_while_the_former_one_of_its_ordinal_is_there",
+    ),
+    bug("roll_ignores_the_unavailable", "oarlock-controllers", None, "an_update_keeps_all_but_the_unavailable_pods"),
+    bug(
+        "claim_owned_by_a_wanted_pod",
+        "oarlock-controllers",
+        None,
+        "a_claim_of_a_pod_that_the_set_wants_is_never_deleted_with_the_pod",
+    ),
+    bug(
+        "revision_hash_is_fnv1a",
+        "oarlock-workloads",
+        Some("all"),
+        "upstream::revisions_have_the_bytes_and_the_names_that_upstreams_controller_gave_them",
+    ),
     bug("job_counts_twice", "oarlock-controllers", None, "a_restart_after_any_write_counts_every_pod_once"),
     bug(
         "unseen_owner_forgotten",

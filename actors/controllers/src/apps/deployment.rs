@@ -22,7 +22,7 @@ use oarlock_informer::{Cache, Change, Key, OwnWrites, Project, Reconcile, Requeu
 use oarlock_runtime::Failure;
 use oarlock_schema::Resource;
 
-use crate::controller_ref::{Candidates, Claims, claim};
+use crate::controller_ref::{Candidates, claim};
 use crate::error::Error;
 use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::project::{Deployment, PodView, ReplicaSet};
@@ -115,13 +115,14 @@ impl Reconcile for Deployments {
             self.own.forget(key);
             return Ok(Requeue::No);
         };
-        let Claims { mine, adopt, release } =
-            claim(&deployment.meta, deployment.value.selector.as_ref(), self.candidates.get(&deployment.meta));
-        if !adopt.is_empty() || !release.is_empty() {
-            self.settle(&deployment, &adopt, &release).await?;
+        let candidates = self.candidates.get(&deployment.meta);
+        let claims = claim(&deployment.meta, deployment.value.selector.as_ref(), candidates);
+        if !claims.is_settled() {
+            let (client, owner) = (&self.env.client, (self.deployment, &deployment.meta));
+            claims.settle(client, owner, self.set, |at| self.own.wrote(key, &self.sets, at)).await?;
             return Ok(Requeue::After(Duration::ZERO));
         }
-        let now = write::now();
+        let (mine, now) = (claims.mine, write::now());
         let running = |set: &str| self.pods.owned(set).iter().any(|pod| !pod.value.terminal());
         let plan = plan::plan(&deployment, &mine, &running, now);
         let failure = self.perform(&deployment, &mine, &plan).await.err();

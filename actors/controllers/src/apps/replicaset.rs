@@ -15,7 +15,7 @@ use oarlock_informer::{Cache, Change, Key, OwnWrites, Project, Reconcile, Requeu
 use oarlock_runtime::Failure;
 use oarlock_schema::Resource;
 
-use crate::controller_ref::{Candidates, Claims, claim};
+use crate::controller_ref::{Candidates, claim};
 use crate::error::Error;
 use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::project::{PodView, ReplicaSet};
@@ -85,14 +85,14 @@ impl Reconcile for ReplicaSets {
             self.own.forget(key);
             return Ok(Requeue::No);
         };
-        let Claims { mine, adopt, release } =
-            claim(&set.meta, set.value.selector.as_ref(), self.candidates.get(&set.meta));
-        if !adopt.is_empty() || !release.is_empty() {
-            self.settle(&set, &adopt, &release).await?;
+        let claims = claim(&set.meta, set.value.selector.as_ref(), self.candidates.get(&set.meta));
+        if !claims.is_settled() {
+            let (client, owner) = (&self.env.client, (self.set, &set.meta));
+            claims.settle(client, owner, self.pod, |at| self.own.wrote(key, &self.pods, at)).await?;
             // The key is reconciled again when the cache shows the pods' new owners.
             return Ok(Requeue::After(Duration::ZERO));
         }
-        let now = write::now();
+        let (mine, now) = (claims.mine, write::now());
         let mut plan = plan::plan(&set, &mine, now, || self.related(&set, &mine));
         let failure = self.manage(&set, &plan).await;
         plan.fail(&set.value, failure.as_ref(), now);

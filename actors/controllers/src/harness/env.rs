@@ -6,7 +6,7 @@ use std::sync::Arc;
 use oarlock_client::Client;
 use oarlock_informer::{Recorder, ResourceName, SharedInformers};
 use oarlock_meta::Status;
-use oarlock_schema::Resource;
+use oarlock_schema::{FeatureGates, Resource};
 
 use super::need::{Requirement, Supplies};
 use super::settings::Settings;
@@ -32,6 +32,8 @@ pub(crate) struct Env {
     pub(crate) shell: Shell,
     /// Settings of all controllers of the process.
     pub(crate) settings: Settings,
+    /// Feature gates of the process.
+    pub(crate) features: FeatureGates,
     /// The needs that the controller's row declares.
     pub(crate) supplies: Supplies,
     /// The writer of the root spans of the controller's workloads.

@@ -104,13 +104,11 @@ pub(crate) enum Amount {
 }
 
 impl Amount {
-    fn read(value: Option<IntOrStr<'_>>) -> Self {
+    /// Reads a number or a percentage; a text that is no percentage reads as none.
+    pub(super) fn read(value: IntOrStr<'_>) -> Self {
         match value {
-            Some(IntOrStr::Int(count)) => Self::Count(count),
-            Some(IntOrStr::Str(text)) => {
-                Self::Percent(text.strip_suffix('%').and_then(|n| n.parse().ok()).unwrap_or(0))
-            }
-            None => Self::Percent(25),
+            IntOrStr::Int(count) => Self::Count(count),
+            IntOrStr::Str(text) => Self::Percent(text.strip_suffix('%').and_then(|n| n.parse().ok()).unwrap_or(0)),
         }
     }
 
@@ -190,9 +188,10 @@ impl Project for Deployment {
             strategy: if spec.strategy().type_() == "Recreate" {
                 Strategy::Recreate
             } else {
+                let amount = |value: Option<IntOrStr<'_>>| value.map_or(Amount::Percent(25), Amount::read);
                 Strategy::Rolling {
-                    surge: Amount::read(rolling.and_then(|rolling| rolling.max_surge())),
-                    unavailable: Amount::read(rolling.and_then(|rolling| rolling.max_unavailable())),
+                    surge: amount(rolling.and_then(|rolling| rolling.max_surge())),
+                    unavailable: amount(rolling.and_then(|rolling| rolling.max_unavailable())),
                 }
             },
             min_ready: spec.min_ready_seconds(),

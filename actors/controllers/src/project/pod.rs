@@ -1,5 +1,7 @@
 //! The projection of pods for workloads, endpoints, node health and garbage collection.
 
+use std::time::Duration;
+
 use oarlock_informer::{Item, Project, ResourceName};
 use oarlock_meta::Time;
 use oarlock_pods::{conditions, sidecar};
@@ -69,6 +71,8 @@ pub(crate) struct PodView {
     pub(crate) tolerations: Box<[Toleration]>,
     /// Annotation `controller.kubernetes.io/pod-deletion-cost`.
     pub(crate) deletion_cost: i64,
+    /// Names of the volumes that are claims, each with the name of its claim.
+    pub(crate) claims: Box<[(Str, Str)]>,
     /// The fields that the job controller reads, in pods of Jobs.
     pub(crate) job: Option<Box<JobPod>>,
 }
@@ -85,6 +89,19 @@ impl PodView {
             && (seconds <= 0
                 || self.ready_since.is_some_and(|since| since.unix().saturating_add(seconds) <= now.unix()))
     }
+}
+
+/// Returns the time until the next ready pod has been ready for `seconds`; `None` if none will be without further changes.
+pub(crate) fn next_available<'a>(
+    pods: impl IntoIterator<Item = &'a Item<PodView>>,
+    seconds: i64,
+    now: Time,
+) -> Option<Duration> {
+    let due = |pod: &Item<PodView>| {
+        let since = pod.value.ready_since.filter(|_| pod.value.ready && !pod.value.available(seconds, now))?;
+        u64::try_from(since.unix().saturating_add(seconds).saturating_sub(now.unix())).ok()
+    };
+    pods.into_iter().filter_map(due).min().map(|seconds| Duration::from_secs(seconds.max(1)))
 }
 
 /// Whether a pod counts as a replica: neither ended nor being deleted (upstream `controller.IsPodActive`).
@@ -137,6 +154,7 @@ impl Project for PodView {
                 .get("controller.kubernetes.io/pod-deletion-cost")
                 .and_then(|cost| cost.parse::<i32>().ok())
                 .map_or(0, i64::from),
+            claims: spec.volumes().iter().filter_map(claim).collect(),
             job: JobPod::read(pod),
         }
     }
@@ -144,6 +162,11 @@ impl Project for PodView {
     fn same(&self, next: &Self) -> bool {
         self == next
     }
+}
+
+fn claim(volume: core_v1::Volume<'_>) -> Option<(Str, Str)> {
+    let source = volume.persistent_volume_claim()?;
+    Some((volume.name().into(), source.claim_name().into()))
 }
 
 fn phase(word: &str) -> Phase {

@@ -2,11 +2,11 @@
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
-use oarlock_schema::views::View;
 use oarlock_schema::views::apps_v1::{
     StatefulSetSpec, StatefulSetSpecMut, StatefulSetUpdateStrategy, StatefulSetUpdateStrategyMut,
 };
-use oarlock_schema::views::core_v1::PersistentVolumeClaimMut;
+use oarlock_schema::views::core_v1::{PersistentVolumeClaim, PersistentVolumeClaimMut, Volume};
+use oarlock_schema::views::{List, View};
 use oarlock_schema::{Struct, Value};
 
 use super::workload::{count_or_share, endless, is_nothing, selection, shown};
@@ -48,23 +48,31 @@ pub fn with_claims(node: &Struct) -> Option<Struct> {
     if spec.volume_claim_templates().is_empty() && pod.hostname().is_empty() && pod.subdomain().is_empty() {
         return None;
     }
+    let volumes = volumes(spec.volume_claim_templates(), pod.volumes().values(), str::to_owned);
     let mut seen = node.clone();
-    let mut volumes: Vec<Value> = Vec::new();
-    let ty = oarlock_schema::type_named("core/v1.Volume")?;
-    for claim in spec.volume_claim_templates().iter() {
-        let mut volume = Struct::zero(ty);
-        volume.set_name("name", claim.metadata().name());
-        volume.set_at(&["persistentVolumeClaim", "claimName"], claim.metadata().name());
-        volumes.push(Value::Struct(volume));
-    }
-    let claimed: Seen<&str> = spec.volume_claim_templates().iter().map(|claim| claim.metadata().name()).collect();
-    let others = pod.volumes().values().iter();
-    volumes.extend(others.filter(|v| !claimed.contains(&v.get("name").and_then(Value::as_str).unwrap_or(""))).cloned());
     let pod = seen.get_mut("template")?.as_struct_mut()?.get_mut("spec")?.as_struct_mut()?;
     pod.remove_name("hostname");
     pod.remove_name("subdomain");
-    pod.set_name("volumes", volumes.into_iter().collect::<Value>());
+    pod.set_name("volumes", volumes);
     Some(seen)
+}
+
+/// Returns the volumes of a set's pod: one for each claim template, whose claim `claim` names by the template, and those of `present` that have other names.
+pub fn volumes(
+    templates: List<'_, PersistentVolumeClaim<'_>>,
+    present: &[Value],
+    claim: impl Fn(&str) -> String,
+) -> Value {
+    let templates = || templates.iter().map(|template| template.metadata().name());
+    let claimed: Seen<&str> = templates().collect();
+    let others = present.iter().filter(|v| !claimed.contains(&v.get("name").and_then(Value::as_str).unwrap_or("")));
+    let volume = |template: &str| {
+        let mut volume = Struct::zero(Volume::TYPE);
+        volume.set_name("name", template);
+        volume.set_at(&["persistentVolumeClaim", "claimName"], claim(template));
+        Value::Struct(volume)
+    };
+    templates().map(volume).chain(others.cloned()).collect()
 }
 
 /// Validates the service name, which is part of the pods' host names. Only new objects are checked; old ones may have invalid names.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::helm::Helm;
 
-/// Values with which a release becomes ready on simulated nodes: nobody makes pods of StatefulSets yet, and containers of Jobs and of the test end at once.
+/// Values with which a release becomes ready on simulated nodes: claims of StatefulSets get no volumes yet, and containers of Jobs and of the test end at once.
 const TRIAL: [&str; 6] = [
     "etcd.external.endpoints={https://etcd.example.org:2379}",
     "etcd.external.secret=etcd",

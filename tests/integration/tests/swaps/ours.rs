@@ -2,12 +2,12 @@
 
 use oarlock_testkit::{Peer, Process};
 
-use super::{jobs, oarlock, programs, story, unexplained};
+use super::{jobs, oarlock, programs, sets, story, unexplained};
 use crate::containerd::machine::Machine;
 use crate::containerd::{apply, pod, ready, settle, until};
 
 /// Two simulated nodes on upstream's API server.
-fn kubelets(peer: &Peer) -> Process {
+pub(super) fn kubelets(peer: &Peer) -> Process {
     let mut command = oarlock(&["kubelet", "--runtime", "sim", "--count", "2", "--kubeconfig"]);
     command.arg(peer.kubeconfig()).arg("--data-dir").arg(peer.folder());
     Process::start(command, "kubelet")
@@ -43,6 +43,7 @@ fn our_controllers() {
     kubectl.until("get serviceaccount default -o name", |_| true);
     story::tell(&kubectl);
     jobs::tell(&kubectl);
+    sets::tell(&kubectl);
     for log in [manager.said(), kubelets.said()] {
         assert_eq!(unexplained(&log, &[]), [""; 0]);
     }

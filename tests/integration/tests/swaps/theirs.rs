@@ -1,10 +1,11 @@
 //! Upstream's parts on our API server.
 
+use std::path::Path;
 use std::process::Command;
 
 use oarlock_testkit::{Cluster, Process};
 
-use super::{jobs, programs, story, unexplained};
+use super::{jobs, programs, sets, story, unexplained};
 use crate::containerd::machine::Machine;
 use crate::containerd::{apply, pod, ready, settled, until};
 
@@ -25,10 +26,8 @@ fn upstreams_scheduler() {
     assert_eq!(unexplained(&scheduler.said(), &[]), [""; 0]);
 }
 
-#[test]
-fn upstreams_controller_manager() {
-    let Some(bin) = programs(&["kube-controller-manager"]) else { return };
-    let cluster = Cluster::up(&["--disable", "controller-manager"]);
+/// Starts upstream's controller manager on our API server.
+pub(super) fn their_manager(cluster: &Cluster, bin: &Path) -> Process {
     let (kubeconfig, pki) = (cluster.data_dir().component_kubeconfig("controller-manager"), cluster.data_dir().pki());
     let mut command = Command::new(bin.join("kube-controller-manager"));
     for flag in ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"] {
@@ -43,11 +42,19 @@ fn upstreams_controller_manager() {
         command.arg(format!("--{flag}={}", pki.join(file).display()));
     }
     command.args(["--use-service-account-credentials", "--secure-port=0"]);
-    let manager = Process::start(command, "kube-controller-manager");
+    Process::start(command, "kube-controller-manager")
+}
+
+#[test]
+fn upstreams_controller_manager() {
+    let Some(bin) = programs(&["kube-controller-manager"]) else { return };
+    let cluster = Cluster::up(&["--disable", "controller-manager"]);
+    let manager = their_manager(&cluster, &bin);
     let kubectl = cluster.kubectl();
     kubectl.until("get serviceaccount default -o name", |_| true);
     story::tell(&kubectl);
     jobs::tell(&kubectl);
+    sets::tell(&kubectl);
     story::leads(&kubectl, "kube-controller-manager");
     // Two loops of the manager write one object: one write is refused and repeated, as on upstream's API server.
     let conflict = "the object has been modified; please apply your changes to the latest version and try again";

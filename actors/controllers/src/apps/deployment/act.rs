@@ -20,31 +20,6 @@ const REASON: &str = "ScalingReplicaSet";
 const REFUSED: &str = "ReplicaSetCreateError";
 
 impl Deployments {
-    /// Adopts and releases ReplicaSets.
-    pub(super) async fn settle(
-        &self,
-        deployment: &Item<Deployment>,
-        adopt: &[Arc<Item<ReplicaSet>>],
-        release: &[Arc<Item<ReplicaSet>>],
-    ) -> Result<(), Status> {
-        let client = &self.env.client;
-        if !adopt.is_empty() {
-            write::current(client, self.deployment, &deployment.meta).await?;
-        }
-        for set in adopt {
-            let owner = write::owner(self.deployment, &deployment.meta);
-            let object = write::adopt(client, self.set, &set.meta, owner).await?;
-            self.own.wrote(deployment.key(), &self.sets, object.revision);
-        }
-        for set in release {
-            let uid = deployment.meta.uid.as_str();
-            if let Some(object) = write::release(client, self.set, &set.meta, uid).await? {
-                self.own.wrote(deployment.key(), &self.sets, object.revision);
-            }
-        }
-        Ok(())
-    }
-
     /// Creates, changes and deletes ReplicaSets.
     pub(super) async fn perform(
         &self,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use oarlock_informer::Item;
 use oarlock_meta::Time;
 use oarlock_schema::Str;
+use oarlock_workloads::safe_text;
 
 use super::scene::{Resize, Scene, Sets};
 use super::{annotations, rolling, scale, status};
@@ -148,20 +149,13 @@ fn keep_revision(scene: &Scene<'_>, plan: &mut Plan, now: Time, create: bool) {
     }
 }
 
-/// Returns the hash label's value of a template: at most ten characters of an alphabet without vowels, so that no words appear (upstream
-/// `ComputeHash`, `SafeEncodeString`).
+/// Returns the hash label's value of a template: at most ten characters (upstream `ComputeHash`).
 pub(super) fn hash(template: Digest, collisions: Option<i64>) -> String {
-    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut digest = template;
     if let Some(collisions) = collisions {
         digest.number(collisions);
     }
-    let decimal = digest.short().to_string();
-    decimal
-        .bytes()
-        .filter_map(|digit| ALPHABET.get(usize::from(digit) % 27))
-        .map(|letter| char::from(*letter))
-        .collect()
+    safe_text::of_number(digest.short())
 }
 
 /// Returns the old sets beyond the history limit, oldest revisions first, except sets that still have pods.

@@ -16,40 +16,6 @@ use crate::project::{PodView, ReplicaSet, active};
 use crate::{pod_template, write};
 
 impl ReplicaSets {
-    /// Adopts and releases pods.
-    pub(super) async fn settle(
-        &self,
-        set: &Item<ReplicaSet>,
-        adopt: &[Arc<Item<PodView>>],
-        release: &[Arc<Item<PodView>>],
-    ) -> Result<(), Status> {
-        if !adopt.is_empty() {
-            // The cache may not show the owner's deletion yet, so the API server is asked before pods are adopted.
-            write::current(&self.env.client, self.set, &set.meta).await?;
-        }
-        let client = &self.env.client;
-        let taken = write::all(adopt.iter().map(|pod| {
-            let owner = write::owner(self.set, &set.meta);
-            async move {
-                match write::adopt(client, self.pod, &pod.meta, owner).await {
-                    Ok(object) => Ok(Some(object)),
-                    Err(status) if status.is_not_found() => Ok(None),
-                    Err(status) => Err(status),
-                }
-            }
-        }))
-        .await;
-        let left =
-            write::all(release.iter().map(|pod| write::release(client, self.pod, &pod.meta, set.meta.uid.as_str())))
-                .await;
-        for answer in taken.into_iter().chain(left) {
-            if let Some(object) = answer? {
-                self.own.wrote(set.key(), &self.pods, object.revision);
-            }
-        }
-        Ok(())
-    }
-
     /// Counts, per node, the active pods of all ReplicaSets that have the same controller as this set.
     pub(super) fn related(&self, set: &Item<ReplicaSet>, mine: &[Arc<Item<PodView>>]) -> Related {
         let mut count: Related = BTreeMap::new();

@@ -7,7 +7,7 @@ use oarlock_informer::Item;
 use oarlock_meta::{Status, Time};
 
 use super::rank::{self, Related};
-use crate::project::{Condition, PodView, ReplicaSet, ReplicaSetState, active};
+use crate::project::{Condition, PodView, ReplicaSet, ReplicaSetState, active, next_available};
 
 /// The most pods that one reconcile creates or deletes (upstream `BurstReplicas`).
 pub(super) const BURST: usize = 500;
@@ -43,7 +43,8 @@ pub(super) fn plan(
         let surplus = (alive.len() - wanted).min(BURST);
         (0, rank::to_delete(&alive, surplus, &related(), now))
     };
-    Plan { create, delete, status: status(set, pods, &alive, now), again: again(set, &alive, now) }
+    let again = next_available(alive.iter().map(|pod| &***pod), set.value.min_ready, now);
+    Plan { create, delete, status: status(set, pods, &alive, now), again }
 }
 
 fn status(
@@ -63,16 +64,6 @@ fn status(
         observed: set.meta.generation,
         conditions: set.value.status.conditions.clone(),
     }
-}
-
-/// Returns the time until the next ready pod becomes available.
-fn again(set: &Item<ReplicaSet>, alive: &[&Arc<Item<PodView>>], now: Time) -> Option<Duration> {
-    let min = set.value.min_ready;
-    let due = |pod: &&Arc<Item<PodView>>| {
-        let since = pod.value.ready_since.filter(|_| pod.value.ready && !pod.value.available(min, now))?;
-        u64::try_from(since.unix().saturating_add(min).saturating_sub(now.unix())).ok()
-    };
-    alive.iter().filter_map(due).min().map(|seconds| Duration::from_secs(seconds.max(1)))
 }
 
 impl Plan {

@@ -1,0 +1,220 @@
+//! Plans the pods and claims that a StatefulSet creates, changes and deletes (upstream `updateStatefulSet`).
+//!
+//! The plan has three parts, of which a later one is only begun when nothing in the earlier ones must be waited for: the wanted pods, the surplus pods,
+//! and the pods of an old revision. Parallel sets wait for nothing.
+
+use std::time::Duration;
+
+use oarlock_informer::Item;
+use oarlock_meta::Time;
+
+use super::claims::{self, Claim, ClaimWork};
+use super::members::{self, Members, POD_NAME, Pod};
+use super::revisions::Names;
+use super::{roll, status};
+use crate::project::{Phase, PodView, Replacement, StatefulSet, StatefulSetState, next_available};
+
+/// The most actions of one part of a plan; the next reconcile takes those that are left.
+pub(super) const BURST: usize = 500;
+
+/// The input of the plan: a StatefulSet, its pods, its revisions and its claims.
+pub(super) struct Scene<'a> {
+    pub(super) set: &'a Item<StatefulSet>,
+    pub(super) pods: &'a [Pod],
+    pub(super) names: &'a Names,
+    /// Returns the claim of a name in the set's namespace.
+    pub(super) claim: &'a dyn Fn(&str) -> Option<Claim>,
+    /// Whether `maxUnavailable` applies to rolling updates (gate `MaxUnavailableStatefulSet`).
+    pub(super) counts_unavailable: bool,
+    pub(super) now: Time,
+}
+
+impl Scene<'_> {
+    /// Whether pods are created and deleted one by one, in the order of ordinals.
+    pub(super) fn is_ordered(&self) -> bool {
+        !self.set.value.parallel
+    }
+
+    /// Whether a pod counts as available.
+    pub(super) fn is_available(&self, pod: &Item<PodView>) -> bool {
+        members::is_available(pod, self.set.value.min_ready, self.now)
+    }
+}
+
+/// A revision of a StatefulSet that a new pod can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The current revision: the template before the last change.
+    Current,
+    /// The update revision: the template that the set has.
+    Update,
+}
+
+/// A change of a pod or of its claims.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// Creates a pod after its missing claims.
+    Create { ordinal: i64, form: Form, claims: ClaimWork },
+    /// Creates the missing claims of a pod, and changes the owners of its claims.
+    Claims { ordinal: i64, pod: Pod, claims: ClaimWork },
+    /// Gives a pod the labels and the volumes that its ordinal must have, and its claims their owners.
+    Repair { ordinal: i64, pod: Pod, identity: bool, storage: bool, claims: ClaimWork },
+    /// Deletes a pod. `replaces_current` says that the pod has the current revision and is replaced by one of the update revision.
+    Delete { pod: Pod, replaces_current: bool },
+}
+
+/// The changes of a StatefulSet's pods and claims, and the status.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The stages, one after the other. The actions of a stage are taken at once; no stage follows a stage with a failed action.
+    pub(super) stages: Vec<Vec<Action>>,
+    /// The status to write, before pods were replaced and before a complete update was entered.
+    pub(super) status: StatefulSetState,
+    /// The time after which availability may change without any other change.
+    pub(super) again: Option<Duration>,
+}
+
+/// The actions of one part of the plan, and whether the next part follows.
+type Part = (Vec<Action>, bool);
+
+/// Plans for a StatefulSet. Of a set that is being deleted only the status is planned.
+pub(super) fn plan(scene: &Scene<'_>) -> Plan {
+    let again = next_available(scene.pods.iter().map(|pod| &**pod), scene.set.value.min_ready, scene.now);
+    let mut plan = Plan { stages: Vec::new(), status: status::count(scene), again };
+    if scene.set.meta.deleting() {
+        return plan;
+    }
+    let members = Members::of(scene.set, scene.pods);
+    let parts: [fn(&Scene<'_>, &Members) -> Part; 4] = [wanted, surplus_claims, surplus, replaced];
+    for part in parts {
+        let (mut actions, follows) = part(scene, &members);
+        let is_cut = actions.len() > BURST;
+        actions.truncate(BURST);
+        if scene.is_ordered() {
+            plan.stages.extend(actions.into_iter().map(|action| vec![action]));
+        } else if !actions.is_empty() {
+            plan.stages.push(actions);
+        }
+        if is_cut || (scene.is_ordered() && !follows) {
+            break;
+        }
+    }
+    plan
+}
+
+/// Plans for the wanted ordinals, lowest first. An ordered set stops at the first ordinal whose pod is not available.
+fn wanted(scene: &Scene<'_>, members: &Members) -> Part {
+    let set = &scene.set.value;
+    let most = if scene.is_ordered() { 1 } else { BURST };
+    let missing = members::ordinals(set).filter(|ordinal| !members.wanted.contains_key(ordinal)).take(most);
+    let mut ordinals: Vec<i64> = missing.chain(members.wanted.keys().copied()).collect();
+    ordinals.sort_unstable();
+    let mut actions = Vec::new();
+    for ordinal in ordinals {
+        let goes_on = match members.wanted.get(&ordinal) {
+            Some(pod) => keep(scene, ordinal, pod, &mut actions),
+            None => {
+                actions.extend(create(scene, ordinal));
+                false
+            }
+        };
+        if scene.is_ordered() && !goes_on {
+            return (actions, false);
+        }
+    }
+    (actions, true)
+}
+
+/// Plans to create the pod of an ordinal, unless a claim still belongs to an earlier pod of the name and is about to be deleted with it.
+fn create(scene: &Scene<'_>, ordinal: i64) -> Option<Action> {
+    if claims::is_stale(scene, ordinal) {
+        return None;
+    }
+    let claims = ClaimWork::complete(scene, ordinal, None);
+    Some(Action::Create { ordinal, form: form(scene, ordinal), claims })
+}
+
+/// Returns the revision of a new pod: below the partition the current one. Without a partition the pods that have the current revision keep it (upstream
+/// `newVersionedStatefulSetPod`).
+fn form(scene: &Scene<'_>, ordinal: i64) -> Form {
+    let set = &scene.set.value;
+    let kept = match set.replacement {
+        Replacement::OnDelete => 0,
+        Replacement::Rolling { partition: Some(partition), .. } => partition,
+        Replacement::Rolling { partition: None, .. } => set.status.current,
+    };
+    if ordinal < set.start.saturating_add(kept) { Form::Current } else { Form::Update }
+}
+
+/// Plans for a pod of a wanted ordinal; returns whether an ordered set goes on to the next ordinal.
+fn keep(scene: &Scene<'_>, ordinal: i64, pod: &Pod, actions: &mut Vec<Action>) -> bool {
+    if pod.value.terminal() {
+        // The next pod of the ordinal is created when the name is free.
+        if !pod.meta.deleting() {
+            actions.push(Action::Delete { pod: pod.clone(), replaces_current: false });
+        }
+        return false;
+    }
+    let is_pending = pod.value.phase == Phase::Pending;
+    if is_pending {
+        let claims = ClaimWork::complete(scene, ordinal, Some(pod));
+        if !claims.is_empty() {
+            actions.push(Action::Claims { ordinal, pod: pod.clone(), claims });
+        }
+    }
+    if scene.is_ordered() && !(members::runs_ready(&pod.value) && scene.is_available(pod)) {
+        return false;
+    }
+    let identity = pod.meta.label(POD_NAME) != Some(pod.meta.name());
+    let storage = !claims::are_volumes_of(scene, ordinal, pod);
+    let claims = match (is_pending, storage) {
+        (true, _) => ClaimWork::default(),
+        (false, true) => ClaimWork::complete(scene, ordinal, Some(pod)),
+        (false, false) => ClaimWork::owners(scene, ordinal, Some(pod), false),
+    };
+    if identity || storage || claims.changes_owners() {
+        actions.push(Action::Repair { ordinal, pod: pod.clone(), identity, storage, claims });
+    }
+    true
+}
+
+/// Plans the owners of the claims of surplus pods: such a claim is deleted with its pod if the set wants this.
+fn surplus_claims(scene: &Scene<'_>, members: &Members) -> Part {
+    let mut actions = Vec::new();
+    for (ordinal, pod) in members.surplus.iter().rev() {
+        let claims = ClaimWork::owners(scene, *ordinal, Some(pod), true);
+        if claims.changes_owners() {
+            actions.push(Action::Claims { ordinal: *ordinal, pod: pod.clone(), claims });
+        }
+    }
+    (actions, true)
+}
+
+/// Plans to delete surplus pods, highest ordinal first. An ordered set deletes one at a time, and none while another pod than the lowest broken one is
+/// not available (upstream `processCondemned`).
+fn surplus(scene: &Scene<'_>, members: &Members) -> Part {
+    let lowest_broken = members.surplus.iter().find(|(_, pod)| !scene.is_available(pod)).map(|(ordinal, _)| *ordinal);
+    let mut actions = Vec::new();
+    for (ordinal, pod) in members.surplus.iter().rev() {
+        if !pod.meta.deleting() {
+            let is_healthy = members::runs_ready(&pod.value) && scene.is_available(pod);
+            if scene.is_ordered() && !is_healthy && lowest_broken != Some(*ordinal) {
+                return (actions, false);
+            }
+            actions.push(Action::Delete { pod: pod.clone(), replaces_current: false });
+        }
+        if scene.is_ordered() {
+            return (actions, false);
+        }
+    }
+    (actions, true)
+}
+
+/// Plans to replace pods of an old revision.
+fn replaced(scene: &Scene<'_>, members: &Members) -> Part {
+    let delete = |pod: &Pod| {
+        let replaces_current = pod.meta.label(members::REVISION) == Some(scene.names.current.as_str());
+        Action::Delete { pod: pod.clone(), replaces_current }
+    };
+    (roll::outdated(scene, members).into_iter().map(delete).collect(), true)
+}

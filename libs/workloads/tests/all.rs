@@ -1,0 +1,7 @@
+//! Tests of the rules of workloads.
+
+#![cfg(test)]
+
+mod history;
+mod revisions;
+mod upstream;
