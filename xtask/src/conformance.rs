@@ -8,7 +8,7 @@ mod control_plane;
 mod daemon;
 mod dns;
 mod golden;
-mod images;
+pub(crate) mod images;
 mod needs;
 mod network;
 mod node;
@@ -18,7 +18,7 @@ mod programs;
 mod selection;
 mod suite;
 mod table;
-mod wait;
+pub(crate) mod wait;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

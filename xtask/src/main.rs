@@ -21,6 +21,7 @@ mod new;
 mod nightly;
 mod older;
 mod oracle;
+mod package;
 mod peer;
 mod schema;
 mod seeded_bugs;
@@ -78,6 +79,8 @@ enum Chore {
     Executables(executables::Args),
     /// Upgrade a crew at work from the build of an older commit to today's and back; or let that build write a state for tests.
     Older(older::Args),
+    /// Build the Debian package; install, run, kill, upgrade and purge it on a host of its own (needs root, debootstrap).
+    Package(package::Args),
     /// Runs the checks that are too long for the gate; writes the tables of docs/operations.
     Nightly(nightly::Args),
     /// Read spans from standard input, as OTLP's JSON or of `oarlock trace --output json`; print them in the JSON that Zipkin's API takes.
@@ -104,6 +107,7 @@ fn main() -> anyhow::Result<()> {
         Chore::FirstBuild(args) => first_build::run(&args),
         Chore::Executables(args) => executables::run(&args),
         Chore::Older(args) => older::run(&args),
+        Chore::Package(args) => package::run(&args),
         Chore::Nightly(args) => nightly::run(&args),
         Chore::Zipkin => zipkin::run(),
     }

@@ -8,7 +8,7 @@ use crate::compile::{Executable, compile, compile_plain, compile_released};
 use crate::steps::Steps;
 use crate::tests::{self, Selection, Tier, VIRTUAL};
 use crate::tool::{cargo, output, root, run as exec, say, target};
-use crate::{ci, conformance, faults, first_build, older, peer};
+use crate::{ci, conformance, faults, first_build, older, package, peer};
 
 /// The tests that sweep seeds under virtual time, by how their names begin.
 const SWEEPS: [&str; 4] = ["replicas::seeds_", "crew::units_", "crew::cloud::", "shards::shards_"];
@@ -38,6 +38,7 @@ const CHORES: &[(&str, Chore)] = &[
     ("older", Chore::Tests(|executables| older::with(&older::Args::upgrades(), executables))),
     ("plain", Chore::Tests(|_| plain())),
     ("deny", Chore::Alone(deny)),
+    ("package", Chore::Alone(|| package::run(&package::Args::tested()))),
     ("conformance", Chore::Alone(|| conformance::run(&conformance::Args::golden()))),
     ("first build", Chore::Alone(|| first_build::run(&first_build::Args::thrice()))),
     ("cost of release", Chore::Alone(cost_of_release)),

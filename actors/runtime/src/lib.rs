@@ -61,6 +61,7 @@ mod policy;
 mod progress;
 pub mod rng;
 mod run;
+mod service_manager;
 pub mod shutdown;
 mod slot;
 mod spawn;

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
+use oarlock_seeded_bug::seeded_bug;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::clock;
 use crate::kind::Phase;
+use crate::service_manager;
 use crate::stop::{KILL_GRACE, stop_all};
 use crate::system::{Fatal, System};
 
@@ -83,6 +85,12 @@ impl Graces {
         Self(self.0.map(|row| if row.0 == phase { (phase, grace) } else { row }))
     }
 
+    /// Returns the longest time that a shutdown takes: what is late in a phase is killed when the phase's grace is over.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        self.0.iter().map(|(_, grace)| *grace + KILL_GRACE).sum::<Duration>() + KILL_GRACE
+    }
+
     fn at_most(self, grace: Duration) -> Self {
         Self(self.0.map(|(phase, own)| (phase, own.min(grace))))
     }
@@ -137,7 +145,24 @@ impl End {
 
 /// Runs until a signal or a fatal failure, then shuts down; after a failure each phase has 2 s at most. A second signal returns [`End::Forced`] at
 /// once. The caller exits the process with [`End::exit_code`] in each case, without waiting for futures that may still run.
-pub async fn run(system: &System, mut signals: mpsc::Receiver<&'static str>, graces: Graces) -> End {
+///
+/// The process serves when it calls this function, so the service manager is told at once that the process is ready, and later that it is stopping.
+pub async fn run(system: &System, signals: mpsc::Receiver<&'static str>, graces: Graces) -> End {
+    run_once_ready(system, signals, graces, Box::pin(std::future::ready(()))).await
+}
+
+/// As [`run`], for a process that is ready only when `ready` completes. A shutdown before that does not wait for `ready`.
+pub async fn run_once_ready(
+    system: &System,
+    mut signals: mpsc::Receiver<&'static str>,
+    graces: Graces,
+    ready: BoxFuture<'_, ()>,
+) -> End {
+    let announced = async {
+        ready.await;
+        service_manager::ready();
+        std::future::pending().await
+    };
     let fatal = tokio::select! {
         biased;
         fatal = system.failed() => Some(fatal),
@@ -145,8 +170,10 @@ pub async fn run(system: &System, mut signals: mpsc::Receiver<&'static str>, gra
             tracing::info!(signal, "shutting down; a second signal exits at once");
             None
         }
+        never = announced => never,
     };
     let graces = if fatal.is_some() { graces.at_most(GRACE_AFTER_FAILURE) } else { graces };
+    service_manager::stopping(graces.longest());
     let report = tokio::select! {
         biased;
         signal = next(&mut signals) => {
@@ -175,6 +202,9 @@ async fn next(signals: &mut mpsc::Receiver<&'static str>) -> &'static str {
 /// When the handlers cannot be installed.
 pub fn signals(system: &System) -> std::io::Result<mpsc::Receiver<&'static str>> {
     use tokio::signal::unix::{SignalKind, signal};
+    if seeded_bug!("ready_before_serving") {
+        service_manager::ready();
+    }
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let (sender, receiver) = mpsc::channel(2);
     let closing = system.tasks().token();

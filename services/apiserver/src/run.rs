@@ -44,7 +44,9 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     join(&system, &api, &args.nats).await?;
     let kubeconfig = makes_keys.then(|| tracing::field::display(api.kubeconfig.display()));
     tracing::info!(address = %api.address, kubeconfig, "api server listens");
-    match shutdown::run(&system, signals, graces).await {
+    // The server listens before it has made its bootstrap objects.
+    let ready = Box::pin(api.server.state().bootstrapped());
+    match shutdown::run_once_ready(&system, signals, graces, ready).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
         end => Ok(end.exit_code()),
     }

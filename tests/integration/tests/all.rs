@@ -30,6 +30,7 @@ mod lives;
 mod mesh;
 mod observe;
 mod older;
+mod packaging;
 mod presentation;
 mod prometheus;
 mod python;

@@ -9,7 +9,8 @@ use std::process::Command;
 use oarlock_testkit::documents::{Shown, commands};
 use serde_norway::Value;
 
-fn root() -> PathBuf {
+/// Returns the workspace's folder.
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -19,7 +20,7 @@ fn after<'a>(words: &'a [String], flag: &'a str) -> impl Iterator<Item = &'a str
 }
 
 /// Returns why our program does not take these words. It is asked for help with the command's own flags: an unknown subcommand, flag or choice is an error before help is shown.
-fn refusal(words: &[String]) -> Option<String> {
+pub(crate) fn refusal(words: &[String]) -> Option<String> {
     let output = Command::new(oarlock_testkit::oarlock()).args(words).arg("--help").output().unwrap();
     (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
 }

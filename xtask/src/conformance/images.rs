@@ -1,7 +1,7 @@
 //! The images that the suite asks for, made of Debian's packages and of upstream's programs, as one archive that containerd imports: no registry and no docker
 //! is needed. What is in an image is what the specs use of the one whose name it bears.
 
-mod archive;
+pub(crate) mod archive;
 mod layers;
 
 use std::path::PathBuf;

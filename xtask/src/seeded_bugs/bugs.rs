@@ -21,6 +21,10 @@ const fn program_bug(name: &'static str, test: &'static str) -> Bug {
 const HOUR: &str = "of_a_thousand_lives_each_is_exported_whole_or_not_and_a_calm_hour_leaves_no_span_open";
 
 pub(crate) const BUGS: &[Bug] = &[
+    program_bug(
+        "ready_before_serving",
+        "packaging::started::a_control_plane_is_started_when_it_serves_and_keeps_its_state_through_a_kill",
+    ),
     bug(
         "tunnel_buffers_without_bound",
         "oarlock-konnectivity",
