@@ -118,7 +118,7 @@ impl Access {
             return Ok(known);
         }
         let client = client.ok_or_else(unauthorized)?;
-        let user = Arc::new(review_token(client, token).await?.ok_or_else(unauthorized)?);
+        let user = Arc::new(review_token(client, token, &[]).await?.ok_or_else(unauthorized)?);
         self.tokens.lock().keep(token.to_owned(), user.clone(), TOKEN_TTL);
         Ok(Some(user))
     }
@@ -170,8 +170,17 @@ pub fn unauthorized() -> Refusal {
     Refusal::new(401, "Unauthorized")
 }
 
-async fn review_token(client: &Client, token: &str) -> Result<Option<User>, Status> {
-    let spec = json!({"token": token});
+/// Asks the API server whose token this is; `None` if the token is not valid for one of the audiences. Without audiences the token must be valid for the API server.
+///
+/// # Errors
+/// When the review fails.
+pub async fn review_token(client: &Client, token: &str, audiences: &[&str]) -> Result<Option<User>, Status> {
+    let mut spec = json!({"token": token});
+    if !audiences.is_empty()
+        && let Some(spec) = spec.as_object_mut()
+    {
+        spec.insert("audiences".to_owned(), json!(audiences));
+    }
     let review = ask(client, "authentication.k8s.io", "TokenReview", "tokenreviews", spec).await?;
     let status = review.get("status").cloned().unwrap_or_default();
     if status.get("authenticated") != Some(&Value::Bool(true)) {
