@@ -1,7 +1,7 @@
 //! Health and metrics over plain HTTP, for everybody who reaches the port: no client is authenticated, so the address of the port decides who may ask. Upstream's
 //! konnectivity serves them so.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::{Method, Request};
@@ -45,6 +45,17 @@ pub async fn serve(
     let ready = [checks::ready(system, Vec::new()), ready].concat().into();
     let open = Open { system: system.clone(), scope, live: checks::live(system).into(), ready };
     listen(system, &LISTENER, socket, None, MAX_CONNECTIONS, open).await
+}
+
+/// Binds a port, unless it is 0.
+///
+/// # Errors
+/// When the address cannot be bound.
+pub async fn bind(address: IpAddr, port: u16) -> std::io::Result<Option<TcpListener>> {
+    match port {
+        0 => Ok(None),
+        port => TcpListener::bind((address, port)).await.map(Some),
+    }
 }
 
 impl Open {
