@@ -148,8 +148,24 @@ mod tests {
                 continue;
             };
             let words: Vec<&str> = shown.words[start + 2..].iter().skip(1).map(String::as_str).collect();
-            let args = parse(&words).unwrap_or_else(|error| panic!("{}: {error}", shown.place));
-            args.scenarios().unwrap_or_else(|error| panic!("{}: {error:#}", shown.place));
+            if let Some(why) = refusal(&words) {
+                panic!("{}: {why}", shown.place);
+            }
+        }
+    }
+
+    #[test]
+    fn a_load_test_that_does_not_exist_is_found() {
+        for words in [&["no-such-scenario"][..], &["--no-such-flag"], &["--rounds", "none", "list"]] {
+            assert!(refusal(words).is_some(), "{words:?}");
+        }
+    }
+
+    /// Returns why there are no load tests of these words.
+    fn refusal(words: &[&str]) -> Option<String> {
+        match parse(words) {
+            Err(error) => Some(error.to_string()),
+            Ok(args) => args.scenarios().err().map(|error| format!("{error:#}")),
         }
     }
 }

@@ -11,6 +11,10 @@ use cargo_metadata::{Artifact, Message, MetadataCommand, Package};
 
 use crate::tool::{capture_in, cargo, output, root, say, target};
 
+/// Niceness of tests under virtual time. They give way to the tests in real time, yet end in good time while programs of the ordinary niceness 0 keep every processor
+/// busy: beside one of those they get a quarter of the processor, with the niceness 19 it would be a seventieth (sched(7)).
+const VIRTUAL_NICENESS: &str = "5";
+
 /// An executable with tests.
 pub(crate) struct Executable {
     pub(crate) package: String,
@@ -50,7 +54,7 @@ pub(crate) fn compile_released(package: &str) -> anyhow::Result<Vec<Executable>>
     executables(cargo().args(["build", "--release", "--tests", "-p", package]))
 }
 
-/// What of the workspace is compiled for the tests.
+/// Arguments of the cargo command that compiles the workspace for the tests.
 const WORKSPACE: [&str; 3] = ["build", "--workspace", "--all-targets"];
 
 /// Runs a build of cargo's, and returns the test executables that it made.
@@ -95,18 +99,18 @@ impl Executable {
         self.wrapped(Command::new(&self.path))
     }
 
-    /// Returns [`command`](Self::command) with a limit in seconds; at the lowest priority unless the tests run in real time.
+    /// Returns [`command`](Self::command) with a limit in seconds; with [`VIRTUAL_NICENESS`] unless the tests run in real time.
     pub(crate) fn bounded(&self, seconds: u32, real_time: bool) -> Command {
         let mut command = Command::new("nice");
-        let priority = if real_time { "0" } else { "19" };
-        command.args(["-n", priority, "timeout", "--kill-after=5", &seconds.to_string()]).arg(&self.path);
+        let niceness = if real_time { "0" } else { VIRTUAL_NICENESS };
+        command.args(["-n", niceness, "timeout", "--kill-after=5", &seconds.to_string()]).arg(&self.path);
         self.wrapped(command)
     }
 
-    /// Like [`command`](Self::command), at the lowest priority.
+    /// Like [`command`](Self::command), with [`VIRTUAL_NICENESS`].
     pub(crate) fn nice(&self) -> Command {
         let mut nice = Command::new("nice");
-        nice.args(["-n", "19"]).arg(&self.path);
+        nice.args(["-n", VIRTUAL_NICENESS]).arg(&self.path);
         self.wrapped(nice)
     }
 

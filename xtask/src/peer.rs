@@ -34,7 +34,7 @@ enum Verb {
     /// programs themselves are kept in $OARLOCK_PEERS (default: ~/.cache/oarlock/peers), by version.
     Build {
         /// Which: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubelet, etcd-3.5, etcdctl, etcdutl,
-        /// kube-proxy, nats-server, k9s, kube-state-metrics, jaeger, victoria-metrics, coredns, konnectivity-server, konnectivity-agent, containerd, containerd-shim-runc-v2, ctr; of the
+        /// kube-proxy, nats-server, helm, k9s, kube-state-metrics, jaeger, victoria-metrics, coredns, konnectivity-server, konnectivity-agent, containerd, containerd-shim-runc-v2, ctr; of the
         /// end-to-end suite e2e.test, ginkgo and
         /// the programs of its images. Default: the first two.
         names: Vec<String>,
@@ -78,13 +78,14 @@ fn kept() -> PathBuf {
 }
 
 /// Upstream's programs that the gate's tests need.
-pub(crate) const GATE: &[&str] = &["etcd", "etcd-3.5", "etcdctl", "etcdutl", "nats-server"];
+pub(crate) const GATE: &[&str] = &["etcd", "etcd-3.5", "etcdctl", "etcdutl", "helm", "nats-server"];
 /// Upstream's programs that all tests need.
 pub(crate) const ALL: &[&str] = &[
     "etcd",
     "etcd-3.5",
     "etcdctl",
     "etcdutl",
+    "helm",
     "nats-server",
     "kube-apiserver",
     "kube-controller-manager",

@@ -9,19 +9,19 @@ use cargo_metadata::{MetadataCommand, Package};
 
 use crate::tool::{output, root, rust_files, say};
 
-/// The executable that whole-system tests start, which is no dependency of theirs to cargo.
+/// The executable that whole-system tests start. Cargo knows no dependency of these tests on it.
 const PROGRAM: &str = "oarlock";
-/// The packages with such tests.
+/// The packages whose tests start [`PROGRAM`].
 const START_PROGRAMS: [&str; 2] = [INTEGRATION, ORACLE];
-/// The tests of whole programs.
+/// The package of the tests of whole programs.
 pub(crate) const INTEGRATION: &str = "oarlock-tests-integration";
-/// Plays scripts at the program and compares its answers with upstream's.
+/// The package that sends scripted requests to the program and compares the answers with upstream's.
 const ORACLE: &str = "oarlock-tests-oracle";
-/// Files that belong to no package and decide what every package is.
+/// Files outside of all packages that affect every package.
 const EVERYTHING: [&str; 5] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/", "xtask/"];
 
-/// Files outside of a package's folder that its build script or its tests read: how their paths begin, and the package. Files that sources include
-/// (`include_str!`) are found by themselves.
+/// Files outside of a package's folder that its build script or its tests read: the beginning of their paths, and the package. Files that sources include
+/// (`include_str!`) need no row.
 const READ: [(&str, &str); 10] = [
     ("proto/", "oarlock-contracts"),
     ("Dockerfile", INTEGRATION),
@@ -76,7 +76,7 @@ struct Node {
     /// The package's folder, relative to the workspace's.
     folder: PathBuf,
     needs: Vec<String>,
-    /// How paths of files begin that it reads from other folders.
+    /// Beginnings of the paths of files that the package reads from other folders.
     reads: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// The packages of which a file is one of these, and all that need them.
+/// Returns the packages that hold one of the files, and all packages that depend on them.
 fn dependents(packages: &[Node], files: &[&str]) -> Affected {
     let changed = |package: &&Node| files.iter().any(|file| package.holds(file));
     let mut found: Affected = packages.iter().filter(changed).map(|package| package.name.clone()).collect();

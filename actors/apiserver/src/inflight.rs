@@ -2,7 +2,7 @@
 //!
 //! There are upstream's two limits (`WithMaxInFlightLimit`): one for reading requests, one for mutating requests. A request beyond its limit is
 //! answered at once with 429, `Retry-After: 1` and upstream's text. `system:masters` always pass, and long-running requests (watch, log, exec,
-//! attach, portforward, proxy) are not counted. Probes pass too (upstream: flow schema `probes`).
+//! attach, portforward, proxy) are not counted among them. Probes pass too (upstream: flow schema `probes`).
 //!
 //! Upstream's priority and fairness keeps one client from starving all others. Until Oarlock has it, three rules stand in for it:
 //!
@@ -17,7 +17,8 @@
 //!   client sends or reads.
 //!
 //! Request bodies that are still arriving are counted by their bytes, under the same three rules ([`Inflight::body`]), since they occupy only memory.
-//! So are answers that their clients have not read yet, large ones ([`Inflight::answer`]) and small ones ([`Inflight::small_answer`]).
+//! So are answers that their clients have not read yet, large ones ([`Inflight::answer`]) and small ones ([`Inflight::small_answer`]). Streams of users (logs,
+//! exec, attach, port-forward, proxies) have an account of their own under these rules ([`Inflight::stream`]).
 //!
 //! A request counts against the user who has authenticated, not against a user whose name it takes by impersonation ([`counted_user`]).
 
@@ -54,12 +55,15 @@ pub struct Limits {
     pub writes: usize,
     /// Maximum number of open connections.
     pub connections: usize,
+    /// Maximum number of concurrent streams of users: logs, exec, attach, port-forward and proxies.
+    pub streams: usize,
 }
 
 impl Default for Limits {
-    /// Upstream's 400 and 200. Upstream does not bound connections: our bound is far above what the kubelets of 5,000 nodes open.
+    /// Upstream's 400 and 200. Upstream bounds neither connections nor streams: our bound of connections is far above what the kubelets of 5,000 nodes open, and
+    /// streams, of which each is a connection more, may take half as many.
     fn default() -> Self {
-        Self { reads: 400, writes: 200, connections: 20_000 }
+        Self { reads: 400, writes: 200, connections: 20_000, streams: 10_000 }
     }
 }
 
@@ -282,6 +286,11 @@ static SMALL_ANSWERS: LazyLock<Gauge> = LazyLock::new(|| {
     gauge("oarlock_apiserver_unread_small_answers_bytes", help)
 });
 
+static STREAMS: LazyLock<Gauge> = LazyLock::new(|| {
+    let help = "Logs, exec, attach, port-forward and proxies under way";
+    gauge("oarlock_apiserver_streams", help)
+});
+
 static BODIES: LazyLock<Gauge> = LazyLock::new(|| {
     let help = "Bytes that are set aside for request bodies that clients are still sending";
     gauge("oarlock_apiserver_request_bodies_bytes", help)
@@ -302,6 +311,7 @@ enum UsageKind {
     Bodies,
     Answers,
     SmallAnswers,
+    Streams,
 }
 
 /// Counters of the requests in flight at one server.
@@ -313,9 +323,10 @@ pub(crate) struct Inflight {
     bodies: Arc<Mutex<Usage>>,
     answers: Arc<Mutex<Usage>>,
     small_answers: Arc<Mutex<Usage>>,
+    streams: Arc<Mutex<Usage>>,
 }
 
-/// A seat of a request in flight, of the body of one, or of an answer, released when dropped.
+/// A seat of a request in flight, of the body of one, of an answer, or of a stream, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     usage: Arc<Mutex<Usage>>,
@@ -344,6 +355,7 @@ fn publish(kind: UsageKind, held: usize) {
         UsageKind::Bodies => BODIES.set(held),
         UsageKind::Answers => ANSWERS.set(held),
         UsageKind::SmallAnswers => SMALL_ANSWERS.set(held),
+        UsageKind::Streams => STREAMS.set(held),
     };
 }
 
@@ -354,7 +366,8 @@ pub(crate) struct LimitReached;
 impl Inflight {
     pub(crate) fn new(limits: Limits) -> Self {
         let (reads, writes, bodies) = (Arc::default(), Arc::default(), Arc::default());
-        Self { limits, reads, writes, bodies, answers: Arc::default(), small_answers: Arc::default() }
+        let (answers, small_answers, streams) = Default::default();
+        Self { limits, reads, writes, bodies, answers, small_answers, streams }
     }
 
     /// Takes a seat for a request. The caller must not ask for one for long-running requests.
@@ -406,6 +419,12 @@ impl Inflight {
             if seeded_bug!("small_answers_are_free") { 0 } else { self.answer_limit(SMALL_ANSWER_BYTES_PER_READ) };
         let (allowance, weight) = (Allowance::of(user, info), length.max(MIN_ANSWER_BYTES));
         seat(&self.small_answers, UsageKind::SmallAnswers, limit, allowance, Str::new(&user.name), weight)
+    }
+
+    /// Takes a seat for a stream: a log, exec, attach, port-forward or proxy. The seat lasts as long as the connection to the node or pod.
+    pub(crate) fn stream(&self, user: &UserInfo, info: &RequestInfo) -> Result<Seat, LimitReached> {
+        let allowance = Allowance::of(user, info);
+        seat(&self.streams, UsageKind::Streams, self.limits.streams, allowance, Str::new(&user.name), 1)
     }
 
     fn answer_limit(&self, per_read: usize) -> usize {

@@ -14,6 +14,7 @@ pub mod caller;
 pub mod change;
 pub mod config;
 pub mod discovery;
+pub mod egress;
 pub mod errors;
 mod escalation;
 mod health;
@@ -47,6 +48,7 @@ mod warnings;
 
 pub use caller::Caller;
 pub use config::{Config, Termination};
+pub use egress::Egress;
 pub use in_process::InProcess;
 pub use inflight::Limits;
 pub use lookup::ReaderLookup;

@@ -21,8 +21,12 @@ use crate::server::Server;
 use crate::target::Target;
 use crate::{absent, allocate, escalation, now};
 
-pub(crate) use commit::{Commit, Encoded, commit};
+pub(crate) use commit::{Commit, Encoded};
 pub(crate) use shown::Shown;
+
+/// How often an attempt is committed again because a companion, an object that is committed together with its own (a quota, the node port allocation), has
+/// changed meanwhile. Turns leave one contender per server, so that so many lost races in a row are no coincidence.
+const COMPANION_RETRIES: usize = 64;
 
 /// One attempt to execute a request, on one state of the object that the request is about.
 pub(crate) struct Attempt<'a> {
@@ -112,21 +116,24 @@ pub(crate) trait Source: Send + Sized {
         Ok(None)
     }
 
-    /// Commits the write, or does the work that the request is for.
+    /// Makes the outcome from the commit of the write, or does the work that a request without a write (`None`) is for.
     ///
     /// # Errors
     /// A Status for what failed; a conflict is an outcome, not an error.
-    fn commit(
+    fn finish(
         self,
         attempt: Attempt<'_>,
-        write: Option<Encoded>,
+        committed: Option<Commit>,
     ) -> impl Future<Output = Result<Self::Outcome, Status>> + Send;
 }
 
 /// Runs an attempt through all stages, in upstream's order.
 ///
+/// When only a companion of the object has changed before the commit, the stages from allocation on run again: they are those that ask for companions, and
+/// what the stages before them have made of the object still holds. A change of the object itself is an outcome, with which the source starts anew.
+///
 /// # Errors
-/// The error of the first stage that refuses the request.
+/// The error of the first stage that refuses the request; 500 ServerTimeout when companions never stop changing.
 pub(crate) async fn run<S: Source>(mut attempt: Attempt<'_>, mut source: S) -> Result<S::Outcome, Status> {
     // Upstream records managers before mutating admission: fields that a stage fills in belong to the client that made the request.
     source.own(&mut attempt)?;
@@ -149,13 +156,32 @@ pub(crate) async fn run<S: Source>(mut attempt: Attempt<'_>, mut source: S) -> R
         if !seeded_bug!("escalation_before_mutation") {
             attempt.check_escalation()?;
         }
-        attempt.allocate(source.removes(&attempt)).await?;
     }
-    if S::STORED || !seeded_bug!("bodies_are_not_judged") {
-        attempt.judge(S::STORED).await?;
+    for _ in 0..COMPANION_RETRIES {
+        let unallocated = if S::STORED { attempt.allocate(source.removes(&attempt)).await? } else { None };
+        if S::STORED || !seeded_bug!("bodies_are_not_judged") {
+            attempt.judge(S::STORED).await?;
+        }
+        let committed = match source.encode(&mut attempt)? {
+            None => None,
+            Some(write) => match commit::commit(&mut attempt, write).await? {
+                None if seeded_bug!("lost_companions_end_the_request") => break,
+                None => {
+                    attempt.back_to_allocation(unallocated);
+                    continue;
+                }
+                committed => committed,
+            },
+        };
+        return source.finish(attempt, committed).await;
     }
-    let write = source.encode(&mut attempt)?;
-    source.commit(attempt, write).await
+    let verb = match attempt.operation {
+        Operation::Create => "create",
+        Operation::Update => "update",
+        Operation::Delete => "delete",
+        Operation::Connect => "connect",
+    };
+    Err(Status::server_timeout(&attempt.target.resource().group_resource(), verb, 1))
 }
 
 impl Attempt<'_> {
@@ -183,11 +209,13 @@ impl Attempt<'_> {
     }
 
     /// Allocates or releases the addresses and ports of a Service. The necessary writes are added to the commit of the attempt.
-    async fn allocate(&mut self, removes: bool) -> Result<(), Status> {
+    /// Returns the object without what was allocated, unless nothing is allocated to objects of its kind.
+    async fn allocate(&mut self, removes: bool) -> Result<Option<Obj>, Status> {
         let (server, target, old) = (self.server, self.target, self.old);
-        if self.operation == Operation::Delete && !removes {
-            return Ok(());
+        if !allocate::is_service(target) || self.operation == Operation::Delete && !removes {
+            return Ok(None);
         }
+        let unallocated = self.object.clone();
         let turn = allocate::turn(server, target, &self.context, self.object.as_ref(), old).await;
         self.context.held.extend(turn);
         let companions = match (&mut self.object, old) {
@@ -197,6 +225,15 @@ impl Attempt<'_> {
             (None, _) => Vec::new(),
         };
         self.context.together.extend(companions);
-        Ok(())
+        Ok(unallocated)
+    }
+
+    /// Takes back what the stages from allocation on have made, and ends the attempt's turns: requests that wait for them come first.
+    fn back_to_allocation(&mut self, unallocated: Option<Obj>) {
+        self.context.together.clear();
+        self.context.held.clear();
+        if unallocated.is_some() {
+            self.object = unallocated;
+        }
     }
 }

@@ -15,7 +15,7 @@ use oarlock_schema::Obj;
 use crate::caller::Caller;
 use crate::identity;
 use crate::ownership;
-use crate::pipeline::{self, Attempt, Encoded, Source};
+use crate::pipeline::{self, Attempt, Commit, Source};
 use crate::server::Server;
 use crate::subresources::binding;
 use crate::target::Target;
@@ -97,7 +97,7 @@ impl Source for Review<'_> {
         Ok(())
     }
 
-    async fn commit(self, _: Attempt<'_>, _: Option<Encoded>) -> Result<Reply, Status> {
+    async fn finish(self, _: Attempt<'_>, _: Option<Commit>) -> Result<Reply, Status> {
         self.answer.ok_or_else(|| Status::internal_error("a review without an answer"))
     }
 }

@@ -64,6 +64,8 @@ pub struct Parts {
     pub system: oarlock_runtime::System,
     /// Connections to kubelets.
     pub kubelets: crate::kubelets::Kubelets,
+    /// The ways to other servers.
+    pub egress: crate::egress::Egress,
     /// Gate of the streams that outlive the request that opened them.
     pub streams: oarlock_runtime::Gate,
     /// Queues for the objects that many requests write along with their own (quotas, the node port allocation).
@@ -152,6 +154,12 @@ impl Server {
     #[must_use]
     pub fn kubelets(&self) -> &crate::kubelets::Kubelets {
         &self.parts.kubelets
+    }
+
+    /// Returns the ways to other servers.
+    #[must_use]
+    pub fn egress(&self) -> &crate::egress::Egress {
+        &self.parts.egress
     }
 
     /// Returns the queues for objects that many requests write along with their own.

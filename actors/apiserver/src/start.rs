@@ -24,6 +24,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::Config;
+use crate::egress::Egress;
 use crate::http::listener;
 use crate::inflight::Inflight;
 use crate::kubelets::Kubelets;
@@ -48,6 +49,8 @@ pub struct Assembly {
     pub signer: Arc<SigningKey>,
     /// Connections to kubelets.
     pub kubelets: Kubelets,
+    /// The ways to other servers.
+    pub egress: Egress,
     /// Names of the admission stages to disable.
     pub disable_admission: Vec<String>,
 }
@@ -72,6 +75,8 @@ pub struct Options {
     pub listener: TcpListener,
     /// Connections to kubelets.
     pub kubelets: Kubelets,
+    /// The ways to other servers.
+    pub egress: Egress,
     /// Names of the admission stages to disable.
     pub disable_admission: Vec<String>,
 }
@@ -100,7 +105,7 @@ pub fn start(system: &System, options: Options) -> BoxFuture<'_, Result<Running,
 }
 
 async fn listen(system: &System, options: Options) -> Result<Running, StartError> {
-    let Options { mut config, pki, log, store, listener: socket, kubelets, disable_admission } = options;
+    let Options { mut config, pki, log, store, listener: socket, kubelets, egress, disable_admission } = options;
     let address = socket.local_addr()?;
     config.port = address.port();
     crate::metrics::features(&config.features);
@@ -118,7 +123,7 @@ async fn listen(system: &System, options: Options) -> Result<Running, StartError
     let serving = ServingCertificate::new(&pki.serving)?;
     let tls = TlsAcceptor::from(Arc::new(server_config(serving, Some(&clients))?));
     let signer = Arc::new(pki.service_account);
-    let assembly = Assembly { config, log, store, signer, kubelets, disable_admission };
+    let assembly = Assembly { config, log, store, signer, kubelets, egress, disable_admission };
     let server = assemble(system, assembly, |reader| {
         let verifier = Verifier::new(issuers.clone(), issuers, keys);
         authenticators.with_tokens(verifier, Arc::new(ReaderLookup::new(reader.clone())))
@@ -145,7 +150,7 @@ pub async fn assemble(
     assembly: Assembly,
     authenticators: impl FnOnce(&Reader) -> Authenticators,
 ) -> Result<Server, StartError> {
-    let Assembly { config, log, store, signer, kubelets, disable_admission } = assembly;
+    let Assembly { config, log, store, signer, kubelets, egress, disable_admission } = assembly;
     let store = Store::start(system, log, Arc::new(StoredIndexer), store).await?;
     let reader = Reader::new(store.view().clone());
     let authenticators = authenticators(&reader);
@@ -173,6 +178,7 @@ pub async fn assemble(
         state: State::default(),
         system: system.clone(),
         kubelets,
+        egress,
         streams: system.gate("apiserver.streams", Phase::Ingress),
         turns: oarlock_admission::turns::KeyedQueues::new(),
         disabled,

@@ -22,7 +22,8 @@ use crate::caller::Caller;
 use crate::http::Body;
 use crate::http::options::Query;
 use crate::http::request_info::RequestInfo;
-use crate::pipeline::{self, Attempt, Encoded, Source};
+use crate::inflight::Seat;
+use crate::pipeline::{self, Attempt, Commit, Source};
 use crate::server::Server;
 use crate::target::Target;
 
@@ -35,25 +36,26 @@ pub(crate) use upgraded::escaped;
 #[derive(Clone, Copy, Debug)]
 pub struct Remote(pub std::net::SocketAddr);
 
-/// Serves a streaming subresource.
+/// Serves a streaming subresource. The seat lasts as long as the connection to the node or pod.
 ///
 /// # Errors
 /// 404 for an unknown pod, 400 for a container that is not there or has not started, 500 when the node does not answer.
-pub async fn serve(
+pub(crate) async fn serve(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
     info: &RequestInfo,
     query: &Query,
     request: Request<Incoming>,
+    seat: Seat,
 ) -> Result<Response<Body>, Status> {
     if target.subresource == "log" {
-        return logs::serve(server, caller, target, query, request).await;
+        return logs::serve(server, caller, target, query, request, seat).await;
     }
     admitted(server, caller, target, info, query).await?;
     match target.subresource {
-        "proxy" => proxy::serve(server, target, request).await,
-        _ => upgraded::serve(server, caller, target, info, query, request).await,
+        "proxy" => proxy::serve(server, target, request, seat).await,
+        _ => upgraded::serve(server, caller, target, info, query, request, seat).await,
     }
 }
 
@@ -81,7 +83,7 @@ impl Source for Connection {
 
     const STORED: bool = false;
 
-    async fn commit(self, _: Attempt<'_>, _: Option<Encoded>) -> Result<(), Status> {
+    async fn finish(self, _: Attempt<'_>, _: Option<Commit>) -> Result<(), Status> {
         Ok(())
     }
 }

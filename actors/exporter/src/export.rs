@@ -17,7 +17,7 @@ const FLUSH_TIME: Duration = Duration::from_secs(1);
 /// How much longer than a request's own deadline a batch may take: the library that sends it ends its attempts by itself.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// What the loop works with.
+/// The queue, the collector and the time limits with which the export loop works.
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) queue: Arc<ExportQueue>,

@@ -3,13 +3,16 @@
 mod grpc;
 mod http_connect;
 
+use std::path::Path;
+
 use oarlock_runtime::Instant;
 use oarlock_streams::BoxIo;
+use oarlock_telemetry::logs::chain;
 use tonic::transport::Endpoint;
 
 pub use http_connect::HttpConnect;
 
-use crate::error::DialError;
+use crate::error::{DialError, Reason};
 use crate::server::Server;
 
 /// A way into the tunnel.
@@ -24,6 +27,16 @@ pub enum Dialer {
 }
 
 impl Dialer {
+    /// Returns the way by gRPC to a server that listens on the Unix socket `path`.
+    ///
+    /// # Errors
+    /// [`Reason::Invalid`] when the path cannot be written as a URI.
+    pub fn grpc_unix(path: &Path) -> Result<Self, DialError> {
+        let endpoint = Endpoint::from_shared(format!("unix://{}", path.display()));
+        let invalid = |error: tonic::transport::Error| DialError::new(Reason::Invalid, chain(&error));
+        Ok(Self::Grpc(Box::new(endpoint.map_err(invalid)?)))
+    }
+
     /// Connects to `address`, which is `host:port`. The connection's `shutdown` closes the direction to the destination; dropping it closes both.
     ///
     /// # Errors
@@ -35,4 +48,13 @@ impl Dialer {
             Self::HttpConnect(proxy) => proxy.dial(address, deadline).await,
         }
     }
+}
+
+/// The error of a client that gets no connection to the server.
+fn unreachable(error: &(dyn std::error::Error + 'static)) -> DialError {
+    DialError::new(Reason::Unreachable, chain(error))
+}
+
+fn no_connection_in_time() -> DialError {
+    DialError::new(Reason::Unreachable, "i/o timeout")
 }

@@ -15,6 +15,8 @@ pub enum Reason {
     Busy,
     /// The request is invalid.
     Invalid,
+    /// There is no connection to the tunnel server.
+    Unreachable,
 }
 
 /// A connection that cannot be established.
@@ -49,7 +51,7 @@ impl DialError {
             Reason::Destination if self.text.contains("timed out") || self.text.contains("timeout") => 504,
             Reason::Busy => 503,
             Reason::Invalid => 400,
-            Reason::Destination | Reason::Lost => 502,
+            Reason::Destination | Reason::Lost | Reason::Unreachable => 502,
         }
     }
 }
@@ -63,6 +65,7 @@ impl From<DialError> for std::io::Error {
             Reason::Timeout => ErrorKind::TimedOut,
             Reason::Lost => ErrorKind::ConnectionAborted,
             Reason::Invalid => ErrorKind::InvalidInput,
+            Reason::Unreachable => ErrorKind::NotConnected,
         };
         Self::new(kind, error)
     }

@@ -169,6 +169,7 @@ impl Families {
             Reason::Lost => "backend_close",
             Reason::Busy => "busy",
             Reason::Invalid => "invalid",
+            Reason::Unreachable => "unreachable",
         };
         self.dial_failures.get_or_create(&ByReason { reason }).inc();
     }

@@ -33,6 +33,7 @@ mod image_gc;
 mod log_rotation;
 mod logs;
 mod machine;
+mod machine_metrics;
 mod manifests;
 mod measured;
 mod metrics;

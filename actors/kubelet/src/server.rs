@@ -22,7 +22,7 @@ mod stats;
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, HeaderValue, Method, Request};
 use hyper::body::Incoming;
 use oarlock_client::Client;
 use oarlock_pki::ClientTrust;
@@ -33,6 +33,7 @@ pub use oarlock_serving::access::User;
 use oarlock_serving::access::{Access, Attributes, unauthorized};
 use oarlock_serving::listener::{self as connections, Chain};
 use oarlock_streams::BoxIo;
+use oarlock_telemetry::traces::{self, traceparent};
 
 use crate::fleet::{Fleet, KubeletHandle};
 use answer::{Answer, Refusal};
@@ -110,7 +111,7 @@ impl Server {
         let user = match peer {
             Peer::Inside(user, node) => {
                 self.authorize(node.client(), node.name(), user, method, path).await?;
-                return route::route(self, node, request).await;
+                return self.route(node, request).await;
             }
             Peer::Outside(chain) => Some(self.authenticate(chain, request.headers()).await?),
             Peer::Reader if attributes::is_public(path) => None,
@@ -131,7 +132,14 @@ impl Server {
         if let Some(user) = &user {
             self.authorize(chosen.client(), chosen.name(), user, method, path).await?;
         }
-        route::route(self, &chosen, request).await
+        self.route(&chosen, request).await
+    }
+
+    /// Answers a request of a caller who may make it. Calls to the container runtime carry the caller's trace context.
+    async fn route(&self, node: &KubeletHandle, request: Request<Incoming>) -> Result<Answer, Refusal> {
+        let contexts = request.headers().get_all(traceparent::HEADER);
+        let caller = traceparent::sole(contexts.iter().map(HeaderValue::as_bytes));
+        traces::within(caller, route::route(self, node, request)).await
     }
 
     /// Returns any node of the process, whose client sends the token and access reviews.

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use oarlock_informer::Item;
 use oarlock_runtime::{Instant, clock};
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_telemetry::traces::opentelemetry::Context;
 use oarlock_telemetry::traces::opentelemetry::context::FutureExt;
 use oarlock_telemetry::traces::opentelemetry::trace::TraceContextExt;
@@ -85,6 +86,9 @@ impl Life {
     }
 }
 
+/// The error of a part that was dropped before its end.
+const INTERRUPTED: &str = "interrupted";
+
 /// Key and value of a span's attribute.
 pub(crate) type Attribute = (&'static str, String);
 
@@ -103,6 +107,10 @@ struct Part<'a> {
 
 impl Drop for Part<'_> {
     fn drop(&mut self) {
+        let was_interrupted = self.why_failed.as_deref() == Some(INTERRUPTED);
+        if was_interrupted && seeded_bug!("interrupted_step_left_open") {
+            return;
+        }
         if let Some(step) = self.step.take() {
             self.life.end(step, clock::wall_at(self.began), self.why_failed.as_deref());
         }
@@ -120,7 +128,7 @@ pub(crate) async fn step<T, E: Failure>(
     let Some(life) = life else { return work.await };
     let step = attributes().into_iter().fold(life.describe(Step::of(&life.change, name)), attribute);
     let context = Context::new().with_remote_span_context(step.context().clone());
-    let mut part = Part { life, step: Some(step), began: clock::now(), why_failed: Some("interrupted".into()) };
+    let mut part = Part { life, step: Some(step), began: clock::now(), why_failed: Some(INTERRUPTED.into()) };
     let done = work.with_context(context).await;
     part.why_failed = done.as_ref().err().map(|error| error.text().into());
     done

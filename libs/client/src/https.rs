@@ -15,6 +15,8 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use oarlock_meta::{GroupResource, Status};
 use oarlock_schema::Resource;
+use oarlock_seeded_bug::seeded_bug;
+use oarlock_telemetry::traces::{self, traceparent};
 use tokio::time::{Instant, timeout_at};
 
 use crate::options::ListOptions;
@@ -38,7 +40,7 @@ mod token;
 mod watch;
 
 pub use connection::{Spawn, TokioSpawn};
-pub use endpoint::{Auth, Endpoint, Error};
+pub use endpoint::{Auth, Endpoint, Error, system_authorities};
 
 use attempt::{Failure, Retry, Verdict};
 use compose::Composed;
@@ -152,6 +154,9 @@ impl Https {
             }
             None => false,
         };
+        if let Some(span) = cause() {
+            headers.insert(traceparent::HEADER, span);
+        }
         let began = Instant::now();
         let sent = timeout_at(deadline, connection.send(request)).await.unwrap_or(Err(Failure::Deadline));
         let code = sent.as_ref().ok().map(|(response, _)| response.status());
@@ -162,6 +167,13 @@ impl Https {
         }
         Ok(((response, stream), server))
     }
+}
+
+/// Returns the `traceparent` of the span that causes a call. A span that is not sampled, such as that of an ask outside every request, is not named: the server would not sample the call either.
+fn cause() -> Option<HeaderValue> {
+    let span = traces::current();
+    let counts = span.is_sampled() && !seeded_bug!("context_lost_at_http");
+    HeaderValue::try_from(traceparent::text(&span).filter(|_| counts)?).ok()
 }
 
 #[async_trait]

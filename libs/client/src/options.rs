@@ -15,9 +15,9 @@ pub struct GetOptions {
 /// How a list interprets `resource_version` (upstream `metav1.ResourceVersionMatch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
-    /// That revision or any later one.
+    /// The revision `resource_version` or any later one.
     NotOlderThan,
-    /// Exactly that revision.
+    /// Exactly the revision `resource_version`.
     Exact,
 }
 

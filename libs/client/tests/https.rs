@@ -16,6 +16,7 @@ use oarlock_client::{Client, DeleteOptions, Endpoint, Event, Https, ListOptions}
 use oarlock_meta::Revision;
 use oarlock_pki::{Pki, ServingNames, UnixTime, tls};
 use oarlock_schema::{Obj, Resource, resource};
+use oarlock_telemetry::traces::{self, traceparent};
 use oarlock_testkit::wait::STEP_TIMEOUT;
 use tokio::sync::{Notify, mpsc};
 
@@ -157,6 +158,29 @@ async fn a_refused_write_is_repeated_when_the_server_says_when() {
     .await;
     let created = client(&pki, &[&server]).create(configmaps(), configmap()).await.unwrap();
     assert_eq!((created.revision, server.hits.load(Ordering::SeqCst)), (Revision(7), 4));
+}
+
+#[tokio::test]
+async fn a_call_names_the_span_that_causes_it() {
+    const SPAN: &str = "00-0000000000000000000000000000feed-0000000000000001-01";
+    let pki = pki();
+    let server = serve(
+        &pki,
+        handler(|hit, request| async move {
+            let named = request.headers().get(traceparent::HEADER).map(|value| value.to_str().unwrap().to_owned());
+            assert_eq!(named.as_deref(), [None, Some(SPAN), None][hit]);
+            json(200, CM)
+        }),
+    )
+    .await;
+    let client = client(&pki, &[&server]);
+    client.get(configmaps(), "default", "a").await.unwrap();
+    let call = client.get(configmaps(), "default", "a");
+    traces::within(traceparent::parse(SPAN), call).await.unwrap();
+    let unsampled = SPAN.replace("-01", "-00");
+    let call = client.get(configmaps(), "default", "a");
+    traces::within(traceparent::parse(&unsampled), call).await.unwrap();
+    assert_eq!(server.hits.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]

@@ -38,6 +38,14 @@ pub enum Error {
         /// Description of the error.
         reason: String,
     },
+    /// Fields of a file are invalid.
+    #[error("{path}: {errors}", path = path.display(), errors = oarlock_meta::field::aggregate(errors.as_slice()))]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// An error for each field.
+        errors: oarlock_meta::ErrorList,
+    },
     /// A server's address is invalid.
     #[error("server: {reason}")]
     Server {

@@ -2,15 +2,19 @@
 //!
 //! - [`Kubeconfig`] is the file that every Kubernetes client reads; written for the user and for every component, read by components in processes of their own.
 //!   [`Kubeconfig::resolve`] turns a context into an [`Endpoint`]: server address, trust, credential.
-//! - [`ApiOptions`] holds the flags of API clients, [`NatsOptions`] those of bus members, [`SecureServingOptions`] those of services that serve health and metrics, [`TracingOptions`] those of traces.
+//! - [`ApiOptions`] holds the flags of API clients, [`NatsOptions`] those of bus members, [`SecureServingOptions`] those of services that serve health and metrics, [`TracingOptions`] those of traces,
+//!   [`EgressOptions`] those of connections to others.
 //! - [`DataDir`] defines all paths inside `--data-dir`.
 
 mod api;
 mod clear;
 mod data_dir;
 mod duration;
+mod egress;
 mod error;
+mod files;
 mod host;
+mod in_cluster;
 mod kubeconfig;
 mod nats;
 mod secure_serving;
@@ -20,6 +24,7 @@ pub use api::ApiOptions;
 pub use clear::in_the_clear;
 pub use data_dir::DataDir;
 pub use duration::duration;
+pub use egress::{EgressConnection, EgressName, EgressOptions, EgressProxy, EgressSelection, EgressTls};
 pub use error::{Error, Result};
 pub use host::host_name;
 pub use kubeconfig::{

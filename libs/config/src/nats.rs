@@ -1,8 +1,9 @@
 //! Flags for connecting to the message bus.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::{Error, Result};
+use crate::Result;
+use crate::files::text;
 
 /// Name of the file with the roles' public keys, in the directory of the credentials.
 pub const ROLE_KEYS: &str = "roles.pub";
@@ -64,8 +65,4 @@ impl NatsOptions {
         let own = |path: &PathBuf| if path.is_dir() { path.join(format!("node-{name}.seed")) } else { path.clone() };
         Self { nats_credentials: self.nats_credentials.as_ref().map(own), ..self.clone() }
     }
-}
-
-fn text(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }

@@ -5,12 +5,13 @@ mod file;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use oarlock_telemetry::traces::Sampler;
 
-use crate::{Error, Result};
+use crate::Result;
+use crate::files::text;
 use environment::Variables;
 use file::File;
 
@@ -131,8 +132,4 @@ impl TracingOptions {
         }
         Ok(Tracing { state, export, warnings: variables.warnings() })
     }
-}
-
-fn text(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }

@@ -1,6 +1,4 @@
-//! Server-made names and uids (`generateName`), object keys, and the name formats that validation checks.
-
-use std::fmt::Write as _;
+//! Server-made names (`generateName`), object keys, and the name formats that validation checks.
 
 /// The longest prefix of a `generateName` that is kept, in bytes: 63 less the random suffix.
 pub const MAX_GENERATED_BASE: usize = 58;
@@ -43,24 +41,6 @@ fn push_random(out: &mut String, length: usize, random: &mut impl FnMut() -> u64
         bits >>= 5;
         left -= 1;
     }
-}
-
-/// Makes the text of a version 4 UUID from 16 random bytes, for `metadata.uid`.
-#[must_use]
-pub fn uid(random: [u8; 16]) -> String {
-    let mut value = u128::from_be_bytes(random);
-    value = (value & !(0xf << 76)) | (0x4 << 76);
-    value = (value & !(0x3 << 62)) | (0x2 << 62);
-    let mut out = String::with_capacity(36);
-    for (shift, digits) in [(96_u32, 8_usize), (80, 4), (64, 4), (48, 4), (0, 12)] {
-        if !out.is_empty() {
-            out.push('-');
-        }
-        let mask = (1_u128 << (digits * 4)) - 1;
-        // Writing to a String cannot fail.
-        let _ = write!(out, "{:0digits$x}", (value >> shift) & mask);
-    }
-    out
 }
 
 /// Returns the key of an object in caches and queues: `namespace/name`, or `name` without a namespace.

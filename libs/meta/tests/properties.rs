@@ -147,11 +147,3 @@ fn label_selectors_match_by_operator() {
         assert_eq!(parsed.matches(&find), want, "{selector}");
     }
 }
-
-#[test]
-fn uids_are_version_4() {
-    assert_eq!(names::uid([0; 16]), "00000000-0000-4000-8000-000000000000");
-    assert_eq!(names::uid([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
-    let bytes = core::array::from_fn(|i| u8::try_from(i).unwrap() * 0x11);
-    assert_eq!(names::uid(bytes), "00112233-4455-4677-8899-aabbccddeeff");
-}

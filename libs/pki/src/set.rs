@@ -139,6 +139,21 @@ impl Pki {
         Ok(issued)
     }
 
+    /// Returns a certificate that is embedded in another file. `present` (certificate and key, PEM) is kept under the same conditions as by [`Pki::leaf`]; otherwise a new one is
+    /// issued.
+    ///
+    /// # Errors
+    /// As [`Authority::issue`].
+    pub fn kept_or_issued(
+        present: Option<(&str, &str)>,
+        authority: &Authority,
+        leaf: &Leaf,
+        now: UnixTime,
+    ) -> Result<Issued> {
+        let kept = present.and_then(|(certificate, key)| still_good(certificate, key, authority, leaf, now));
+        kept.map_or_else(|| authority.issue(leaf, now), Ok)
+    }
+
     /// Creates a set in memory only (`--ephemeral`, tests).
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 
 mod base;
 mod client;
+mod dial;
 mod heads;
 mod history;
 mod layout;
@@ -35,6 +36,7 @@ use oarlock_seeded_bug::seeded_bug;
 use tokio::time::Instant;
 
 use self::client::{Failure, Members};
+pub use self::dial::{Connection, Dial};
 use self::history::History;
 use self::layout::{COMPACT_REV_KEY, Layout};
 pub use self::options::{Options, PREFIX};

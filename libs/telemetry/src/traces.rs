@@ -11,6 +11,7 @@ mod bridge;
 mod bytes;
 mod change;
 mod fields;
+mod id;
 pub mod limits;
 mod links;
 mod log;
@@ -26,6 +27,7 @@ mod sampler;
 mod step;
 mod subject;
 pub mod traceparent;
+mod words;
 
 use std::sync::{Arc, OnceLock};
 
@@ -103,15 +105,21 @@ pub fn record_request(step: impl FnOnce() -> Step) {
     }
 }
 
-/// Returns the context of a request that begins: in the trace of the client's span if that counts, else in a trace of its own. The sampler decides whether it is exported. `None` when tracing is off.
+/// Returns the context of a request that begins: in the trace of the client's span if that counts, else as the root of a trace of its own, whose id is derived from that of the trace. The sampler decides whether it is exported. `None` when tracing is off.
 #[must_use]
 pub fn request_context(client: Option<&SpanContext>) -> Option<SpanContext> {
     let traces = TRACES.get()?;
     let ids = RandomIdGenerator::default();
-    let trace = client.map_or_else(|| ids.new_trace_id(), SpanContext::trace_id);
+    let (trace, span) = match client {
+        Some(client) => (client.trace_id(), ids.new_span_id()),
+        None => {
+            let trace = ids.new_trace_id();
+            (trace, change::roots(trace)(0))
+        }
+    };
     let sampled = traces.sampler.samples(trace, client.map(|client| (true, client.is_sampled())));
     let flags = TraceFlags::default().with_sampled(sampled);
-    Some(SpanContext::new(trace, ids.new_span_id(), flags, false, TraceState::NONE))
+    Some(SpanContext::new(trace, span, flags, false, TraceState::NONE))
 }
 
 /// Returns the context of the span that runs; an invalid one outside every span and when tracing is off.
@@ -175,6 +183,18 @@ pub(crate) fn without_traces<S>() -> impl tracing_subscriber::layer::Filter<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_have_spans_of_their_own() {
+        start(Settings::ring());
+        let client = traceparent::parse("00-00000000000000000000000000000e03-0000000000000012-01").unwrap();
+        for client in [Some(&client), None] {
+            let served = [(); 2].map(|()| request_context(client).unwrap());
+            assert!(served.iter().all(SpanContext::is_valid));
+            assert_ne!(served[0].span_id(), served[1].span_id());
+            assert_eq!(served[0].trace_id() == served[1].trace_id(), client.is_some());
+        }
+    }
 
     #[test]
     fn a_process_that_exports_nothing_samples_nothing_and_keeps_its_spans() {

@@ -6,6 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use oarlock_telemetry::traces::{self, Change, ExportQueue, Ratio, Sampler, Settings, Step, TARGET};
+use tracing::Instrument as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 thread_local! {
@@ -52,6 +53,22 @@ fn allocations(requests: usize) -> usize {
     })
 }
 
+/// Kills the work of an exported request in the midst of a call; returns how many spans were open until then.
+fn open_of_killed_work() -> u64 {
+    let layer = tracing_subscriber::registry().with(traces::layer());
+    tracing::subscriber::with_default(layer, || {
+        let call = tracing::info_span!(target: TARGET, "killed");
+        let work = traces::within(traces::request_context(None), std::future::pending::<()>().instrument(call));
+        let mut work = std::pin::pin!(Some(work));
+        let waker = std::task::Waker::noop();
+        let polled = work.as_mut().as_pin_mut().map(|work| work.poll(&mut std::task::Context::from_waker(waker)));
+        assert!(polled.is_some_and(|polled| polled.is_pending()));
+        let open = traces::open();
+        work.set(None);
+        open
+    })
+}
+
 #[test]
 fn traces_that_are_off_allocate_nothing() {
     oarlock_telemetry::init_logs("error", oarlock_telemetry::logs::Format::Text).unwrap();
@@ -61,6 +78,7 @@ fn traces_that_are_off_allocate_nothing() {
     assert!(traces::start(Settings::exported(Sampler::parent_based(Ratio::ALL), queue)));
     let subscriber = tracing_subscriber::registry().with(traces::layer());
     tracing::subscriber::with_default(subscriber, || assert!(allocations(10) > 10, "the allocator counts"));
+    assert_eq!((open_of_killed_work(), traces::open()), (1, 0), "what is killed leaves no span open");
     let spans = traces::ring().unwrap().all();
     let of = |name: &str| spans.iter().filter(|span| span.name == name).cloned().collect::<Vec<_>>();
     let (requests, children, steps) = (of("request"), of("etcd"), of("commit"));

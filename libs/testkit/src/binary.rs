@@ -44,9 +44,9 @@ pub fn oarlock() -> PathBuf {
 /// Why a program of the workspace cannot be used as it was built.
 #[derive(Debug)]
 pub(crate) enum NotBuilt {
-    /// There is no such file.
+    /// The program's file does not exist.
     Missing(PathBuf),
-    /// A source has changed since.
+    /// A source has changed after the build.
     Outdated {
         /// The program.
         binary: PathBuf,

@@ -50,22 +50,22 @@ pub fn texts(attributes: &[KeyValue], key: &str) -> Vec<String> {
 /// How a collector answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It takes the spans.
+    /// The collector takes the spans.
     Accept,
-    /// It takes the spans and keeps none of them.
+    /// The collector confirms the spans and keeps none of them.
     Discard,
-    /// It asks to try again.
+    /// The collector asks the sender to try again.
     Unavailable,
-    /// It refuses the spans for good.
+    /// The collector refuses the spans, and no second attempt is allowed.
     Refuse,
-    /// It never answers.
+    /// The collector never answers.
     Hang,
 }
 
 /// A running collector on the loopback address.
 #[derive(Clone, Debug)]
 pub struct Collector {
-    /// Where it listens.
+    /// The address at which the collector listens.
     pub address: SocketAddr,
     answer: Arc<Mutex<Answer>>,
     received: Arc<Mutex<Vec<(HeaderMap, ExportTraceServiceRequest)>>>,

@@ -35,6 +35,7 @@ pub(crate) async fn run(bench: &Bench, _: Subject, spec: &Spec) -> anyhow::Resul
         authorities: None,
         identity: None,
         credentials: None,
+        dial: None,
     };
     let log = Arc::new(EtcdLog::open(&options).await?);
     let (next, value) = (AtomicUsize::new(0), Bytes::from(vec![b' '; spec.bytes]));

@@ -51,6 +51,9 @@ pub struct Args {
     /// Flags about the connections to kubelets.
     #[command(flatten)]
     pub kubelets: KubeletOptions,
+    /// The ways to other servers.
+    #[command(flatten)]
+    pub egress: oarlock_config::EgressOptions,
     /// Flags about load limits and shutdown.
     #[command(flatten)]
     pub shutdown: ShutdownOptions,
@@ -183,6 +186,10 @@ pub struct LimitOptions {
     /// Connections that the API server keeps open at once. A further connection is closed as soon as it is accepted; open ones stay. 0 means no limit.
     #[arg(long, value_name = "N", default_value_t = Self::default().max_connections)]
     pub max_connections: usize,
+    /// Logs, exec, attach, port-forward and proxies that may be open at once; further ones are answered like requests above --max-requests-inflight, and shared among users like these.
+    /// 0 means no limit.
+    #[arg(long, value_name = "N", default_value_t = Self::default().max_streams)]
+    pub max_streams: usize,
     /// Time limit of a request that is not long-running, and of a client that reads nothing of a large answer.
     #[arg(long, default_value = "1m", value_name = "DURATION", value_parser = oarlock_config::duration)]
     pub request_timeout: Duration,
@@ -204,11 +211,12 @@ impl Default for StoreOptions {
 
 impl Default for LimitOptions {
     fn default() -> Self {
-        let Limits { reads, writes, connections } = Limits::default();
+        let Limits { reads, writes, connections, streams } = Limits::default();
         Self {
             max_requests_inflight: reads,
             max_mutating_requests_inflight: writes,
             max_connections: connections,
+            max_streams: streams,
             request_timeout: REQUEST_TIMEOUT,
         }
     }
@@ -220,6 +228,7 @@ impl From<LimitOptions> for Limits {
             reads: flags.max_requests_inflight,
             writes: flags.max_mutating_requests_inflight,
             connections: flags.max_connections,
+            streams: flags.max_streams,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Builds an API server from a data directory, for `oarlock up` and `oarlock apiserver` alike.
 
 mod address;
+mod egress;
 mod etcd;
 pub(crate) mod kubeconfigs;
 mod kubelets;
@@ -13,9 +14,9 @@ use std::time::Duration;
 use anyhow::Context;
 use futures::future::BoxFuture;
 use oarlock_apiserver::kubelets::LocalKubelets;
-use oarlock_apiserver::{Config, Options, Server};
+use oarlock_apiserver::{Config, Egress, Options, Server};
 use oarlock_auth::tokens::DEFAULT_ISSUER;
-use oarlock_config::DataDir;
+use oarlock_config::{DataDir, EgressOptions};
 use oarlock_pki::{Pki, ServingNames, UnixTime};
 use oarlock_runtime::{System, clock, rng};
 use oarlock_schema::FeatureGates;
@@ -57,6 +58,8 @@ pub struct Cluster {
     pub serving: ServingOptions,
     /// Settings of the connections to kubelets.
     pub kubelets: KubeletOptions,
+    /// The ways to other servers.
+    pub egress: EgressOptions,
     /// Settings of load limits and shutdown.
     pub shutdown: ShutdownOptions,
     /// Kubelets of this process, which the server calls without a network.
@@ -78,6 +81,7 @@ impl Cluster {
             advertise_address: None,
             serving: ServingOptions::default(),
             kubelets: KubeletOptions::default(),
+            egress: EgressOptions::default(),
             shutdown: ShutdownOptions::default(),
             local: None,
         }
@@ -149,6 +153,7 @@ async fn begin(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let directory = DataDir::new(&cluster.data_dir);
     folder("--data-dir", directory.root())?;
     warn_of_unused_gates(&cluster.features);
+    let egress = egress::from_file(&cluster.egress)?;
     let lock = lock(&directory)?;
     let listener = bind(cluster.bind, cluster.port).await?;
     let address = listener.local_addr()?;
@@ -199,10 +204,11 @@ async fn begin(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let options = Options {
         config,
         pki,
-        log: open(&cluster.store, shut_down_on_fault(system)).await?,
+        log: open_through(&cluster.store, &egress, shut_down_on_fault(system)).await?,
         store: cluster.store_options.into(),
         listener,
         kubelets,
+        egress,
         disable_admission: Vec::new(),
     };
     let running = oarlock_apiserver::start(system, options).await?;
@@ -261,9 +267,14 @@ pub const STORE_FILE: &str = "oarlock.redb";
 /// # Errors
 /// When the store cannot be reached or used, or another process uses it.
 pub async fn open(store: &Store, fatal: FatalHook) -> anyhow::Result<Arc<dyn Log>> {
+    open_through(store, &Egress::default(), fatal).await
+}
+
+/// Opens the log of a store; the members of etcd are reached as `egress` says.
+async fn open_through(store: &Store, egress: &Egress, fatal: FatalHook) -> anyhow::Result<Arc<dyn Log>> {
     let directory: &Path = match store {
         Store::Memory => return Ok(Arc::new(MemoryLog::new())),
-        Store::Etcd(flags) => return etcd::open(flags).await,
+        Store::Etcd(flags) => return etcd::open(flags, egress).await,
         Store::Open(log) => return Ok(Arc::clone(log)),
         Store::Embedded(directory) => directory,
     };

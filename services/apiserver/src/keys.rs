@@ -20,8 +20,9 @@ pub use nodes::PartNodes;
 
 /// Flags of `oarlock keys`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("place").args(["parts", "to_secret"])))]
 pub struct KeysArgs {
-    /// Directory for keys and kubeconfigs. Existing keys are kept and used; kubeconfigs are written anew.
+    /// Directory for keys and kubeconfigs. Existing keys are kept and used; certificates that are about to expire, or were issued for other names, are renewed.
     #[arg(long, default_value = DataDir::DEFAULT, value_name = "DIR")]
     pub data_dir: PathBuf,
     /// URL under which the parts of the control plane reach the API servers; the host may be a name with several addresses.
@@ -51,10 +52,28 @@ pub struct KeysArgs {
     /// directory.
     #[arg(long, value_name = "DIR")]
     pub parts: Option<PathBuf>,
-    /// A part that hosts these nodes; may be given several times. The part's folder in --parts gets a kubeconfig for each node, and a certificate in the part's
+    /// A part that hosts these nodes; may be given several times. The part's folder (or Secret) gets a kubeconfig for each node, and a certificate in the part's
     /// name for the kubelet's server.
-    #[arg(long, value_name = "PART=NODE,…", requires = "parts")]
+    #[arg(long, value_name = "PART=NODE,…", requires = "place")]
     pub part_nodes: Vec<PartNodes>,
+    /// Flags about keys that are kept in Secrets of another cluster.
+    #[command(flatten)]
+    pub secrets: SecretOptions,
+}
+
+/// Flags about keys that are kept in Secrets of the cluster that hosts the control plane.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct SecretOptions {
+    /// Keep the keys in Secrets of the cluster that hosts the control plane, and nowhere else: `PREFIX-all` has everything, the authorities' keys included, and only
+    /// this command needs it; `PREFIX-<part>` has what the part needs. In a key of a Secret `_` stands for `/` of --parts. Valid keys and certificates are kept.
+    #[arg(long, value_name = "PREFIX", requires = "namespace", conflicts_with = "data_dir")]
+    pub to_secret: Option<String>,
+    /// Namespace of the Secrets.
+    #[arg(long, value_name = "NAME", requires = "to_secret")]
+    pub namespace: Option<String>,
+    /// Kubeconfig of the hosting cluster. Without this flag the pod's service account is used.
+    #[arg(long, value_name = "FILE", requires = "to_secret")]
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// Makes certificate authorities, the token key, a serving certificate, kubeconfigs, and credentials for NATS and etcd.

@@ -8,5 +8,5 @@ mod run;
 pub use args::{
     Args, EtcdOptions, FeatureOptions, KubeletOptions, LimitOptions, ServingOptions, ShutdownOptions, StoreOptions,
 };
-pub use keys::{KeysArgs, PartNodes, keys};
+pub use keys::{KeysArgs, PartNodes, SecretOptions, keys};
 pub use run::{join, run};

@@ -36,6 +36,7 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
         advertise_address: args.advertise_address,
         serving: args.serving,
         kubelets: args.kubelets,
+        egress: args.egress,
         shutdown: args.shutdown,
         local: None,
     };

@@ -33,6 +33,7 @@ pub(crate) enum Command {
     /// The agent of the tunnel, on nodes that can only dial out.
     KonnectivityAgent(oarlock_service_konnectivity_agent::Args),
     /// Makes the keys that several API servers share, kubeconfigs, and for each part of the control plane a folder with the keys it needs.
+    /// Makes the keys that several API servers share, kubeconfigs, and for each part of the control plane a folder or a Secret with the keys it needs.
     Keys(oarlock_service_apiserver::KeysArgs),
     /// Asks an API server, or the --secure-port of another part, for its health.
     Probe(crate::probe::Probe),
@@ -91,6 +92,8 @@ pub(crate) struct Up {
     pub(crate) serving: oarlock_service_apiserver::ServingOptions,
     #[command(flatten)]
     pub(crate) kubelets: oarlock_service_apiserver::KubeletOptions,
+    #[command(flatten)]
+    pub(crate) egress: oarlock_config::EgressOptions,
     #[command(flatten)]
     pub(crate) shutdown: oarlock_service_apiserver::ShutdownOptions,
     /// How the API server reaches other processes, over NATS; the parts in this process need no NATS.

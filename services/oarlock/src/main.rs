@@ -4,6 +4,7 @@ mod args;
 mod client;
 mod crew;
 mod inspect;
+mod keys;
 mod paths;
 mod probe;
 mod snapshot;
@@ -47,7 +48,7 @@ fn run(args: args::Args) -> anyhow::Result<u8> {
         args::Command::KonnectivityServer(a) => runtime.block_on(oarlock_service_konnectivity_server::run(a)),
         args::Command::KonnectivityAgent(a) => runtime.block_on(oarlock_service_konnectivity_agent::run(a)),
         args::Command::Probe(probe) => runtime.block_on(probe::run(probe)),
-        args::Command::Keys(a) => oarlock_service_apiserver::keys(a),
+        args::Command::Keys(a) => runtime.block_on(keys::run(a)),
         args::Command::Kubelet(a) => runtime.block_on(oarlock_service_kubelet::run(a)),
         args::Command::Inspect(verb) => runtime.block_on(inspect::run(verb)),
         args::Command::Trace(args) => runtime.block_on(trace::run(args)),

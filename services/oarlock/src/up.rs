@@ -39,6 +39,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
         advertise_address: args.advertise_address,
         serving: args.serving.clone(),
         kubelets: args.kubelets.clone(),
+        egress: args.egress.clone(),
         shutdown: args.shutdown.clone(),
         local: Some(Arc::new(crew::ToFleet(Server::within(&system, &fleet)))),
     };

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod balancer;
+mod chart;
 mod client_go;
 mod cloud;
 mod cluster;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use oarlock_apiserver::InProcess;
 use oarlock_auth::UserInfo;
 use oarlock_client::{Client, DeleteOptions, Event, ListOptions, Object, PatchType, Propagation, WriteOptions};
+use oarlock_config::EgressOptions;
 use oarlock_runtime::kind::{ActorKind, OnShutdown, Phase};
 use oarlock_runtime::{LoopCtx, System, clock};
 use oarlock_schema::{Resource, resource};
@@ -30,11 +31,11 @@ pub(crate) fn find(plural: &str) -> &'static Resource {
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
-        Self::with(KubeletOptions::default()).await
+        Self::with(KubeletOptions::default(), EgressOptions::default()).await
     }
 
     /// A cluster whose API server reaches kubelets with these settings.
-    pub(crate) async fn with(kubelets: KubeletOptions) -> Self {
+    pub(crate) async fn with(kubelets: KubeletOptions, egress: EgressOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
         let wanted = Wanted {
@@ -48,6 +49,7 @@ impl Cluster {
             advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
             serving: Default::default(),
             kubelets,
+            egress,
             shutdown: Default::default(),
             local: None,
         };

@@ -258,7 +258,7 @@ fn two_kubelets_are_two_nodes_whose_pods_reach_each_other() {
 
 #[test]
 fn a_kubelet_killed_at_any_moment_leaves_no_orphans() {
-    let Some(machine) = Machine::start() else { return };
+    let Some(mut machine) = Machine::start() else { return };
     let mut cluster = machine.cluster();
     settled(&cluster);
     for round in 0..3 {
@@ -292,7 +292,7 @@ fn a_kubelet_killed_at_any_moment_leaves_no_orphans() {
         cluster.start();
         let kubectl = settled(&cluster);
         kubectl.until("get pods", |out| !out.contains("r"));
-        machine.until_clean();
+        machine.until_clean_after_kill();
     }
 }
 

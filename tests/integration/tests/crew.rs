@@ -25,7 +25,7 @@ fn part(cluster: &Cluster, name: &str, more: &[&str]) -> Process {
 }
 
 /// Simulated nodes.
-fn nodes(cluster: &Cluster, count: &str) -> Process {
+pub(crate) fn nodes(cluster: &Cluster, count: &str) -> Process {
     let folder = cluster.data_dir().root().display().to_string();
     part(cluster, "kubelet", &["--runtime", "sim", "--count", count, "--data-dir", &folder])
 }

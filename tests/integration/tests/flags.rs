@@ -37,6 +37,43 @@ fn a_folder_that_cannot_be_made_is_named_with_its_flag_and_the_reason() {
 }
 
 #[test]
+fn a_bad_egress_selection_is_named_with_flag_file_field_and_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, key) = (folder.path().join("egress.yaml"), folder.path().join("key.pem"));
+    let head = "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n";
+    std::fs::write(&key, "no key").unwrap();
+    let key = key.display();
+    let tls = format!("{{caBundle: {key}, clientCert: {key}, clientKey: {key}}}");
+    for (selection, expected) in [
+        (
+            "{name: cluster, connection: {proxyProtocol: TCP}}".to_owned(),
+            "egressSelections[0].connection.proxyProtocol: Unsupported value: \"TCP\"".to_owned(),
+        ),
+        ("{name: cluster, conection: {}}".to_owned(), "unknown field `conection`".to_owned()),
+        (
+            format!(
+                "{{name: cluster, connection: {{proxyProtocol: HTTPConnect, transport: {{tcp: {{url: \"https://h:1\", tlsConfig: {tls}}}}}}}}}"
+            ),
+            format!("egressSelections[0]: tlsConfig.caBundle: \"{key}\" holds no certificate"),
+        ),
+    ] {
+        std::fs::write(&file, format!("{head}- {selection}\n")).unwrap();
+        for command in ["up", "apiserver"] {
+            let mut ran = Command::new(oarlock_testkit::oarlock());
+            ran.args([command, "--data-dir"]).arg(folder.path().join("data"));
+            let ran = ran.arg("--egress-selector-config-file").arg(&file).output().unwrap();
+            let said = String::from_utf8_lossy(&ran.stderr);
+            assert_eq!(ran.status.code(), Some(1), "{command}: {said}");
+            let at = format!("--egress-selector-config-file: {}: ", file.display());
+            assert!(said.contains(&at) && said.contains(&expected), "{command}: {expected}\n{said}");
+        }
+    }
+    let help = Command::new(oarlock_testkit::oarlock()).args(["apiserver", "--help"]).output().unwrap();
+    let help = String::from_utf8_lossy(&help.stdout);
+    assert!(help.contains("--egress-selector-config-file <FILE>") && help.contains("--max-streams <N>"), "{help}");
+}
+
+#[test]
 fn an_empty_path_is_as_good_as_none() {
     // The command parses all flags and then fails because of the folder.
     let flags = ["--data-dir", "/proc/none", "--etcd-cafile=", "--kubelet-certificate-authority", "", "--nats-ca="];

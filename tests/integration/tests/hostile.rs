@@ -215,4 +215,17 @@ fn proxies_judge_what_an_address_leads_to() {
             "{address}: {answer}"
         );
     }
+    // A Service leads to addresses of its pods only, and Endpoints may not name an address of the server's own network.
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    assert_eq!(http.json("POST", "/api/v1/namespaces/default/services", &service).code, 201);
+    for (address, stored, refused) in [("::ffff:127.0.0.1", 422, 404), ("127.0.0.1", 422, 404), ("192.0.2.9", 201, 503)]
+    {
+        let pod = json!({"kind": "Pod", "name": "p", "namespace": "default"});
+        let subset = json!({"addresses": [{"ip": address, "targetRef": pod}], "ports": [{"port": secure.parse::<u16>().unwrap()}]});
+        let endpoints = json!({"metadata": {"name": "s"}, "subsets": [subset]});
+        let said = http.json("POST", "/api/v1/namespaces/default/endpoints", &endpoints);
+        assert_eq!(said.code, stored, "{address}: {said}");
+        let answer = http.get("/api/v1/namespaces/default/services/https:s:80/proxy/healthz");
+        assert_eq!(answer.code, refused, "{address}: {answer}");
+    }
 }

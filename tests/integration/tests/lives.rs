@@ -1,5 +1,6 @@
 //! The exported spans of a hundred pods' lives, judged; and spans that are open while many watches are.
 
+use std::process::Command;
 use std::time::Duration;
 
 use oarlock_check::traces::{self as judge, Fault, Span, Wait};
@@ -7,7 +8,7 @@ use oarlock_runtime::clock;
 use oarlock_testkit::http::{Http, Who};
 use oarlock_testkit::otlp::{Answer, Collector};
 use oarlock_testkit::wait::eventually;
-use oarlock_testkit::{Cluster, otlp};
+use oarlock_testkit::{Cluster, Process, otlp, port};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::runtime::Runtime;
@@ -94,21 +95,67 @@ fn the_exported_lives_of_a_hundred_pods_are_whole_and_their_stages_are_what_the_
     assert_eq!((pods.len(), owners.len()), (PODS, 2));
 
     let all = [&owners[..], &pods].concat();
+    let path = "POST /apis/apps/v1/namespaces/{namespace}/deployments";
+    let is_request = |span: &&Span| span.name == path;
     let spans = eventually("the end of each life is exported", || {
         let spans: Vec<Span> = collector.spans().iter().map(judged).collect();
         let has_root = |life: &&u128| spans.iter().any(|span| span.trace == **life && span.parent.is_none());
         let ended = all.iter().filter(has_root).count();
-        if ended == all.len() { Ok(spans) } else { Err(format!("{ended} of {}", all.len())) }
+        let has_request = spans.iter().any(|span| is_request(&span));
+        if ended == all.len() && has_request { Ok(spans) } else { Err(format!("{ended} of {}", all.len())) }
     });
+    let request = spans.iter().find(is_request).unwrap().trace;
     none(&judge::none_missing(&spans, &owners, &["commit", "reconcile"]));
     none(&judge::none_missing(&spans, &pods, &STEPS));
     none(&judge::none_missing(&spans, &pods, &["pod create"]));
-    let of_lives: Vec<Span> = spans.iter().filter(|span| all.contains(&span.trace)).cloned().collect();
-    none(&judge::connected(&of_lives, &all, &[]));
+    let graph = [&all[..], &[request]].concat();
+    let of_graph: Vec<Span> = spans.iter().filter(|span| graph.contains(&span.trace)).cloned().collect();
+    none(&judge::connected(&of_graph, &graph, &[]));
+    collector.spans().iter().for_each(assert_links_are_attributes);
     none(&judge::none_outlives(&spans));
     let at_least = u64::try_from(READY_AFTER.as_nanos()).unwrap();
     let waits: Vec<Wait> = pods.iter().map(|life| Wait { life: *life, asked, seen, at_least }).collect();
     none(&judge::adds_up(&spans, &waits));
+}
+
+/// Checks that a viewer without links shows each link of a span.
+fn assert_links_are_attributes(span: &otlp::Span) {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    for link in &span.links {
+        let relation = otlp::text(&link.attributes, "oarlock.link.relation").unwrap();
+        let repeated = otlp::texts(&span.attributes, &format!("oarlock.link.{relation}"));
+        let wanted = format!("{}-{}", hex(&link.trace_id), hex(&link.span_id));
+        assert!(repeated.contains(&wanted), "{}: {relation} {wanted}: {repeated:?}", span.name);
+    }
+}
+
+#[test]
+fn a_root_that_another_process_records_begins_with_its_change() {
+    let runtime = Runtime::new().unwrap();
+    let collector = runtime.block_on(Collector::start(Answer::Accept));
+    let cluster = Cluster::up(&["--disable", "kubelet"]);
+    let mut kubelet = Command::new(oarlock_testkit::oarlock());
+    kubelet.args(["kubelet", "--runtime", "sim", "--node-name", "apart", "--port", &port::own().to_string()]);
+    kubelet.arg("--kubeconfig").arg(cluster.kubeconfig()).arg("--data-dir").arg(cluster.data_dir().root());
+    kubelet.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", collector.address));
+    kubelet.env("OTEL_BSP_SCHEDULE_DELAY", "1");
+    let _kubelet = Process::start(kubelet, "kubelet");
+    let admin = cluster.http(Who::Admin);
+    let spec = json!({"containers": [{"name": "main", "image": "nginx:1"}]});
+    eventually("the default account", || match admin.get(&format!("{CORE}/serviceaccounts/default")) {
+        answer if answer.code == 200 => Ok(()),
+        answer => Err(answer),
+    });
+    // The second of the creation may be over when the pod is Ready, whenever it began.
+    let asked = now();
+    let made = admin.json("POST", &format!("{CORE}/pods"), &json!({"metadata": {"name": "web"}, "spec": spec}));
+    let seen = now();
+    assert_eq!(made.code, 201, "{made}");
+    let root = runtime.block_on(collector.span("the root", |span| span.name == "pod create"));
+    let began = root.start_time_unix_nano;
+    // The UID holds the time to a quarter of a microsecond.
+    assert!((asked.saturating_sub(250)..=seen).contains(&began), "{began} is not in {asked}..={seen}");
+    assert!(root.parent_span_id.is_empty() && root.end_time_unix_nano > began);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What `observe/` holds as data: what Prometheus scrapes, alert rules, and dashboards. Needs promtool (`tests/install-prometheus`).
 
 mod alerts;
-mod dashboards;
+pub(crate) mod dashboards;
 mod promql;
 mod scraping;
 

@@ -14,10 +14,23 @@ use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Cluster, Kubectl, Process, metrics, port};
 use serde_json::Value;
 
-/// A metric that is asked for, and the part that it waits for if it has no samples.
+/// A metric that is asked for.
 struct Asked {
     name: String,
+    /// Labels by which queries select or group.
+    labels: BTreeSet<String>,
+    /// Bounds of buckets that queries name, in seconds.
+    buckets: Vec<u64>,
+    /// The file whose test shows the metric, if this cluster has no samples of it.
+    shown_in: Option<String>,
+    /// The part that the metric waits for if it has no samples.
     waits_for: Option<String>,
+}
+
+impl Asked {
+    fn is_wanted(&self) -> bool {
+        self.waits_for.is_none() && self.shown_in.is_none()
+    }
 }
 
 /// A running Prometheus.
@@ -138,7 +151,15 @@ fn work(cluster: &Cluster, kubectl: &Kubectl) {
 fn asked() -> Vec<Asked> {
     let rows: Vec<Value> = serde_norway::from_str(include_str!("prometheus/asked.yaml")).unwrap();
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    rows.iter().map(|row| Asked { name: text(&row["name"]).unwrap(), waits_for: text(&row["waits_for"]) }).collect()
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let row = |row: &Value| Asked {
+        name: text(&row["name"]).unwrap(),
+        labels: list(&row["labels"]).iter().filter_map(text).collect(),
+        buckets: list(&row["buckets"]).iter().filter_map(Value::as_u64).collect(),
+        shown_in: text(&row["shown_in"]),
+        waits_for: text(&row["waits_for"]),
+    };
+    rows.iter().map(row).collect()
 }
 
 /// Returns the name under which Prometheus keeps a series of a family.
@@ -172,20 +193,26 @@ fn every_metric_that_dashboards_ask_for_is_scraped_or_waits_for_a_part() {
     });
     work(&cluster, &kubectl);
     let all = asked();
-    let wanted = |asked: &&Asked| asked.waits_for.is_none();
     let names = eventually("every metric has samples", || {
         let names = prometheus.names();
         let empty: Vec<&str> = all
             .iter()
-            .filter(wanted)
+            .filter(|asked| asked.is_wanted())
             .map(|asked| asked.name.as_str())
             .filter(|name| !names.contains_key(&stored(name)))
             .collect();
         if empty.is_empty() { Ok(names) } else { Err(format!("no samples: {empty:?}")) }
     });
     for asked in &all {
-        let there = names.contains_key(&stored(&asked.name));
-        assert!(!there || asked.waits_for.is_none(), "{} has samples: it waits for nothing any more", asked.name);
+        let there = names.get(&stored(&asked.name));
+        assert!(there.is_none() || asked.is_wanted(), "{} has samples: it waits for nothing any more", asked.name);
+        let lacks: Vec<&String> =
+            asked.labels.iter().filter(|label| there.is_some_and(|own| !own.contains(*label))).collect();
+        assert!(lacks.is_empty(), "{}: no series has {lacks:?}", asked.name);
+        for bound in &asked.buckets {
+            let query = format!("{}_bucket{{le=~\"{bound}([.]0)?\"}}", asked.name);
+            assert!(!prometheus.query(&query).is_empty(), "{query}");
+        }
     }
     let mut wrong = Vec::new();
     for upstream in metrics::upstream() {
@@ -199,8 +226,12 @@ fn every_metric_that_dashboards_ask_for_is_scraped_or_waits_for_a_part() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     values(&prometheus);
+    queries_run(&prometheus);
     exemplars(&prometheus);
     formats(&cluster.http(Who::Admin), &cluster, port);
+    // The kubelets of the API server's process have no endpoint of their own: each series would be read twice.
+    let refused = cluster.http(Who::Admin).get("/api/v1/nodes/node-1/proxy/metrics");
+    assert!(refused.code == 404 && refused.text().contains("shows its metrics at its API server"), "{refused}");
 }
 
 /// Checks queries as dashboards make them.
@@ -234,6 +265,17 @@ fn values(prometheus: &Prometheus) {
     // Each series is served at one endpoint, and once.
     let twice = prometheus.query("count by (__name__, node) ({__name__=\"kubelet_node_name\"}) > 1");
     assert!(twice.is_empty(), "{twice:?}");
+}
+
+/// Checks that the store runs every query of the dashboards, and finds series with some of them.
+fn queries_run(prometheus: &Prometheus) {
+    let mut found = 0;
+    for (place, query) in crate::observe::dashboards::filled_in() {
+        let data = prometheus.api("query", &[("query", &query)]);
+        let data = data.unwrap_or_else(|error| panic!("{place}: {query}: {error}"));
+        found += usize::from(data["result"].as_array().is_some_and(|series| !series.is_empty()));
+    }
+    assert!(found > 0, "no query finds anything");
 }
 
 /// Checks that buckets of requests and of scheduling attempts lead to traces.
@@ -285,6 +327,18 @@ fn formats(api: &Http, cluster: &Cluster, kubelet: u16) {
         });
         let wrong: Vec<String> = known.filter_map(|known| metrics::differs(&open, &known.name)).collect();
         assert!(wrong.iter().all(|why| why.ends_with("no sample")), "{}", wrong.join("\n"));
+    }
+}
+
+/// A row of a metric that this cluster has no samples of names the test that checks it by upstream's facts.
+#[test]
+fn metrics_that_are_shown_elsewhere_are_checked_there() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for Asked { name, shown_in, .. } in asked() {
+        let Some(file) = shown_in else { continue };
+        let text = std::fs::read_to_string(root.join(&file)).unwrap_or_else(|error| panic!("{name}: {file}: {error}"));
+        let tests = text.find("#[test]").map_or("", |start| &text[start..]);
+        assert!(tests.contains(&format!("\"{name}\"")) && tests.contains("check("), "{name}: no test in {file}");
     }
 }
 

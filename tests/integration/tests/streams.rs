@@ -8,6 +8,7 @@ mod kubelet_server;
 mod listening;
 mod runtime;
 mod streaming_server;
+mod tunnel;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use oarlock_apiserver::InProcess;
 use oarlock_auth::UserInfo;
 use oarlock_client::Client;
+use oarlock_config::EgressOptions;
 use oarlock_kubelet::server::Server;
 use oarlock_kubelet::{Fleet, NodeConfig};
 use oarlock_pki::tls::ServingCertificate;
@@ -40,9 +42,14 @@ const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 impl Streams {
     async fn start() -> Self {
+        Self::through(EgressOptions::default()).await
+    }
+
+    /// Starts a cluster whose API server reaches the kubelet as `egress` says.
+    async fn through(egress: EgressOptions) -> Self {
         // The kubelet's certificate is self-signed, and this test does not verify it.
         let kubelets = KubeletOptions { kubelet_certificate_authority: Some("".into()), ..KubeletOptions::default() };
-        let cluster = Cluster::with(kubelets).await;
+        let cluster = Cluster::with(kubelets, egress).await;
         cluster.controllers().await;
         cluster.eventually("account", || cluster.get("serviceaccounts", "default", "default")).await;
         let fleet = Fleet::new(cluster.system.clone());

@@ -14,6 +14,9 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 use tokio::runtime::Runtime;
 
+/// OTLP's number of the kind of a span of a call to another server.
+const CLIENT: i32 = 3;
+
 /// A collector with the runtime of its tasks, and the file that names it.
 struct Bed {
     runtime: Runtime,
@@ -98,9 +101,9 @@ fn a_request_of_a_stranger_is_a_root_that_links_to_the_strangers_span() {
 }
 
 #[test]
-fn no_span_holds_a_body_a_token_or_a_query() {
+fn no_span_label_or_line_of_the_log_holds_a_body_a_token_or_a_query() {
     let bed = Bed::new(1_000_000);
-    let cluster = bed.cluster(&["--ephemeral"]);
+    let cluster = bed.cluster(&["--ephemeral", "--log", "debug"]);
     let admin = cluster.http(Who::Admin);
     let secret = json!({
         "apiVersion": "v1",
@@ -121,6 +124,12 @@ fn no_span_holds_a_body_a_token_or_a_query() {
     bed.span("the last request", is_of(9));
     let post = bed.span("the secret's request", |span| span.name == "POST /api/v1/namespaces/{namespace}/secrets");
     assert_eq!(text(&post, "k8s.namespace.name").as_deref(), Some("default"));
+    let (metrics, log) = (admin.get("/metrics").text(), cluster.said_in_log());
+    assert!(metrics.contains("apiserver_request_total{") && !metrics.contains("hidden-marker"), "{metrics}");
+    assert!(log.contains("DEBUG") && !log.contains("hidden-marker"), "{log}");
+    // A span for each export would be exported itself. Nothing else here calls another server.
+    let calls = bed.collector.spans().into_iter().filter(|span| span.kind == CLIENT);
+    assert_eq!(calls.map(|span| span.name).collect::<Vec<_>>(), [""; 0]);
     for (_, request) in bed.collector.requests() {
         let shown = format!("{request:?}");
         assert!(

@@ -10,9 +10,9 @@ use crate::tool::{capture, run as exec};
 
 const KUBERNETES: &str = super::KUBERNETES;
 
-/// Under the folder that is built in.
+/// Name of the folder with Go's caches, below the folder of a build.
 const CACHES: &str = "caches";
-/// Under a module's folder.
+/// Name of the folder with the compiled programs, below the folder of a local module.
 const MADE: &str = "made";
 
 /// A local Go module that requires one version of an upstream module, to build that module's programs.
@@ -22,10 +22,10 @@ struct Module {
     programs: &'static [Program],
 }
 
-/// A program: its name here, and the package that builds it. A package of tests is built by `go test -c`; the program then has a name that ends so.
+/// A program: its name here, and the Go package that builds it. A name that ends in [`OF_TESTS`] is a package of tests, which `go test -c` builds.
 struct Program(&'static str, &'static str);
 
-/// How the name of a program ends that a package's tests are.
+/// Ending of the names of programs that run the tests of a package.
 const OF_TESTS: &str = ".test";
 
 const MODULES: &[Module] = &[
@@ -104,6 +104,8 @@ const MODULES: &[Module] = &[
             Program("konnectivity-agent", "sigs.k8s.io/apiserver-network-proxy/cmd/agent"),
         ],
     },
+    // What installs the chart `helm/oarlock`.
+    Module { name: "helm", version: "3.22.0", programs: &[Program("helm", "helm.sh/helm/v3/cmd/helm")] },
     // The newest whose modules the proxy has.
     Module { name: "k9s", version: "0.40.5", programs: &[Program("k9s", "github.com/derailed/k9s")] },
 ];
@@ -261,7 +263,7 @@ impl Program {
     }
 }
 
-/// The last part of a package's name that is no major version (`v3`).
+/// Returns the last part of a package's path that is no major version (`v3`).
 fn last_part(package: &str) -> &str {
     let is_version = |part: &&str| {
         part.strip_prefix('v').is_some_and(|digits| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
@@ -269,12 +271,12 @@ fn last_part(package: &str) -> &str {
     package.rsplit('/').find(|part| !is_version(part)).unwrap_or(package)
 }
 
-/// The version of Kubernetes' staging modules.
+/// Returns the version of Kubernetes' staging modules.
 fn staging() -> String {
     format!("0.{}", KUBERNETES.trim_start_matches("1."))
 }
 
-/// The folder of Kubernetes' source, as Go has downloaded it.
+/// Returns the folder of Kubernetes' source, as Go has downloaded it.
 ///
 /// # Errors
 /// When its module cannot be downloaded.
@@ -282,8 +284,8 @@ pub(crate) fn kubernetes_source(folder: &Path) -> anyhow::Result<PathBuf> {
     download(folder, &format!("k8s.io/kubernetes@v{KUBERNETES}"), "Dir").map(PathBuf::from)
 }
 
-/// Go with caches of our own, so that they can be forgotten. Its compiler is over before it has to tidy its memory up, which takes a quarter of the
-/// time otherwise.
+/// Returns a command that runs Go with caches of its own, which can be removed afterwards. Garbage collection is off: compilers end before memory is short,
+/// and a quarter of their time is saved.
 fn go(folder: &Path) -> Command {
     let mut command = Command::new("go");
     let caches = folder.join(CACHES);
@@ -305,7 +307,7 @@ fn version_flags() -> String {
     facts.iter().fold("-s -w".to_owned(), |flags, (name, value)| format!("{flags} -X {version}.{name}={value}"))
 }
 
-/// The module that builds Kubernetes: its staging modules are replaced by directories there, by published versions here.
+/// Returns the `go.mod` of the module that builds Kubernetes: its staging modules are replaced by directories there, by published versions here.
 fn kubernetes_module(folder: &Path) -> anyhow::Result<String> {
     let file = download(folder, &format!("k8s.io/kubernetes@v{KUBERNETES}"), "GoMod")?;
     let mut module =

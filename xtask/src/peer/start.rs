@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use super::pki;
 use crate::tool::{capture, say};
 
-/// Limit until the servers are ready.
+/// How long the servers may take from their start until they are ready.
 const START: Duration = Duration::from_secs(60);
 
 /// The components that may run beside the servers.
@@ -34,7 +34,7 @@ impl Size {
     pub(crate) const ONE: Self = Self { servers: 1, members: 1, advertise: None };
 }
 
-/// Running programs; they end with this value.
+/// Upstream's programs while they run; dropping the value ends them.
 pub(crate) struct Peer {
     children: Vec<(String, Child)>,
     /// The administrator's kubeconfig.
@@ -162,7 +162,7 @@ struct Ports {
     component: [u16; 2],
 }
 
-/// The first of many has the name of the one.
+/// Returns the name of one of several servers: the first one is called as the only one would be, the others have a number.
 fn numbered(name: &str, number: usize) -> String {
     if number == 0 { name.to_owned() } else { format!("{name}-{number}") }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 /// Something to run, and how long it is expected to take.
 pub(crate) struct Task<'a, T> {
     pub(crate) seconds: f64,
-    /// Whether the task depends on real time. Other tasks (tests in virtual time) run at the lowest priority, in the pauses of these.
+    /// Whether the task depends on real time. Other tasks (tests in virtual time) run at a lower priority, mostly in the pauses of these.
     pub(crate) real_time: bool,
     pub(crate) run: Box<dyn FnOnce() -> anyhow::Result<T> + Send + 'a>,
 }

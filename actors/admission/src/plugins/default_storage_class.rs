@@ -20,7 +20,7 @@ pub struct DefaultStorageClass {
     reader: Reader,
 }
 
-/// Creates the stage.
+/// Creates the stage DefaultStorageClass.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(DefaultStorageClass { reader: reader.clone() })

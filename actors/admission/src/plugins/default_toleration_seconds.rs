@@ -20,7 +20,7 @@ pub struct DefaultTolerationSeconds {
     defaults: Vec<(&'static str, Struct)>,
 }
 
-/// Creates the stage.
+/// Creates the stage DefaultTolerationSeconds.
 #[must_use]
 pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
     let defaults = KEYS.into_iter().filter_map(|key| Some((key, toleration(key)?))).collect();

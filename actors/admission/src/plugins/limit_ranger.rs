@@ -25,7 +25,7 @@ pub struct LimitRanger {
     known: Cache<Vec<Limit>>,
 }
 
-/// Creates the stage.
+/// Creates the stage LimitRanger.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     let ranges = row("", "v1", "limitranges");

@@ -18,7 +18,7 @@ pub struct NamespaceLifecycle {
     reader: Reader,
 }
 
-/// Creates the stage.
+/// Creates the stage NamespaceLifecycle.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(NamespaceLifecycle { reader: reader.clone() })

@@ -23,7 +23,7 @@ pub struct NodeRestriction {
     reader: Reader,
 }
 
-/// Creates the stage.
+/// Creates the stage NodeRestriction.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(NodeRestriction { reader: reader.clone() })

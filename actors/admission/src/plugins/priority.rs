@@ -47,7 +47,7 @@ pub struct Priority {
     known: Cache<Class>,
 }
 
-/// Creates the stage.
+/// Creates the stage Priority.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     let classes = row("scheduling.k8s.io", "v1", "priorityclasses");

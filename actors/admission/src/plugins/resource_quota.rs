@@ -38,7 +38,7 @@ pub struct ResourceQuota {
     turns: KeyedQueues,
 }
 
-/// Creates the stage.
+/// Creates the stage ResourceQuota.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(ResourceQuota {

@@ -19,7 +19,7 @@ pub struct RuntimeClass {
     reader: Reader,
 }
 
-/// Creates the stage.
+/// Creates the stage RuntimeClass.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(RuntimeClass { reader: reader.clone() })

@@ -38,7 +38,7 @@ pub struct ServiceAccount {
     token: Token,
 }
 
-/// Creates the stage.
+/// Creates the stage ServiceAccount.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(ServiceAccount {

@@ -19,7 +19,7 @@ const FINALIZERS: &[(&str, &str, &str)] = &[
 #[derive(Debug)]
 pub struct StorageObjectInUseProtection;
 
-/// Creates the stage.
+/// Creates the stage StorageObjectInUseProtection.
 #[must_use]
 pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(StorageObjectInUseProtection)

@@ -15,7 +15,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 #[derive(Debug)]
 pub struct TaintNodesByCondition;
 
-/// Creates the stage.
+/// Creates the stage TaintNodesByCondition.
 #[must_use]
 pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(TaintNodesByCondition)

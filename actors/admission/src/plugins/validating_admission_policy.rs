@@ -57,7 +57,7 @@ pub struct ValidatingAdmissionPolicy {
     elsewhere: RemoteEvaluator,
 }
 
-/// Creates the stage.
+/// Creates the stage ValidatingAdmissionPolicy.
 #[must_use]
 pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
     let row = |plural| row("admissionregistration.k8s.io", "v1", plural);

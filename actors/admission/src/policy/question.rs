@@ -99,7 +99,7 @@ pub struct BoundPolicy {
     pub params: Vec<Option<Obj>>,
 }
 
-/// What follows a violation of a policy.
+/// The effect of a policy's violation (upstream: `validationActions`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Action {
     /// The request is refused.

@@ -157,7 +157,7 @@ pub(super) fn ip_address(addresses: &Resource, ip: &str, namespace: &str, name: 
     let now = crate::now::text();
     let mut address = IPAddressMut::new(&mut obj);
     let mut meta = address.metadata_mut();
-    meta.set_name(ip).set_uid(rng::uuid().to_string()).set_creation_timestamp(now);
+    meta.set_name(ip).set_uid(rng::uid().to_string()).set_creation_timestamp(now);
     meta.labels_mut().insert("ipaddress.kubernetes.io/ip-family", "IPv4");
     meta.labels_mut().insert("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
     let mut spec = address.spec_mut();

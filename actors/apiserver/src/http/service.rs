@@ -35,7 +35,7 @@ use crate::streaming::Remote;
 use crate::target::Target;
 use crate::{inflight, large};
 
-/// What the requests of one connection share.
+/// Facts about a connection that all its requests share.
 #[derive(Debug)]
 pub(super) struct Connection {
     /// The certificates of the client.
@@ -195,7 +195,7 @@ fn shutting_down() -> Response<Body> {
     response
 }
 
-/// Who makes a request.
+/// The authenticated user of a request.
 struct KnownUser {
     /// The user after impersonation.
     user: Arc<UserInfo>,
@@ -320,8 +320,9 @@ async fn on_resource(
     if streams {
         let mut request = Request::from_parts(std::mem::replace(head, Request::new(()).into_parts().0), body);
         request.extensions_mut().insert(connection.remote);
+        let seat = server.inflight().stream(&caller.counted, info)?;
         // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
-        return Ok(Box::pin(crate::streaming::serve(server, caller, &target, info, &query, request)).await?);
+        return Ok(Box::pin(crate::streaming::serve(server, caller, &target, info, &query, request, seat)).await?);
     }
     if info.verb == "watch" {
         let wanted = Wanted::new(&head.headers, &query, row, &info.subresource, true)?;

@@ -24,7 +24,7 @@ use crate::verbs::watch::{Delivery, Watch};
 /// client that does not read holds this much and one object, however many events are ready.
 const FRAME_BYTES: usize = 64 << 10;
 
-/// What an answer holds of the limits.
+/// The shares of the server's limits that the answer to a watch occupies; dropping the value gives them back.
 #[derive(Debug)]
 pub(super) struct Held {
     /// Until the initial events have been taken.
@@ -41,6 +41,8 @@ struct FrameEncoder {
     resource: &'static Resource,
     kind: oarlock_registry::KindDef,
     wanted: Wanted,
+    /// The index of an event's shared frame for this form; `None` for forms whose frames are not shared.
+    slot: Option<usize>,
     /// Whether the column definitions, which a stream of Table frames carries once, have been sent.
     headers_sent: bool,
 }
@@ -52,7 +54,7 @@ struct Frames {
     held: Held,
     /// Items that are not yet encoded.
     pending: std::vec::IntoIter<Delivery>,
-    /// An event of the length of a frame, which is sent as it is: watchers of the same form share its memory.
+    /// An event of the length of a frame, which is sent as it is.
     long: Option<Bytes>,
 }
 
@@ -67,21 +69,9 @@ impl Frames {
         } else {
             tokio::task::yield_now().await;
         }
-        let mut out = BytesMut::new();
-        while out.len() < FRAME_BYTES
-            && let Some(delivery) = self.pending.next()
-        {
-            let event = self.encoder.frame(delivery);
-            if event.len() < FRAME_BYTES {
-                out.put_slice(&event);
-            } else if out.is_empty() {
-                return Some(event);
-            } else {
-                self.long = Some(event);
-                break;
-            }
-        }
-        Some(out.freeze())
+        let encoder = &mut self.encoder;
+        let mut events = self.pending.by_ref().map(|delivery| encoder.frame(delivery));
+        Some(join(&mut events, &mut self.long))
     }
 
     /// Releases what is held for the initial events once these have been taken.
@@ -92,11 +82,35 @@ impl Frames {
     }
 }
 
+/// Joins events to a frame of the answer. A long event is a frame of its own, and is left in `long` when it follows others. An event that is a frame alone is not copied: watchers of the same form
+/// share its memory.
+fn join(events: &mut impl ExactSizeIterator<Item = Bytes>, long: &mut Option<Bytes>) -> Bytes {
+    let Some(first) = events.next() else { return Bytes::new() };
+    if first.len() >= FRAME_BYTES || events.len() == 0 {
+        return first;
+    }
+    // Events of one kind are about as long as each other.
+    let about = first.len().saturating_mul(events.len() + 1).min(FRAME_BYTES + first.len());
+    let mut out = BytesMut::with_capacity(about);
+    out.put_slice(&first);
+    while out.len() < FRAME_BYTES
+        && let Some(event) = events.next()
+    {
+        if event.len() >= FRAME_BYTES {
+            *long = Some(event);
+            break;
+        }
+        out.put_slice(&event);
+    }
+    out.freeze()
+}
+
 /// Builds the answer to a watch.
 #[must_use]
 pub(super) fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted, held: Held) -> Response<Body> {
-    let encoder = FrameEncoder { resource: target.resource(), kind: target.kind, wanted, headers_sent: false };
-    let frames = Frames { watch, encoder, held, pending: Vec::new().into_iter(), long: None };
+    let encoder = FrameEncoder::new(target, wanted);
+    // Boxed, because the stream moves its state several times for each frame.
+    let frames = Box::new(Frames { watch, encoder, held, pending: Vec::new().into_iter(), long: None });
     let frames = stream::unfold(frames, |mut frames| async move {
         frames.release();
         let frame = frames.next().await?;
@@ -111,11 +125,16 @@ pub(super) fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted, held: Hel
 }
 
 impl FrameEncoder {
+    fn new(target: &Target<'_>, wanted: Wanted) -> Self {
+        let resource = target.resource();
+        Self { resource, kind: target.kind, wanted, slot: slot(resource, wanted), headers_sent: false }
+    }
+
     fn frame(&mut self, delivery: Delivery) -> Bytes {
         let result = match delivery {
             Delivery::Initial(entry) => self.event(EventKind::Added, &entry),
             Delivery::Crossed(kind, entry) => self.event(kind, &entry),
-            Delivery::Plain(event) => match self.slot() {
+            Delivery::Plain(event) => match self.slot {
                 // The frame is encoded once for all watchers of this form.
                 Some(slot) => {
                     Ok(event.encoded(slot, |e| self.shared(e.kind, &e.entry).unwrap_or_else(|s| self.failed(&s))))
@@ -126,21 +145,6 @@ impl FrameEncoder {
             Delivery::Failed(status) => Ok(self.failed(&status)),
         };
         result.unwrap_or_else(|status| self.failed(&status))
-    }
-
-    /// Returns the index of the event's shared frame for this form; `None` for Tables, which differ between watchers.
-    fn slot(&self) -> Option<usize> {
-        let served = std::ptr::eq(oarlock_registry::index::stored_type(self.resource), self.resource.ty);
-        let format = match self.wanted.form.format {
-            Format::Json => 0,
-            Format::Protobuf => 1,
-            Format::Yaml => return None,
-        };
-        match self.wanted.form.transform {
-            Transform::None if served => Some(format),
-            Transform::Metadata | Transform::MetadataList if self.wanted.form.version == "v1" => Some(2 + format),
-            _ => None,
-        }
     }
 
     /// Encodes a frame that is the same for all watchers of one form.
@@ -222,10 +226,72 @@ impl FrameEncoder {
     }
 }
 
+/// Returns the index of an event's shared frame for a form; `None` for Tables, which differ between watchers.
+fn slot(resource: &'static Resource, wanted: Wanted) -> Option<usize> {
+    let served = || std::ptr::eq(oarlock_registry::index::stored_type(resource), resource.ty);
+    let format = match wanted.form.format {
+        Format::Json => 0,
+        Format::Protobuf => 1,
+        Format::Yaml => return None,
+    };
+    match wanted.form.transform {
+        Transform::None if served() => Some(format),
+        Transform::Metadata | Transform::MetadataList if wanted.form.version == "v1" => Some(2 + format),
+        _ => None,
+    }
+}
+
 fn word(kind: EventKind) -> &'static str {
     match kind {
         EventKind::Added => "ADDED",
         EventKind::Modified => "MODIFIED",
         EventKind::Deleted => "DELETED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the frames of some events.
+    fn frames(events: &[Bytes]) -> Vec<Bytes> {
+        let (mut events, mut long, mut frames) = (events.iter().cloned(), None, Vec::new());
+        while let Some(next) = long.take().or_else(|| (events.len() > 0).then(|| join(&mut events, &mut long))) {
+            frames.push(next);
+        }
+        frames
+    }
+
+    fn event(byte: u8, length: usize) -> Bytes {
+        Bytes::from(vec![byte; length])
+    }
+
+    #[test]
+    fn an_event_alone_is_sent_without_a_copy() {
+        for length in [1, 1300, FRAME_BYTES] {
+            let event = event(1, length);
+            let frames = frames(std::slice::from_ref(&event));
+            assert_eq!((frames.len(), frames[0].as_ptr()), (1, event.as_ptr()));
+        }
+    }
+
+    #[test]
+    fn events_are_joined_in_order_until_a_frame_is_long_enough() {
+        let events: Vec<_> = (0..200).map(|number| event(number, 1300)).collect();
+        let frames = frames(&events);
+        assert_eq!(frames.concat(), events.concat());
+        assert_eq!(frames.iter().map(Bytes::len).collect::<Vec<_>>(), [51 * 1300, 51 * 1300, 51 * 1300, 47 * 1300]);
+    }
+
+    #[test]
+    fn a_long_event_is_a_frame_of_its_own_wherever_it_comes() {
+        let (short, long) = (event(1, 10), event(2, FRAME_BYTES));
+        for order in [vec![&long, &short, &short], vec![&short, &short, &long], vec![&short, &long, &long, &short]] {
+            let events: Vec<_> = order.into_iter().cloned().collect();
+            let frames = frames(&events);
+            assert_eq!(frames.concat(), events.concat());
+            let shared = frames.iter().filter(|frame| frame.as_ptr() == long.as_ptr()).count();
+            assert_eq!(shared, events.iter().filter(|event| **event == long).count());
+        }
     }
 }

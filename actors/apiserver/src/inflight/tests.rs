@@ -158,3 +158,24 @@ fn a_client_that_makes_up_names_has_one_share() {
     let system = Arc::new(user("gateway", &["system:serviceaccounts:kube-system"]));
     assert_eq!(counted(&system, user("whom-it-serves", &[])), "whom-it-serves", "no more than this user could");
 }
+
+#[test]
+fn streams_are_shared_among_users_and_count_against_nothing_else() {
+    let inflight = Inflight::new(Limits { reads: 4, writes: 4, streams: 400, ..Limits::default() });
+    let logs = RequestInfo { subresource: Str::new("log"), ..about("get", "", "pods") };
+    let streams = |user: &UserInfo| -> Vec<Seat> {
+        std::iter::from_fn(|| inflight.stream(user, &logs).ok()).take(1000).collect()
+    };
+    let (somebody, another) = (user("somebody", &[]), user("another", &[]));
+    let held = streams(&somebody);
+    assert_eq!(held.len(), 225, "three quarters of the part of ordinary users");
+    assert!(!streams(&another).is_empty());
+    assert!(!streams(&user("system:kube-scheduler", &[])).is_empty());
+    for verb in ["get", "create"] {
+        assert!(inflight.enter(&somebody, &about(verb, "", "pods")).is_ok(), "a seat of its own for {verb}");
+    }
+    drop(held);
+    assert_eq!(streams(&somebody).len(), 150, "the half, while another one waits");
+    let unlimited = Inflight::new(Limits { streams: 0, ..Limits::default() });
+    assert!((0..1000).all(|_| unlimited.stream(&somebody, &logs).is_ok()));
+}

@@ -23,16 +23,13 @@ pub(crate) struct Encoded {
     pub(crate) generation: i64,
 }
 
-/// The outcome of a commit.
+/// The outcome of a commit, as far as the object itself is concerned.
 #[derive(Debug)]
 pub(crate) enum Commit {
     /// The write is durable and its entry is in the View.
     Done(Arc<Entry>),
-    /// A compare of the commit failed.
-    Conflict {
-        /// Whether the compare of the object itself failed, and not that of a companion.
-        own: bool,
-    },
+    /// The stored object is not in the state that the write expects. Nothing was written.
+    Conflict,
 }
 
 impl Commit {
@@ -41,22 +38,23 @@ impl Commit {
     pub(crate) fn done(self) -> Option<Arc<Entry>> {
         match self {
             Self::Done(entry) => Some(entry),
-            Self::Conflict { .. } => None,
+            Self::Conflict => None,
         }
     }
 }
 
 /// Commits the write of an attempt, together with the writes that allocation and admission ask for. A dry run only builds the entry.
+/// `None` when a companion is not in the state that its write expects: nothing was written, and newer companions may be committed.
 ///
 /// # Errors
 /// A Status for every failure but a conflict.
-pub(crate) async fn commit(attempt: &mut Attempt<'_>, write: Encoded) -> Result<Commit, Status> {
+pub(super) async fn commit(attempt: &mut Attempt<'_>, write: Encoded) -> Result<Option<Commit>, Status> {
     let (server, caller) = (attempt.server, attempt.caller);
     let dry_run = attempt.context.dry_run && !seeded_bug!("dry_run_commits");
     let life = if dry_run { None } else { LifeCommit::begin(attempt, write.generation, write.append.value.is_none()) };
     let Encoded { append, parts, .. } = write;
     if dry_run {
-        return Ok(Commit::Done(Arc::new(uncommitted(append, parts))));
+        return Ok(Some(Commit::Done(Arc::new(uncommitted(append, parts)))));
     }
     let together = std::mem::take(&mut attempt.context.together);
     let append = fenced(caller, append)?;
@@ -80,10 +78,10 @@ pub(crate) async fn commit(attempt: &mut Attempt<'_>, write: Encoded) -> Result<
             if let Some(life) = life {
                 life.done(attempt, &entry.uid);
             }
-            Ok(Commit::Done(entry))
+            Ok(Some(Commit::Done(entry)))
         }
         Err(WriteError::Conflict { cause: Cause::Fence, .. }) => Err(stale(caller, &key)),
-        Err(WriteError::Conflict { index, .. }) => Ok(Commit::Conflict { own: index == 0 }),
+        Err(WriteError::Conflict { index, .. }) => Ok((index == 0).then_some(Commit::Conflict)),
         Err(other) => Err(crate::errors::write(&other)),
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the pipeline, on a server in memory.
 
+mod companions;
 mod endpoints;
 mod lives;
 mod order;

@@ -1,6 +1,6 @@
 //! The destination of a streamed request, and connections to it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use oarlock_runtime::clock;
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::Pod;
 use oarlock_streams::BoxIo;
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use crate::egress::{self, Cause, Destination, Egress, Purpose};
+use crate::inflight::Seat;
 use crate::server::Server;
 use crate::target::Target;
 
@@ -64,64 +65,58 @@ impl Location {
     pub(crate) fn host(&self) -> String {
         match self {
             Self::Kubelet { node, .. } => node.clone(),
-            Self::Address { host, port, .. } if host.contains(':') => format!("[{host}]:{port}"),
-            Self::Address { host, port, .. } => format!("{host}:{port}"),
+            Self::Address { host, port, .. } => egress::authority(host, *port),
         }
     }
 
-    /// Opens a connection.
+    /// Opens a connection on the account of the user who holds the seat. TLS runs between this server and the destination, inside a tunnel too.
     ///
     /// # Errors
     /// When the Node lacks an address or port, or the connection fails.
-    pub(crate) async fn connect(&self, server: &Server) -> Result<BoxIo, Status> {
+    pub(crate) async fn connect(&self, server: &Server, seat: Seat) -> Result<BoxIo, Status> {
         let kubelets = server.kubelets();
         match self {
             Self::Kubelet { node, verify, at } => {
                 if let Some(pipe) = kubelets.local(node) {
-                    return Ok(pipe);
+                    return Ok(Egress::local(pipe, seat));
                 }
+                let tls = Some(kubelets.tls(*verify));
                 if let Some(CheckedHost { host, port, at }) = at {
-                    return dial(host, *port, Some(at), Some(kubelets.tls(*verify))).await;
+                    return dial(server.egress(), Destination::new(host, *port, Some(at)), tls, seat).await;
                 }
                 let (host, port) = kubelets.address(server.reader(), node)?;
-                dial(&host, port, None, Some(kubelets.tls(*verify))).await
+                dial(server.egress(), Destination::new(&host, port, None), tls, seat).await
             }
             Self::Address { https: true, host, port, at } => {
                 let mut config = tls::client_config(tls::ServerTrust::Anybody, None).map_err(Status::internal_error)?;
                 config.alpn_protocols = vec![b"http/1.1".to_vec()];
-                dial(host, *port, Some(at), Some(&Arc::new(config))).await
+                dial(server.egress(), Destination::new(host, *port, Some(at)), Some(&Arc::new(config)), seat).await
             }
-            Self::Address { https: false, host, port, at } => dial(host, *port, Some(at), None).await,
+            Self::Address { https: false, host, port, at } => {
+                dial(server.egress(), Destination::new(host, *port, Some(at)), None, seat).await
+            }
         }
     }
 }
 
-/// Connects to a host, at one of the addresses `at` if they are given.
+/// Connects to a server of the cluster, with TLS if a configuration is given.
 async fn dial(
-    host: &str,
-    port: u16,
-    at: Option<&Vec<IpAddr>>,
+    egress: &Egress,
+    to: Destination<'_>,
     tls: Option<&Arc<ClientConfig>>,
+    seat: Seat,
 ) -> Result<BoxIo, Status> {
-    let failed = |why: &dyn std::fmt::Display| {
-        Status::unexpected(format!("error dialing backend: dial tcp {host}:{port}: {why}"))
-    };
-    let connect = async {
-        let stream = match at {
-            Some(at) => {
-                let at: Vec<SocketAddr> = at.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
-                TcpStream::connect(at.as_slice()).await
-            }
-            None => TcpStream::connect((host, port)).await,
-        };
-        let stream = stream.map_err(|error| failed(&error))?;
-        stream.set_nodelay(true).map_err(|error| failed(&error))?;
-        let Some(tls) = tls else { return Ok::<BoxIo, Status>(Box::new(stream)) };
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(&error))?;
-        let stream = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(|error| failed(&error))?;
-        Ok(Box::new(stream) as BoxIo)
-    };
-    clock::timeout(CONNECT_TIMEOUT, connect).await.map_err(|_| failed(&"i/o timeout"))?
+    let failed = |why: &dyn std::fmt::Display| Status::unexpected(format!("error dialing backend: {why}"));
+    let deadline = clock::after(CONNECT_TIMEOUT);
+    let io =
+        egress.connect(Purpose::Cluster, Cause::User(seat), &to, deadline).await.map_err(|error| failed(&error))?;
+    let Some(tls) = tls else { return Ok(io) };
+    let name = ServerName::try_from(to.host().to_owned()).map_err(|error| failed(&to.failure(&error)))?;
+    match clock::timeout_at(deadline, TlsConnector::from(tls.clone()).connect(name, io)).await {
+        Ok(Ok(io)) => Ok(Box::new(io)),
+        Ok(Err(error)) => Err(failed(&to.failure(&error))),
+        Err(_) => Err(failed(&to.failure(&"i/o timeout"))),
+    }
 }
 
 /// Returns the pod that a request names, and the name of its node, empty for an unscheduled pod.

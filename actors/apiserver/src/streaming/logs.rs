@@ -12,6 +12,7 @@ use oarlock_streams::websocket::{self, Reader};
 use crate::caller::Caller;
 use crate::http::options::Query;
 use crate::http::{Body, full};
+use crate::inflight::Seat;
 use crate::server::Server;
 use crate::streaming::{self, Location};
 use crate::target::Target;
@@ -32,6 +33,7 @@ pub(crate) async fn serve(
     target: &Target<'_>,
     query: &Query,
     request: Request<Incoming>,
+    seat: Seat,
 ) -> Result<Response<Body>, Status> {
     check(query, target.name)?;
     let (pod, node) = streaming::pod_and_node(server, target).await?;
@@ -49,7 +51,7 @@ pub(crate) async fn serve(
     let verify = query.flag("insecureSkipTLSVerifyBackend") != Some(true);
     let asked = streaming::bare(Method::GET, &path)?;
     let to = Location::kubelet(node, verify);
-    let answer = streaming::send(server, &to, asked);
+    let answer = streaming::send(server, &to, asked, seat);
     let late = |_| Status::timeout("the kubelet did not answer in time", 0);
     let answer = clock::timeout_at(caller.deadline, answer).await.map_err(late)??;
     let code = answer.status().as_u16();

@@ -18,6 +18,7 @@ use super::send::{bare, forget_hops, passed, send};
 use super::upgraded::{forwarded_for, join};
 use super::{Location, allowed, links, pod_and_node, rewrite};
 use crate::http::{Body, full};
+use crate::inflight::Seat;
 use crate::server::Server;
 use crate::target::Target;
 
@@ -41,6 +42,7 @@ pub(super) async fn serve(
     server: &Server,
     target: &Target<'_>,
     request: Request<Incoming>,
+    seat: Seat,
 ) -> Result<Response<Body>, Status> {
     let to = location(server, target).await?;
     let (prefix, rest) = split(request.uri().path(), target);
@@ -48,7 +50,7 @@ pub(super) async fn serve(
     let path = format!("/{}{query}", rest.unwrap_or(""));
     if upgrade::wanted(request.headers()) {
         let asked = bare(request.method().clone(), &path)?;
-        return join(server, &to, request, asked).await;
+        return join(server, &to, request, asked, seat).await;
     }
     if rest.is_none() && matches!(*request.method(), Method::GET | Method::HEAD) {
         return redirect(&format!("{prefix}/{query}"));
@@ -86,7 +88,7 @@ pub(super) async fn serve(
     *asked.method_mut() = parts.method;
     *asked.uri_mut() = path.parse().map_err(|_| Status::bad_request("the path is none"))?;
     *asked.headers_mut() = headers;
-    let answer = clock::timeout(RESPONSE_TIMEOUT, send(server, &to, asked)).await;
+    let answer = clock::timeout(RESPONSE_TIMEOUT, send(server, &to, asked, seat)).await;
     let answer =
         answer.map_err(|_| unreachable(&"no answer in time"))?.map_err(|status| unreachable(&status.message))?;
     let mut response = passed(answer);

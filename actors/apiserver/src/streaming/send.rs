@@ -6,9 +6,11 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use oarlock_meta::Status;
 use oarlock_streams::upgrade;
+use oarlock_telemetry::traces::{self, traceparent};
 
 use super::location::Location;
 use crate::http::{Body, BodyError};
+use crate::inflight::Seat;
 use crate::server::Server;
 
 /// Hop-by-hop headers, which apply to one connection only (RFC 9110, 7.6.1).
@@ -24,7 +26,8 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// Sends a request over a connection of its own, which lives until the answer's body has been read or the connection has been upgraded.
+/// Sends a request over a connection of its own, which lives until the answer's body has been read or the connection has been upgraded, and keeps the seat as long.
+/// A kubelet gets the context of the request's span; what is proxied to other places keeps the client's.
 ///
 /// # Errors
 /// 404 for an unknown node, 500 when there is no connection or no answer.
@@ -32,6 +35,7 @@ pub(crate) async fn send<B>(
     server: &Server,
     to: &Location,
     mut request: Request<B>,
+    seat: Seat,
 ) -> Result<Response<Incoming>, Status>
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static,
@@ -40,7 +44,10 @@ where
         let host = HeaderValue::from_str(&to.host()).map_err(Status::internal_error)?;
         request.headers_mut().insert(header::HOST, host);
     }
-    let io = to.connect(server).await?;
+    if matches!(to, Location::Kubelet { .. }) {
+        name_span(request.headers_mut());
+    }
+    let io = to.connect(server, seat).await?;
     let failed = |error: hyper::Error| Status::unexpected(format!("error sending request: {error}"));
     let (answer, carry) = upgrade::send(io, request).await.map_err(failed)?;
     let stop = server.streams().token();
@@ -52,6 +59,15 @@ where
     };
     server.streams().spawn("backend", carry).map_err(|error| Status::service_unavailable(error.to_string()))?;
     answer.await.map_err(failed)
+}
+
+/// Names the span that runs as the cause of a request, in place of the client's.
+fn name_span(headers: &mut HeaderMap) {
+    headers.remove(traceparent::HEADER);
+    let own = traceparent::text(&traces::current()).and_then(|text| HeaderValue::try_from(text).ok());
+    if let Some(own) = own {
+        headers.insert(traceparent::HEADER, own);
+    }
 }
 
 /// Builds a request without a body.
@@ -82,5 +98,26 @@ pub(super) fn forget_hops(headers: &mut HeaderMap) {
         .collect();
     for name in HOP_BY_HOP.iter().chain(&named) {
         headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_kubelet_gets_the_span_of_the_request_and_never_the_clients() {
+        const OWN: &str = "00-0000000000000000000000000000feed-0000000000000001-01";
+        let named = async || {
+            let mut headers = HeaderMap::new();
+            headers.insert(
+                traceparent::HEADER,
+                HeaderValue::from_static("00-000000000000000000000000000bad00-0000000000000002-01"),
+            );
+            name_span(&mut headers);
+            headers.remove(traceparent::HEADER).map(|value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(named().await, None);
+        assert_eq!(traces::within(traceparent::parse(OWN), named()).await.as_deref(), Some(OWN));
     }
 }

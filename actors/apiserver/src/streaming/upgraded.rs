@@ -15,6 +15,7 @@ use crate::caller::Caller;
 use crate::http::options::Query;
 use crate::http::request_info::RequestInfo;
 use crate::http::{Body, full};
+use crate::inflight::Seat;
 use crate::server::Server;
 use crate::target::Target;
 
@@ -32,6 +33,7 @@ pub(super) async fn serve(
     info: &RequestInfo,
     query: &Query,
     request: Request<Incoming>,
+    seat: Seat,
 ) -> Result<Response<Body>, Status> {
     may_create(server, caller, target, info)?;
     let (pod, node) = pod_and_node(server, target).await?;
@@ -51,7 +53,7 @@ pub(super) async fn serve(
     if node.is_empty() {
         return Err(Status::bad_request(format!("pod {} does not have a host assigned", target.name)));
     }
-    let call = KubeletRequest { server: server.clone(), to: Location::kubelet(node, true), path };
+    let call = KubeletRequest { server: server.clone(), to: Location::kubelet(node, true), path, seat };
     let headers = request.headers();
     let websocket = websocket::asked(headers);
     if websocket && target.subresource != "portforward" && websocket::protocols(headers).any(|offered| offered == V5) {
@@ -116,6 +118,7 @@ struct KubeletRequest {
     server: Server,
     to: Location,
     path: String,
+    seat: Seat,
 }
 
 impl KubeletRequest {
@@ -124,10 +127,11 @@ impl KubeletRequest {
     fn translate(self, mut request: Request<Incoming>, streams: Streams) -> Result<Response<Body>, Status> {
         let answer = websocket::accept(request.headers(), Some(V5)).map_err(Status::bad_request)?;
         let client = hyper::upgrade::on(&mut request);
-        self.spawn(async move |call| {
+        let server = self.server.clone();
+        spawn(&server, async move {
             let Ok(client) = upgrade::take(client).await else { return };
             let client = websocket::serve(client).await;
-            let opened = match call.spdy(&PROTOCOLS).await {
+            let opened = match self.spdy(&PROTOCOLS).await {
                 Ok(answer) => granted(answer).await,
                 Err(status) => Err(remote_command::failure(status.message)),
             };
@@ -144,6 +148,7 @@ impl KubeletRequest {
     /// Unwraps SPDY inside the client's WebSocket and connects it to the kubelet's SPDY.
     async fn tunnel(self, mut request: Request<Incoming>) -> Result<Response<Body>, Status> {
         let offered: Vec<&str> = websocket::tunnelled(request.headers()).collect();
+        let server = self.server.clone();
         let answer = self.spdy(&offered).await?;
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
             return refused(answer);
@@ -154,7 +159,7 @@ impl KubeletRequest {
         let chosen = header_of(answer.headers(), PROTOCOL_HEADER).map(websocket::tunnel_of);
         let response = websocket::accept(request.headers(), chosen.as_deref()).map_err(Status::bad_request)?;
         let (client, kubelet) = (hyper::upgrade::on(&mut request), hyper::upgrade::on(answer));
-        self.spawn(async move |_| {
+        spawn(&server, async move {
             if let Ok((client, kubelet)) = tokio::try_join!(upgrade::take(client), upgrade::take(kubelet)) {
                 websocket::tunnel(websocket::serve(client).await, kubelet).await;
             }
@@ -165,11 +170,11 @@ impl KubeletRequest {
     /// Passes the request on unchanged.
     async fn pass(self, request: Request<Incoming>) -> Result<Response<Body>, Status> {
         let asked = bare(request.method().clone(), &self.path)?;
-        join(&self.server, &self.to, request, asked).await
+        join(&self.server, &self.to, request, asked, self.seat).await
     }
 
     /// Asks the kubelet for an upgrade to SPDY.
-    async fn spdy(&self, protocols: &[&str]) -> Result<Response<Incoming>, Status> {
+    async fn spdy(self, protocols: &[&str]) -> Result<Response<Incoming>, Status> {
         let mut request = bare(Method::POST, &self.path)?;
         let headers = request.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -178,24 +183,21 @@ impl KubeletRequest {
             let protocol = HeaderValue::from_str(protocol).map_err(Status::internal_error)?;
             headers.append(HeaderName::from_static(PROTOCOL_HEADER), protocol);
         }
-        send(&self.server, &self.to, request).await
+        send(&self.server, &self.to, request, self.seat).await
     }
+}
 
-    fn spawn<F>(self, work: impl FnOnce(Self) -> F) -> Result<(), Status>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let (gate, stop) = (self.server.streams().clone(), self.server.streams().token());
-        let work = work(self);
-        let work = async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = work => {}
-            }
-        };
-        gate.spawn("stream", work).map_err(|error| Status::service_unavailable(error.to_string()))?;
-        Ok(())
-    }
+/// Runs a stream until it ends, or the server stops.
+fn spawn(server: &Server, work: impl Future<Output = ()> + Send + 'static) -> Result<(), Status> {
+    let stop = server.streams().token();
+    let work = async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = work => {}
+        }
+    };
+    server.streams().spawn("stream", work).map_err(|error| Status::service_unavailable(error.to_string()))?;
+    Ok(())
 }
 
 /// Passes an upgrade request on, and joins the two connections when the upgrade is granted.
@@ -204,6 +206,7 @@ pub(super) async fn join(
     to: &Location,
     mut request: Request<Incoming>,
     mut asked: Request<Empty<Bytes>>,
+    seat: Seat,
 ) -> Result<Response<Body>, Status> {
     if !upgrade::wanted(request.headers()) {
         return Err(Status::bad_request("Upgrade request required"));
@@ -214,7 +217,7 @@ pub(super) async fn join(
         asked.headers_mut().remove(name);
     }
     forwarded_for(&request, asked.headers_mut());
-    let answer = send(server, to, asked).await?;
+    let answer = send(server, to, asked, seat).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         return refused(answer);
     }
@@ -222,19 +225,11 @@ pub(super) async fn join(
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     answer.headers().clone_into(response.headers_mut());
     let (client, backend) = (hyper::upgrade::on(&mut request), hyper::upgrade::on(answer));
-    let stop = server.streams().token();
-    let joined = async move {
-        let joined = async {
-            if let Ok((client, backend)) = tokio::try_join!(upgrade::take(client), upgrade::take(backend)) {
-                upgrade::join(client, backend).await;
-            }
-        };
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = joined => {}
+    spawn(server, async move {
+        if let Ok((client, backend)) = tokio::try_join!(upgrade::take(client), upgrade::take(backend)) {
+            upgrade::join(client, backend).await;
         }
-    };
-    server.streams().spawn("stream", joined).map_err(|error| Status::service_unavailable(error.to_string()))?;
+    })?;
     Ok(response)
 }
 

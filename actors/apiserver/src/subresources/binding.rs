@@ -10,7 +10,7 @@ use oarlock_schema::views::core_v1::{Binding, Pod, PodMut};
 use crate::caller::Caller;
 use crate::change::Change;
 use crate::identity::{check_uid, failed_precondition};
-use crate::pipeline::{Attempt, Encoded, Source};
+use crate::pipeline::{Attempt, Commit, Source};
 use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::update::modify;
@@ -36,7 +36,7 @@ impl Source for PostedBinding<'_> {
         check(binding)
     }
 
-    async fn commit(self, attempt: Attempt<'_>, _: Option<Encoded>) -> Result<Reply, Status> {
+    async fn finish(self, attempt: Attempt<'_>, _: Option<Commit>) -> Result<Reply, Status> {
         let Attempt { server, caller, object: Some(body), .. } = attempt else {
             return Err(Status::internal_error("a binding without a body"));
         };
@@ -85,7 +85,7 @@ async fn bind(
         for (key, value) in body.meta().annotations().iter() {
             changed.metadata_mut().annotations_mut().insert(key, value);
         }
-        // As upstream, topology labels of the node, which the scheduler passes on, override those of the pod.
+        // As upstream, all labels of a Binding override those of the pod. They are meant for the topology of the node.
         for (key, value) in body.meta().labels().iter() {
             changed.metadata_mut().labels_mut().insert(key, value);
         }

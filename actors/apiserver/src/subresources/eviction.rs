@@ -16,7 +16,7 @@ use oarlock_store::Entry;
 
 use crate::caller::Caller;
 use crate::change::{Change, parse_revision};
-use crate::pipeline::{Attempt, Encoded, Source};
+use crate::pipeline::{Attempt, Commit, Source};
 use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::delete;
@@ -55,7 +55,7 @@ impl Source for PostedEviction<'_> {
         Ok(())
     }
 
-    async fn commit(self, attempt: Attempt<'_>, _: Option<Encoded>) -> Result<Reply, Status> {
+    async fn finish(self, attempt: Attempt<'_>, _: Option<Commit>) -> Result<Reply, Status> {
         evict(attempt.server, attempt.caller, attempt.target, self.options, self.deletion).await
     }
 }
@@ -174,7 +174,7 @@ fn options_of(eviction: Eviction<'_>, dry_run: bool) -> Result<DeleteOptions, St
     })
 }
 
-/// What an eviction costs.
+/// The price of an eviction: whether a disruption is taken from a budget.
 enum Spent {
     /// No budget covers the pod, or a disruption has been taken from the budget.
     Paid,

@@ -11,7 +11,7 @@ use oarlock_schema::{Obj, Value};
 use crate::caller::Caller;
 use crate::lookup::ReaderLookup;
 use crate::ownership;
-use crate::pipeline::{Attempt, Encoded, Source};
+use crate::pipeline::{Attempt, Commit, Source};
 use crate::server::Server;
 use crate::target::Target;
 
@@ -55,7 +55,7 @@ impl Source for PostedTokenRequest<'_> {
         Ok(())
     }
 
-    async fn commit(self, attempt: Attempt<'_>, _: Option<Encoded>) -> Result<Reply, Status> {
+    async fn finish(self, attempt: Attempt<'_>, _: Option<Commit>) -> Result<Reply, Status> {
         let Attempt { server, caller, target, object: Some(body), .. } = attempt else { return Err(no_request()) };
         issue(server, caller, target, body)
     }

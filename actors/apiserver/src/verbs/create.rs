@@ -1,14 +1,14 @@
 //! Creates an object: POST to a collection.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use oarlock_admission::Operation;
 use oarlock_client::WriteOptions;
 use oarlock_meta::{Revision, Status, names};
 use oarlock_registry::kind::Request;
-use oarlock_registry::{key, prepare, stored};
+use oarlock_registry::{prepare, stored};
 use oarlock_runtime::rng;
-use oarlock_schema::{Obj, resource};
+use oarlock_schema::Obj;
 use oarlock_storage::Append;
 use oarlock_store::Entry;
 
@@ -16,18 +16,10 @@ use crate::caller::Caller;
 use crate::pipeline::{self, Attempt, Commit, Encoded, Source};
 use crate::server::Server;
 use crate::target::Target;
-use crate::{allocate, identity, ownership};
+use crate::{identity, ownership};
 
 /// How often a new name is generated when the previous one is taken (upstream: 8).
 const NAME_RETRIES: usize = 8;
-
-/// How often a creation is retried because an object that is committed together with it (a quota, the node port allocation) has changed. Turns leave
-/// one contender per server, so that so many lost races in a row are no coincidence.
-const COMPANION_RETRIES: usize = 64;
-
-/// Prefix of the keys of quotas.
-static QUOTAS: LazyLock<Option<&'static str>> =
-    LazyLock::new(|| resource("", "v1", "resourcequotas").and_then(key::prefix));
 
 /// Creates an object and returns its entry.
 ///
@@ -85,37 +77,21 @@ impl CreateRequest<'_> {
     async fn create(&self, obj: Obj) -> Result<Arc<Entry>, Status> {
         let Self { server, caller, target, options, managed } = *self;
         let may_generate = obj.meta().name().is_empty() && !obj.meta().generate_name().is_empty();
-        let tries = if may_generate { NAME_RETRIES } else { COMPANION_RETRIES };
-        let repeats = may_generate || self.has_companions();
-        let (mut kept, mut taken_name) = (Some(obj), None);
-        for _ in 0..tries {
-            let object = if repeats { kept.clone() } else { kept.take() };
-            if object.is_none() {
-                break;
-            }
+        let kept = may_generate.then(|| obj.clone());
+        let (mut first, mut taken_name) = (Some(obj), String::new());
+        for _ in 0..NAME_RETRIES {
+            let Some(object) = first.take().or_else(|| kept.clone()) else { break };
+            let object = Some(object);
             let attempt =
                 Attempt { object, ..Attempt::new(server, caller, target, Operation::Create, options.dry_run) };
             let source = CreateSource { options, managed, generated: false, stated: Revision::ZERO };
             taken_name = match pipeline::run(attempt, source).await? {
                 Created::Done(entry) => return Ok(entry),
                 Created::Taken { name, generated: false } => return Err(taken(server, target, &name)),
-                // The generated name was taken, or a companion (quota) has changed: try again.
-                Created::Taken { name, generated: true } => Some(name),
-                Created::CompanionChanged => None,
+                Created::Taken { name, generated: true } => name,
             };
         }
-        let resource = target.resource().group_resource();
-        Err(match taken_name {
-            Some(name) => Status::generate_name_conflict(&resource, &name, 1),
-            None => Status::server_timeout(&resource, "create", 1),
-        })
-    }
-
-    /// Whether objects may be committed together with the new one, as far as this server knows: the allocations of a Service, or quotas. A change of theirs makes another attempt necessary,
-    /// for which the object must be kept. To copy every object would cost half of what admission costs.
-    fn has_companions(&self) -> bool {
-        let quotas = QUOTAS.is_some_and(|prefix| !self.server.view().list(prefix).is_empty());
-        quotas || allocate::is_service(self.target)
+        Err(Status::generate_name_conflict(&target.resource().group_resource(), &taken_name, 1))
     }
 }
 
@@ -137,8 +113,6 @@ enum Created {
         name: String,
         generated: bool,
     },
-    /// A companion, an object that would have been committed together with the new one, has changed.
-    CompanionChanged,
 }
 
 impl Source for CreateSource<'_> {
@@ -159,7 +133,7 @@ impl Source for CreateSource<'_> {
     fn prepare(&mut self, request: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
         if let Some(obj) = &mut attempt.object {
             self.stated = obj.meta().resource_version().parse().unwrap_or(Revision::ZERO);
-            prepare::before_create(attempt.target.kind, request, &rng::uuid().to_string(), obj);
+            prepare::before_create(attempt.target.kind, request, &rng::uid().to_string(), obj);
         }
         Ok(())
     }
@@ -191,17 +165,15 @@ impl Source for CreateSource<'_> {
         Ok(Some(Encoded { append, parts: encoded.parts, generation: obj.meta().generation() }))
     }
 
-    async fn commit(self, mut attempt: Attempt<'_>, write: Option<Encoded>) -> Result<Created, Status> {
-        let own = match write {
-            Some(write) => match pipeline::commit(&mut attempt, write).await? {
-                Commit::Done(entry) => return Ok(Created::Done(entry)),
-                Commit::Conflict { own } => own,
-            },
-            // A dry run has found the name to be taken.
-            None => true,
-        };
-        let name = attempt.object.as_ref().map_or("", Obj::name).to_owned();
-        Ok(if own { Created::Taken { name, generated: self.generated } } else { Created::CompanionChanged })
+    /// A dry run that finds the name taken has no write to commit.
+    async fn finish(self, attempt: Attempt<'_>, committed: Option<Commit>) -> Result<Created, Status> {
+        Ok(match committed.and_then(Commit::done) {
+            Some(entry) => Created::Done(entry),
+            None => {
+                let name = attempt.object.as_ref().map_or("", Obj::name).to_owned();
+                Created::Taken { name, generated: self.generated }
+            }
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use oarlock_storage::Append;
 use oarlock_store::Entry;
 
 use crate::caller::Caller;
-use crate::pipeline::{self, Attempt, Encoded, Shown, Source};
+use crate::pipeline::{self, Attempt, Commit, Encoded, Shown, Source};
 use crate::server::Server;
 use crate::target::Target;
 
@@ -120,9 +120,9 @@ impl Source for DeleteSource<'_> {
         })
     }
 
-    async fn commit(self, mut attempt: Attempt<'_>, write: Option<Encoded>) -> Result<Option<Deleted>, Status> {
-        let entry = match write {
-            Some(write) => pipeline::commit(&mut attempt, write).await?.done(),
+    async fn finish(self, attempt: Attempt<'_>, committed: Option<Commit>) -> Result<Option<Deleted>, Status> {
+        let entry = match committed {
+            Some(commit) => commit.done(),
             None if self.plan == Plan::Remove => Some(Arc::clone(self.entry)),
             None => {
                 let newest = attempt.server.is_newest(self.entry, attempt.caller.deadline).await?;

@@ -124,7 +124,7 @@ struct UpdateSource<'a> {
 }
 
 impl Source for UpdateSource<'_> {
-    /// `None` when the stored object, or an object that would have been committed together with it, has changed meanwhile.
+    /// `None` when the stored object has changed meanwhile.
     type Outcome = Option<Updated>;
 
     fn removes(&self, attempt: &Attempt<'_>) -> bool {
@@ -177,18 +177,16 @@ impl Source for UpdateSource<'_> {
         Ok(Some(Encoded { append, parts: encoded.parts, generation: obj.meta().generation() }))
     }
 
-    async fn commit(self, mut attempt: Attempt<'_>, write: Option<Encoded>) -> Result<Option<Updated>, Status> {
-        let Some(write) = write else {
-            let newest = attempt.server.is_newest(self.entry, attempt.caller.deadline).await?;
-            return Ok(newest.then(|| Updated::Changed(Arc::clone(self.entry))));
-        };
-        match (pipeline::commit(&mut attempt, write).await?, self.last) {
-            (Commit::Done(_), Some(last)) => Ok(Some(Updated::Removed(last))),
-            (Commit::Done(entry), None) => Ok(Some(Updated::Changed(entry))),
-            (Commit::Conflict { own }, last) if self.expect.is_some() && (own || last.is_some()) => {
-                Err(modified(attempt.target))
+    async fn finish(self, attempt: Attempt<'_>, committed: Option<Commit>) -> Result<Option<Updated>, Status> {
+        match (committed, self.last) {
+            (None, _) => {
+                let newest = attempt.server.is_newest(self.entry, attempt.caller.deadline).await?;
+                Ok(newest.then(|| Updated::Changed(Arc::clone(self.entry))))
             }
-            (Commit::Conflict { .. }, _) => Ok(None),
+            (Some(Commit::Done(_)), Some(last)) => Ok(Some(Updated::Removed(last))),
+            (Some(Commit::Done(entry)), None) => Ok(Some(Updated::Changed(entry))),
+            (Some(Commit::Conflict), _) if self.expect.is_some() => Err(modified(attempt.target)),
+            (Some(Commit::Conflict), _) => Ok(None),
         }
     }
 }

@@ -99,7 +99,7 @@ impl ReconcileSpan {
             .step("reconcile")
             .began(self.queued)
             .ended(clock::wall().into())
-            .text("oarlock.controller", self.controller)
+            .word("oarlock.controller", self.controller)
             .attribute("oarlock.queue.seconds", waited.as_secs_f64())
     }
 }

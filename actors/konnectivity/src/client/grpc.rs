@@ -28,15 +28,16 @@ use crate::packet;
 /// Opens a stream and dials.
 pub(super) async fn dial(endpoint: &Endpoint, address: &str, deadline: Instant) -> Result<GrpcStream, DialError> {
     let timeout = |_| DialError::new(Reason::Timeout, "the tunnel server did not answer in time");
+    let channel = clock::timeout_at(deadline, endpoint.connect()).await.map_err(|_| super::no_connection_in_time())?;
+    let channel = channel.map_err(|error| super::unreachable(&error))?;
     // Dropped at the deadline, the stream is reset, which withdraws the dial.
-    clock::timeout_at(deadline, try_dial(endpoint, address)).await.map_err(timeout)?
+    clock::timeout_at(deadline, try_dial(channel, address)).await.map_err(timeout)?
 }
 
-async fn try_dial(endpoint: &Endpoint, address: &str) -> Result<GrpcStream, DialError> {
+async fn try_dial(channel: Channel, address: &str) -> Result<GrpcStream, DialError> {
     let lost = |error: &(dyn std::error::Error + 'static)| {
         DialError::new(Reason::Lost, format!("tunnel server: {}", oarlock_telemetry::logs::chain(error)))
     };
-    let channel = endpoint.connect().await.map_err(|error| lost(&error))?;
     let (link, outbound) = link(Segment::CLIENT_SENDS);
     let (leave, left) = oneshot::channel();
     let outbound = Lingering { outbound, sent: false, left, leftover: None };

@@ -44,13 +44,14 @@ impl HttpConnect {
         let request = Request::builder().method(Method::CONNECT).uri(address).header(HOST, address);
         let request = request.body(Empty::<Bytes>::new());
         let request = request.map_err(|error| DialError::new(Reason::Invalid, format!("{address:?}: {error}")))?;
+        let io = clock::timeout_at(deadline, self.connect()).await.map_err(|_| super::no_connection_in_time())?;
+        let io = io.map_err(|error| super::unreachable(&error))?;
         let dial = async {
-            let io = self.connect().await.map_err(|error| DialError::new(Reason::Lost, error.to_string()))?;
             let (answer, carry) = upgrade::send(io, request).await.map_err(lost)?;
             let taken = async {
                 let answer = answer.await.map_err(lost)?;
                 if answer.status() != StatusCode::OK {
-                    return Err(refusal(answer).await);
+                    return Err(self.refusal(address, answer).await);
                 }
                 let connection = upgrade::take(hyper::upgrade::on(answer)).await.map_err(lost)?;
                 Ok(Box::new(connection) as BoxIo)
@@ -81,24 +82,38 @@ impl HttpConnect {
             Self::Tls(address, tls, name) => Box::new(tls.connect(name.clone(), tcp(address).await?).await?),
         })
     }
+
+    /// Reads why the server refuses. The text begins with that of upstream's client.
+    async fn refusal(&self, address: &str, answer: Response<Incoming>) -> DialError {
+        let status = answer.status();
+        let reason = match status {
+            StatusCode::INTERNAL_SERVER_ERROR => Reason::NoAgent,
+            StatusCode::GATEWAY_TIMEOUT => Reason::Timeout,
+            StatusCode::SERVICE_UNAVAILABLE => Reason::Busy,
+            StatusCode::BAD_REQUEST => Reason::Invalid,
+            _ => Reason::Destination,
+        };
+        let body = Limited::new(answer.into_body(), MAX_REFUSAL).collect().await;
+        let text =
+            body.map_or_else(|error| error.to_string(), |body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
+        let said = if text.is_empty() { String::new() } else { format!(": {}", text.trim_end()) };
+        DialError::new(
+            reason,
+            format!("proxy error from {self} while dialing {address}, code {}: {status}{said}", status.as_u16()),
+        )
+    }
+}
+
+impl std::fmt::Display for HttpConnect {
+    /// The address alone.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => path.display().fmt(f),
+            Self::Plain(address) | Self::Tls(address, ..) => f.write_str(address),
+        }
+    }
 }
 
 fn lost(error: hyper::Error) -> DialError {
     DialError::new(Reason::Lost, oarlock_telemetry::logs::chain(&error))
-}
-
-/// Reads why the server refuses.
-async fn refusal(answer: Response<Incoming>) -> DialError {
-    let status = answer.status();
-    let reason = match status {
-        StatusCode::INTERNAL_SERVER_ERROR => Reason::NoAgent,
-        StatusCode::GATEWAY_TIMEOUT => Reason::Timeout,
-        StatusCode::SERVICE_UNAVAILABLE => Reason::Busy,
-        StatusCode::BAD_REQUEST => Reason::Invalid,
-        _ => Reason::Destination,
-    };
-    let body = Limited::new(answer.into_body(), MAX_REFUSAL).collect().await;
-    let text =
-        body.map_or_else(|error| error.to_string(), |body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
-    DialError::new(reason, if text.is_empty() { status.to_string() } else { text })
 }

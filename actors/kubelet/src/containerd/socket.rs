@@ -119,6 +119,17 @@ mod tests {
     use crate::cri::v1;
 
     #[tokio::test]
+    async fn calls_name_the_span_that_causes_them() {
+        const SPAN: &str = "00-0000000000000000000000000000feed-0000000000000001-01";
+        let named = async || {
+            let request = named(v1::VersionRequest::default());
+            request.metadata().get(traceparent::HEADER).map(|value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(named().await, None);
+        assert_eq!(traces::within(traceparent::parse(SPAN), named()).await.as_deref(), Some(SPAN));
+    }
+
+    #[tokio::test]
     async fn says_what_go_says() {
         assert_eq!(
             failure("/x/Y", &Status::not_found("no such image")),

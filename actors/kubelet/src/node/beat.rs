@@ -12,6 +12,7 @@ use super::{Done, Entry, Node, Now, Uid, spread, uid_of};
 use crate::affinity::NodeView;
 use crate::image_gc::ImageGc;
 use crate::log_rotation;
+use crate::machine_metrics;
 use crate::pod::{Stage, specs};
 
 /// Period of renewing the Lease (upstream `nodeLeaseRenewIntervalFraction` of 40 s).
@@ -153,6 +154,7 @@ impl Node {
         for (uid, why) in evicted {
             let Some(entry) = self.pods.get_mut(&uid) else { continue };
             let event = entry.pod.evict(why);
+            machine_metrics::evicted();
             self.parts.event_sender.send(&entry.pod.item, event);
             self.touch(uid, now);
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use oarlock_client::Client;
 use oarlock_informer::Cache;
 use oarlock_meta::Quantity;
+use oarlock_runtime::clock;
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::Pod;
 
@@ -19,6 +20,7 @@ use crate::dns::{self, Dns};
 use crate::downward::{self, Surroundings};
 use crate::environment::{self, ServiceView};
 use crate::event_sender::WarningEvent;
+use crate::machine_metrics::{self, CgroupOperation};
 use crate::manifests::SOURCE;
 use crate::pod_error::PodError;
 use crate::references::References;
@@ -75,7 +77,9 @@ impl HostResources {
     /// Makes the volumes and the cgroup of a pod, before its sandbox.
     pub(super) async fn prepare(&self, object: &Arc<Obj>) -> Result<(), Vec<WarningEvent>> {
         let pod = downward::pod(object);
+        let began = clock::now();
         let made = self.cgroups.make(&self.cgroups.parent(pod), &pod_limits(pod));
+        machine_metrics::cgroup(CgroupOperation::Create, began.elapsed());
         let failed = |why| vec![("FailedCreatePodContainer", format!("unable to ensure pod container exists: {why}"))];
         made.map_err(failed)?;
         let failed = |failed: Failed| {
@@ -191,7 +195,10 @@ impl HostResources {
     pub(super) async fn clear(&self, uid: &str, logs: Option<&str>) -> Result<(), PodError> {
         self.references.forget_pod(uid);
         self.volumes.tear_down(uid).await?;
-        self.cgroups.remove(uid).map_err(|error| PodError::NotReady(error.to_string()))?;
+        let began = clock::now();
+        let removed = self.cgroups.remove(uid);
+        machine_metrics::cgroup(CgroupOperation::Destroy, began.elapsed());
+        removed.map_err(|error| PodError::NotReady(error.to_string()))?;
         match logs {
             Some(logs) => remove_dir(&self.machine.pod_logs_dir.join(logs)).await,
             None => Ok(()),

@@ -50,7 +50,7 @@ impl StartError {
     }
 }
 
-/// What the runtime has of a pod from before the kubelet started.
+/// The sandbox and containers of a pod that the runtime kept from before the kubelet's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recalled {
     /// The running sandbox with its addresses.

@@ -201,3 +201,21 @@ fn without_a_life_a_step_is_its_work_alone_and_describes_nothing() {
         assert!(crate::trace::step(None, "volumes", attributes, work).await.is_err());
     });
 }
+
+#[test]
+fn calls_of_a_step_to_the_runtime_carry_the_steps_context() {
+    once(|| async {
+        traces::start(Settings::ring());
+        let uid = "f1000000-0000-4000-8000-000000000001";
+        let object = crate::testing::pod("web", &json!({"metadata": {"uid": uid}})).to_string();
+        let object = oarlock_client::decode(crate::testing::core("pods").ty, object.as_bytes()).unwrap();
+        let item = Arc::new(oarlock_informer::Item::of(&object, oarlock_meta::Revision(1)));
+        let now = crate::pod::Now { at: clock::now(), wall: 1_800_000_000 };
+        let life = crate::trace::Life::of(&crate::pod::Pod::new(item, None, false, now), &"n1".into());
+        let work = async { Ok::<_, Vec<crate::event_sender::WarningEvent>>(traces::current()) };
+        let seen = crate::trace::step(life.as_ref(), "sandbox", Vec::new, work).await.unwrap();
+        let all = spans(uid);
+        let step = &named(&all, "sandbox")[0].span_context;
+        assert_eq!((seen.trace_id(), seen.span_id()), (step.trace_id(), step.span_id()));
+    });
+}

@@ -18,16 +18,21 @@ pub(super) enum Plugin {
 }
 
 impl Plugin {
-    /// Returns the plugin's name with its slash escaped.
-    const fn escaped(self) -> &'static str {
+    /// Returns the plugin's name.
+    pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::EmptyDir => "kubernetes.io~empty-dir",
-            Self::ConfigMap => "kubernetes.io~configmap",
-            Self::Secret => "kubernetes.io~secret",
-            Self::Projected => "kubernetes.io~projected",
-            Self::DownwardApi => "kubernetes.io~downward-api",
-            Self::Local => "kubernetes.io~local-volume",
+            Self::EmptyDir => "kubernetes.io/empty-dir",
+            Self::ConfigMap => "kubernetes.io/configmap",
+            Self::Secret => "kubernetes.io/secret",
+            Self::Projected => "kubernetes.io/projected",
+            Self::DownwardApi => "kubernetes.io/downward-api",
+            Self::Local => "kubernetes.io/local-volume",
         }
+    }
+
+    /// Returns the plugin's name with its slash escaped, as directories are named.
+    fn escaped(self) -> String {
+        self.name().replace('/', "~")
     }
 }
 

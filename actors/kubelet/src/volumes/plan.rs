@@ -24,6 +24,18 @@ pub(super) enum Plan {
     Local { name: Str, path: PathBuf, read_only: bool },
 }
 
+impl Plan {
+    /// Returns the name of the volume's plugin.
+    pub(super) const fn plugin_name(&self) -> &'static str {
+        match self {
+            Self::EmptyDir { .. } => Plugin::EmptyDir.name(),
+            Self::Files { plugin, .. } | Self::Stale { plugin, .. } => plugin.name(),
+            Self::HostPath { .. } => "kubernetes.io/host-path",
+            Self::Local { .. } => Plugin::Local.name(),
+        }
+    }
+}
+
 /// Storage medium of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Medium {

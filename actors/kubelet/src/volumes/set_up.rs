@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use oarlock_runtime::clock;
 use oarlock_schema::views::core_v1::Pod;
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
 
@@ -10,13 +11,22 @@ use super::layout::{Plugin, PodDir};
 use super::ownership::{Ownership, own};
 use super::plan::Plan;
 use super::{Volume, empty_dir, host_path, mounted, nested};
+use crate::machine_metrics;
 use crate::pod_error::{PodError, because};
 
-/// Makes one volume.
+/// Makes one volume, and records how long that took.
 ///
 /// # Errors
 /// When the volume cannot be made; upstream's text.
 pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, PodError> {
+    let (plugin, began) = (plan.plugin_name(), clock::now());
+    let made = make(pod, dir, plan);
+    let succeeded = made.as_ref().is_ok_and(|volume| volume.stale.is_none());
+    machine_metrics::mounted(plugin, succeeded, began.elapsed());
+    made
+}
+
+fn make(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, PodError> {
     let context = pod.spec().security_context();
     let group = context.and_then(|context| context.fs_group()).and_then(|group| u32::try_from(group).ok());
     match plan {

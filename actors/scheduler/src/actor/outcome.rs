@@ -23,7 +23,7 @@ pub(super) struct Unbound {
     pub(super) stale: Option<Fence>,
 }
 
-/// Where a decision comes from.
+/// The queue or process that asked for a decision.
 #[derive(Clone, Debug)]
 pub(super) enum Origin {
     /// A binding of a pod of this process's own queue.
@@ -46,7 +46,7 @@ pub(super) enum Done {
 /// The outcome of a binding or preemption.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// Where the decision came from.
+    /// The queue or process that asked for the decision.
     pub(super) origin: Origin,
     /// The pod.
     pub(super) pod: Arc<PodInfo>,

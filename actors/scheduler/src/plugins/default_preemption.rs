@@ -5,7 +5,7 @@ use crate::post_filter::{Nominating, PostFilterContext, PostFiltered};
 use crate::preempt;
 use crate::texts;
 
-/// The plugin.
+/// The row of DefaultPreemption in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin { name: "DefaultPreemption", post_filter: Some(post_filter), ..Plugin::NONE };
 
 const NEVER: &str = "preemption: not eligible due to preemptionPolicy=Never.";

@@ -10,7 +10,7 @@ use crate::post_filter::{PostFilterContext, PostFiltered};
 
 use super::claimed::{self, ClaimCheck, EVENTS};
 
-/// The plugin.
+/// The row of DynamicResources in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin {
     name: "DynamicResources",
     weight: 2,

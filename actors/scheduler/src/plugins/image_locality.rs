@@ -11,7 +11,7 @@ use crate::map::Map;
 use crate::model::PodSpec;
 use crate::plugin::Plugin;
 
-/// The plugin.
+/// The row of ImageLocality in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin { name: "ImageLocality", weight: 1, score: Some(compile), ..Plugin::NONE };
 
 const MEBIBYTE: i64 = 1024 * 1024;

@@ -12,7 +12,7 @@ use crate::labels::{Labels, Selector};
 use crate::model::{Matcher, PodInfo, PodTerm};
 use crate::plugin::Plugin;
 
-/// The plugin.
+/// The row of InterPodAffinity in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin {
     name: "InterPodAffinity",
     weight: 2,

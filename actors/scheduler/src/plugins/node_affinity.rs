@@ -11,7 +11,7 @@ use crate::intern::Sym;
 use crate::model::{NodeTerm, PodInfo, PodSpec};
 use crate::plugin::Plugin;
 
-/// The plugin.
+/// The row of NodeAffinity in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin {
     name: NAME,
     weight: 2,

@@ -9,7 +9,7 @@ use crate::intern::Sym;
 use crate::model::PodInfo;
 use crate::plugin::Plugin;
 
-/// The plugin.
+/// The row of NodeName in the table of plugins.
 pub(crate) const ROW: Plugin =
     Plugin { name: "NodeName", filter: Some(compile), events: kind::NODE_ADDED, hint: Some(hint), ..Plugin::NONE };
 

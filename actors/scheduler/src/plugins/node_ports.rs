@@ -10,7 +10,7 @@ use crate::framework::{Filter, Reason, Scope, Tally};
 use crate::model::{PodInfo, PodSpec};
 use crate::plugin::Plugin;
 
-/// The plugin.
+/// The row of NodePorts in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin {
     name: "NodePorts",
     filter: Some(compile),

@@ -12,7 +12,7 @@ use crate::plugin::Plugin;
 
 use super::arithmetic::{floor, fraction, whole};
 
-/// The plugin.
+/// The row of NodeResourcesBalancedAllocation in the table of plugins.
 pub(crate) const ROW: Plugin =
     Plugin { name: "NodeResourcesBalancedAllocation", weight: 1, score: Some(compile), ..Plugin::NONE };
 

@@ -13,7 +13,7 @@ use crate::plugin::Plugin;
 
 use super::arithmetic::{floor, unused, whole};
 
-/// The plugin.
+/// The row of NodeResourcesFit in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin {
     name: "NodeResourcesFit",
     weight: 1,

@@ -9,7 +9,7 @@ use crate::intern::Sym;
 use crate::model::{Effect, PodInfo, PodSpec, Taint, tolerated};
 use crate::plugin::Plugin;
 
-/// The plugin.
+/// The row of NodeUnschedulable in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin {
     name: "NodeUnschedulable",
     filter: Some(compile),

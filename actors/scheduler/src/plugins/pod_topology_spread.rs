@@ -11,7 +11,7 @@ use crate::plugin::Plugin;
 
 use super::arithmetic::{floor, whole};
 
-/// The plugin.
+/// The row of PodTopologySpread in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin {
     name: "PodTopologySpread",
     weight: 2,

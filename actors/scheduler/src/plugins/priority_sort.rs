@@ -6,7 +6,7 @@ use crate::framework::SortKey;
 use crate::model::PodInfo;
 use crate::plugin::Plugin;
 
-/// The plugin.
+/// The row of PrioritySort in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin { name: "PrioritySort", queue_sort: Some(key), ..Plugin::NONE };
 
 /// Returns the sort key of a pod in the active queue.

@@ -5,7 +5,7 @@ use crate::event::{Event, kind};
 use crate::model::PodInfo;
 use crate::plugin::Plugin;
 
-/// The plugin.
+/// The row of SchedulingGates in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin {
     name: "SchedulingGates",
     pre_enqueue: Some(gated),

@@ -11,7 +11,7 @@ use crate::framework::{Filter, MAX_SCORE, Reason, Scope, Score, Tally};
 use crate::model::{Effect, NodeInfo, PodInfo, PodSpec, Taint, tolerated};
 use crate::plugin::Plugin;
 
-/// The plugin.
+/// The row of TaintToleration in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin {
     name: "TaintToleration",
     weight: 3,

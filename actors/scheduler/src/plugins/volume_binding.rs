@@ -6,7 +6,7 @@ use crate::plugin::Plugin;
 
 use super::claimed::{self, ClaimCheck, EVENTS};
 
-/// The plugin.
+/// The row of VolumeBinding in the table of plugins.
 pub(crate) const ROW: Plugin = Plugin {
     name: "VolumeBinding",
     filter: Some(|cluster, spec| claimed::compile(&cluster.spec(spec)?.spec, CHECK)),

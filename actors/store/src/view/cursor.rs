@@ -101,13 +101,18 @@ impl WatchCursor {
         loop {
             // Read before the ring, so that all changes up to this revision are in the ring.
             let applied = self.applied.get();
-            let (found, resume, end) = self.look(EVENTS_PER_LOCK.min(max - events.len()))?;
+            let (mut found, resume, end) = self.look(EVENTS_PER_LOCK.min(max - events.len()))?;
             self.next = resume;
             let wanted = |event: &Arc<Event>| {
                 event.revision > self.after && self.filter.as_ref().is_none_or(|filter| filter(event))
             };
             let last = found.last().map_or(self.progress, |event| event.revision);
-            events.extend(found.into_iter().filter(wanted));
+            found.retain(wanted);
+            if events.is_empty() {
+                events = found;
+            } else {
+                events.append(&mut found);
+            }
             self.progress = self.progress.max(last);
             if resume >= end {
                 self.progress = self.progress.max(applied);

@@ -124,7 +124,11 @@ fn identity(certificate: &str, key: &str) -> Result<Identity, Error> {
     Ok((chain, key))
 }
 
-fn system_authorities() -> Result<Vec<CertificateDer<'static>>, Error> {
+/// Returns the certificate authorities of the machine.
+///
+/// # Errors
+/// When there are none.
+pub fn system_authorities() -> Result<Vec<CertificateDer<'static>>, Error> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
         let reason = found.errors.first().map_or_else(|| "none found".to_owned(), ToString::to_string);

@@ -53,10 +53,10 @@ pub(super) enum HandshakeError {
     TimedOut,
 }
 
-/// What a server did instead of reporting readiness.
+/// Why a server does not count as ready.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadinessError {
-    /// It answered with a server error.
+    /// The server answered `/readyz` with an error.
     #[error("is not ready")]
     Refused,
     /// The connection broke.
@@ -76,7 +76,7 @@ pub(super) enum RequestError {
     /// The path and query are no URI.
     #[error("the request has no valid path: {0}")]
     Path(#[from] http::Error),
-    /// There is no bearer token.
+    /// The bearer token cannot be read.
     #[error(transparent)]
     Token(#[from] TokenError),
 }

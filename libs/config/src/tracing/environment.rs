@@ -166,9 +166,9 @@ impl Variables {
 
     fn count(&mut self, name: &str) -> Option<usize> {
         /// A bound of the bound, so that a mistyped number cannot use up the process's memory.
-        const MOST: usize = 1 << 16;
+        const MAX_COUNT: usize = 1 << 16;
         self.parsed(name, "a number from 1 to 65536", |value| {
-            value.parse().ok().filter(|count| (1..=MOST).contains(count))
+            value.parse().ok().filter(|count| (1..=MAX_COUNT).contains(count))
         })
     }
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use oarlock_telemetry::traces::Ratio;
 use serde::Deserialize;
 
-use super::{DEFAULT_ENDPOINT, text};
+use super::DEFAULT_ENDPOINT;
+use crate::files::text;
 use crate::{Error, Result};
 
 /// Versions of the kind, all of one content.

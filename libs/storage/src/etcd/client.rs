@@ -316,7 +316,10 @@ fn channel(endpoint: &str, options: &Options) -> Result<Channel, EndpointError> 
         // One connection carries every write and the tail: the default windows of 64 KiB would limit throughput.
         .initial_stream_window_size(8 << 20)
         .initial_connection_window_size(32 << 20);
-    Ok(builder.connect_lazy())
+    Ok(match &options.dial {
+        Some(dial) => dial.channel(&builder),
+        None => builder.connect_lazy(),
+    })
 }
 
 /// Classifies a status. etcd's messages are part of its API: its own clients match on them.

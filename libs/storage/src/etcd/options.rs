@@ -1,5 +1,7 @@
 //! Options of an etcd log: endpoints, credentials and key layout.
 
+use super::Dial;
+
 /// The prefix of every key, upstream's default of `--etcd-prefix`.
 pub const PREFIX: &str = "/registry";
 
@@ -19,6 +21,8 @@ pub struct Options {
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
     /// Name and password of an etcd user.
     pub credentials: Option<(String, String)>,
+    /// Opens the connections to members; `None` for TCP.
+    pub dial: Option<Dial>,
 }
 
 impl std::fmt::Debug for Options {

@@ -11,6 +11,11 @@ pub(super) fn put_number(to: &mut Vec<u8>, mut number: u64) {
     to.push(number as u8);
 }
 
+/// Appends a number of any sign, whose sign becomes the lowest bit, so that small numbers of both signs take few bytes.
+pub(super) fn put_signed(to: &mut Vec<u8>, number: i64) {
+    put_number(to, (number << 1 ^ number >> 63).cast_unsigned());
+}
+
 /// Appends a text with its length, cut at [`limits::MAX_TEXT`] bytes.
 pub(super) fn put_text(to: &mut Vec<u8>, text: &str) {
     let text = limits::cut(text);
@@ -42,6 +47,12 @@ impl<'a> Reader<'a> {
         None
     }
 
+    /// Reads a number of any sign.
+    pub(super) fn signed(&mut self) -> Option<i64> {
+        let number = self.number()?;
+        Some((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
+    }
+
     /// Reads a text.
     pub(super) fn text(&mut self) -> Option<&'a str> {
         let length = usize::try_from(self.number()?).ok()?;
@@ -66,6 +77,17 @@ mod tests {
             assert_eq!(Reader(&bytes[..bytes.len() - 1]).number(), None, "{number} cut short");
         }
         assert_eq!(Reader(&[0xff; 20]).number(), None);
+    }
+
+    #[test]
+    fn numbers_of_any_sign_are_read_as_they_were_written() {
+        for (number, length) in [(0, 1), (-1, 1), (63, 1), (-64, 1), (64, 2), (-65, 2), (i64::MAX, 10), (i64::MIN, 10)]
+        {
+            let mut bytes = Vec::new();
+            put_signed(&mut bytes, number);
+            assert_eq!((bytes.len(), Reader(&bytes).signed()), (length, Some(number)));
+            assert_eq!(Reader(&bytes[..length - 1]).signed(), None, "{number} cut short");
+        }
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! The attributes, links and failure of a span in compact form, which takes a fraction of the memory and of the time that OpenTelemetry's own form takes. Each span in the ring has this form; it is
 //! expanded when somebody reads the span or when the span is exported.
 
-use opentelemetry::trace::{Link, SpanContext, SpanId, Status, TraceFlags, TraceId, TraceState};
+use std::borrow::Cow;
+
+use opentelemetry::trace::{Link, SpanContext, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{KeyValue, Value};
 use opentelemetry_sdk::trace::SpanData;
 
-use super::bytes::{Reader, put_number, put_text};
+use super::bytes::{Reader, put_signed, put_text};
 use super::change;
+use super::id::Id;
 use super::limits::{MAX_ATTRIBUTES, MAX_LINKS};
 use super::links::{self, RELATION};
 use super::subject::{self, Subject};
+use super::words::WORDS;
 
 /// The kind of a field: its first byte.
 #[derive(Clone, Copy)]
@@ -17,6 +21,7 @@ use super::subject::{self, Subject};
 enum Tag {
     Subject,
     Text,
+    Word,
     Integer,
     Float,
     Bool,
@@ -24,7 +29,15 @@ enum Tag {
     Failure,
 }
 
-const TAGS: [Tag; 7] = [Tag::Subject, Tag::Text, Tag::Integer, Tag::Float, Tag::Bool, Tag::Link, Tag::Failure];
+const TAGS: [Tag; 8] =
+    [Tag::Subject, Tag::Text, Tag::Word, Tag::Integer, Tag::Float, Tag::Bool, Tag::Link, Tag::Failure];
+
+/// Flag of a link to a sampled span.
+const SAMPLED: u8 = 1;
+/// Flag of a link to a span of another process.
+const REMOTE: u8 = 2;
+/// Flag of a link to a root.
+const ROOT: u8 = 4;
 
 /// Fields of one span, one after the other: the tag, then the values.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +50,7 @@ pub(crate) struct Fields {
 impl Fields {
     pub(crate) fn new() -> Self {
         /// Bytes of the fields of a commit or of a request, about.
-        const USUAL: usize = 192;
+        const USUAL: usize = 96;
         Self { bytes: Vec::with_capacity(USUAL), ..Self::default() }
     }
 
@@ -45,46 +58,45 @@ impl Fields {
     pub(crate) fn subject(&mut self, subject: &Subject<'_>, trace: TraceId) {
         let uid = if change::is_canonical(subject.uid, trace) { "" } else { subject.uid };
         self.tag(Tag::Subject);
-        for text in [subject.kind, subject.namespace, subject.name, uid] {
+        WORDS.put_text(subject.kind, &mut self.bytes);
+        for text in [subject.namespace, subject.name, uid] {
             self.text(text);
         }
-        put_number(&mut self.bytes, zigzag(subject.generation));
+        put_signed(&mut self.bytes, subject.generation);
     }
 
     /// Adds an attribute with a text.
-    pub(crate) fn attribute_text(&mut self, key: &str, value: &str) {
-        if self.has_room() {
-            self.tag(Tag::Text);
-            self.text(key);
-            self.text(value);
-        }
+    pub(crate) fn attribute_text(&mut self, key: &'static str, value: &str) {
+        self.field(Tag::Text, key, |to| put_text(to, value));
+    }
+
+    /// Adds an attribute with a word of the program.
+    pub(crate) fn attribute_word(&mut self, key: &'static str, value: &'static str) {
+        self.field(Tag::Word, key, |to| WORDS.put(value, to));
     }
 
     /// Adds an attribute. Of arrays, which no span has, nothing is kept.
-    pub(crate) fn attribute(&mut self, key: &str, value: &Value) {
-        let (tag, number) = match value {
-            Value::String(text) => return self.attribute_text(key, text.as_str()),
-            Value::I64(number) => (Tag::Integer, zigzag(*number)),
-            Value::F64(number) => (Tag::Float, number.to_bits()),
-            Value::Bool(flag) => (Tag::Bool, u64::from(*flag)),
-            _ => return,
-        };
-        if self.has_room() {
-            self.tag(tag);
-            self.text(key);
-            put_number(&mut self.bytes, number);
+    pub(crate) fn attribute(&mut self, key: &'static str, value: &Value) {
+        match value {
+            Value::String(text) => self.attribute_text(key, text.as_str()),
+            Value::I64(number) => self.field(Tag::Integer, key, |to| put_signed(to, *number)),
+            Value::F64(number) => self.field(Tag::Float, key, |to| to.extend_from_slice(&number.to_le_bytes())),
+            Value::Bool(flag) => self.field(Tag::Bool, key, |to| to.push(u8::from(*flag))),
+            _ => {}
         }
     }
 
-    /// Adds a link to a valid span.
-    pub(crate) fn link(&mut self, relation: &str, to: &SpanContext) {
+    /// Adds a link to a valid span. Of the span's flags only "sampled" is kept, as by `traceparent`.
+    pub(crate) fn link(&mut self, relation: &'static str, to: &SpanContext) {
         self.links += 1;
         if self.links <= MAX_LINKS {
+            let id = Id::of(to.trace_id(), to.span_id());
+            let flag = |set: bool, flag: u8| if set { flag } else { 0 };
             self.tag(Tag::Link);
-            self.text(relation);
+            WORDS.put(relation, &mut self.bytes);
+            self.bytes.push(flag(to.is_sampled(), SAMPLED) | flag(to.is_remote(), REMOTE) | flag(id.is_root(), ROOT));
             self.bytes.extend_from_slice(&to.trace_id().to_bytes());
-            self.bytes.extend_from_slice(&to.span_id().to_bytes());
-            self.bytes.extend_from_slice(&[to.trace_flags().to_u8(), u8::from(to.is_remote())]);
+            id.put(&mut self.bytes);
         }
     }
 
@@ -107,10 +119,14 @@ impl Fields {
         span.links.dropped_count = dropped(self.links, MAX_LINKS);
     }
 
-    /// Counts one attribute more, and returns whether the span may have it.
-    fn has_room(&mut self) -> bool {
+    /// Counts one attribute more, and adds the attribute if the span may have it; `value` appends its value.
+    fn field(&mut self, tag: Tag, key: &'static str, value: impl FnOnce(&mut Vec<u8>)) {
         self.attributes += 1;
-        self.attributes <= MAX_ATTRIBUTES
+        if self.attributes <= MAX_ATTRIBUTES {
+            self.tag(tag);
+            WORDS.put(key, &mut self.bytes);
+            value(&mut self.bytes);
+        }
     }
 
     fn tag(&mut self, tag: Tag) {
@@ -120,16 +136,6 @@ impl Fields {
     fn text(&mut self, text: &str) {
         put_text(&mut self.bytes, text);
     }
-}
-
-/// Returns a number whose sign is its lowest bit, so that small numbers of both signs take few bytes.
-const fn zigzag(number: i64) -> u64 {
-    (number << 1 ^ number >> 63).cast_unsigned()
-}
-
-/// Returns the number of [`zigzag`].
-const fn unzigzag(number: u64) -> i64 {
-    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }
 
 /// Adds fields to a span that has none. A later attribute of a key replaces the earlier one.
@@ -146,45 +152,55 @@ pub(crate) fn expand(bytes: &[u8], span: &mut SpanData) {
 fn read(tag: Tag, reader: &mut Reader<'_>, span: &mut SpanData) -> Option<()> {
     match tag {
         Tag::Subject => {
-            let (kind, namespace, name, uid) = (reader.text()?, reader.text()?, reader.text()?, reader.text()?);
+            let kind = WORDS.read(reader)?;
+            let (namespace, name, uid) = (reader.text()?, reader.text()?, reader.text()?);
             let own = canonical(span.span_context.trace_id());
             let uid = if uid.is_empty() { own.as_str() } else { uid };
-            let generation = unzigzag(reader.number()?);
-            subject::describe(&Subject { kind, namespace, name, uid, generation }, |key, value| set(span, key, value));
+            let subject = Subject { kind: &kind, namespace, name, uid, generation: reader.signed()? };
+            subject::describe(&subject, |key, value| set(span, key.into(), value));
         }
         Tag::Text => {
-            let (key, value) = (reader.text()?, reader.text()?);
+            let (key, value) = (WORDS.read(reader)?, reader.text()?);
             set(span, key, value.to_owned().into());
         }
+        Tag::Word => {
+            let (key, value) = (WORDS.read(reader)?, WORDS.read(reader)?);
+            set(span, key, Value::String(value.into()));
+        }
         Tag::Integer => {
-            let key = reader.text()?;
-            set(span, key, unzigzag(reader.number()?).into());
+            let key = WORDS.read(reader)?;
+            set(span, key, reader.signed()?.into());
         }
         Tag::Float => {
-            let key = reader.text()?;
-            set(span, key, f64::from_bits(reader.number()?).into());
+            let key = WORDS.read(reader)?;
+            set(span, key, f64::from_le_bytes(reader.array()?).into());
         }
         Tag::Bool => {
-            let key = reader.text()?;
-            set(span, key, (reader.number()? > 0).into());
+            let key = WORDS.read(reader)?;
+            let [flag] = reader.array()?;
+            set(span, key, (flag > 0).into());
         }
         Tag::Link => {
-            let relation = reader.text()?;
-            let (trace, id) = (TraceId::from_bytes(reader.array()?), SpanId::from_bytes(reader.array()?));
-            let [flags, remote] = reader.array()?;
-            let to = SpanContext::new(trace, id, TraceFlags::new(flags), remote > 0, TraceState::NONE);
-            links::repeat(&mut span.attributes, relation, &to);
-            span.links.links.push(Link::new(to, vec![KeyValue::new(RELATION, relation.to_owned())], 0));
+            let relation = WORDS.read(reader)?;
+            let [flags] = reader.array()?;
+            let has = |flag: u8| flags & flag != 0;
+            let trace = TraceId::from_bytes(reader.array()?);
+            let id = Id::read(has(ROOT), trace, reader)?;
+            let flags = TraceFlags::default().with_sampled(has(SAMPLED));
+            let to = SpanContext::new(trace, id, flags, has(REMOTE), TraceState::NONE);
+            links::repeat(&mut span.attributes, &relation, &to);
+            let relation = KeyValue::new(RELATION, Value::String(relation.into()));
+            span.links.links.push(Link::new(to, vec![relation], 0));
         }
         Tag::Failure => span.status = Status::error(reader.text()?.to_owned()),
     }
     Some(())
 }
 
-fn set(span: &mut SpanData, key: &str, value: Value) {
+fn set(span: &mut SpanData, key: Cow<'static, str>, value: Value) {
     match span.attributes.iter_mut().find(|known| known.key.as_str() == key) {
         Some(known) => known.value = value,
-        None => span.attributes.push(KeyValue::new(key.to_owned(), value)),
+        None => span.attributes.push(KeyValue::new(key, value)),
     }
 }
 
@@ -262,13 +278,44 @@ mod tests {
     #[test]
     fn fields_that_are_cut_short_are_left_out() {
         let mut fields = Fields::new();
+        let mut ends = Vec::new();
         fields.attribute_text("key", "value");
+        ends.push(fields.bytes().len());
         fields.attribute("number", &Value::I64(1));
+        ends.push(fields.bytes().len());
+        fields.attribute("share", &Value::F64(0.5));
+        ends.push(fields.bytes().len());
+        fields.attribute_word("class", "masters");
+        ends.push(fields.bytes().len());
+        // A link is an attribute too.
+        fields.link("change", &Change::new("a", 1).context());
+        ends.push(fields.bytes().len());
         let bytes = fields.bytes();
-        for end in 0..bytes.len() {
+        for end in 0..=bytes.len() {
             let mut span = Step::of(&Change::new("a", 1), "bind").finish();
             expand(&bytes[..end], &mut span);
-            assert_eq!(span.attributes.len(), usize::from(end >= 11), "of {end} bytes");
+            let whole = ends.iter().filter(|field| **field <= end).count();
+            assert_eq!(span.attributes.len(), whole, "of {end} bytes");
         }
+    }
+
+    #[test]
+    fn links_to_spans_of_every_kind_are_read_as_they_were() {
+        let change = Change::new("a", 1).context();
+        let span =
+            |id: u64, flags: TraceFlags, remote| SpanContext::new(9.into(), id.into(), flags, remote, TraceState::NONE);
+        let targets = [change, span(7, TraceFlags::SAMPLED, false), span(8, TraceFlags::NOT_SAMPLED, true)];
+        let step = targets.iter().fold(Step::of(&Change::new("b", 1), "bind"), |step, to| step.linked("cause", to));
+        let links = step.finish().links.links;
+        assert_eq!(links.iter().map(|link| &link.span_context).collect::<Vec<_>>(), targets.iter().collect::<Vec<_>>());
+        assert!(links.iter().all(|link| link.attributes == [KeyValue::new(RELATION, "cause")]));
+    }
+
+    #[test]
+    fn a_word_and_a_text_are_the_same_value() {
+        let step = |kind| Subject { kind, namespace: "", name: "y", uid: "z", generation: 0 }.step("bind");
+        let span = step("Gadget").word("word", "masters").text("text", "masters").finish();
+        let value = |key: &str| span.attributes.iter().find(|known| known.key.as_str() == key).unwrap().value.clone();
+        assert_eq!((value("word"), value("oarlock.object.kind")), (value("text"), "Gadget".into()));
     }
 }

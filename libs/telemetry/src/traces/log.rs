@@ -27,6 +27,8 @@ struct Block {
     start: usize,
     /// The place of the first string that is kept.
     first: u64,
+    /// A number to which the strings of the block refer.
+    base: u64,
 }
 
 impl Log {
@@ -40,12 +42,17 @@ impl Log {
         self.end
     }
 
-    /// Adds the string that `write` appends, of about so many bytes. Returns the number of bytes that it takes.
-    pub(super) fn push(&mut self, about: usize, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+    /// Adds the string that `write` appends, of about so many bytes. The string may refer to the base of its block; a new block takes the one that `base` returns. Returns the number of bytes that the string takes.
+    pub(super) fn push(
+        &mut self,
+        about: usize,
+        base: impl FnOnce() -> u64,
+        write: impl FnOnce(u64, &mut Vec<u8>),
+    ) -> usize {
         let needed = about + size_of::<Length>();
         if self.blocks.back().is_none_or(|block| block.bytes.capacity() - block.bytes.len() < needed) {
             let bytes = Vec::with_capacity(needed.max(BLOCK_BYTES));
-            self.blocks.push_back(Block { bytes, start: 0, first: self.end });
+            self.blocks.push_back(Block { bytes, start: 0, first: self.end, base: base() });
         }
         self.end += 1;
         self.blocks.back_mut().map_or(0, |block| block.push(write))
@@ -66,8 +73,8 @@ impl Log {
         Some(taken)
     }
 
-    /// Returns the strings at some places.
-    pub(super) fn range(&self, from: u64, end: u64) -> impl Iterator<Item = &[u8]> {
+    /// Returns the strings at some places, each with the base of its block.
+    pub(super) fn range(&self, from: u64, end: u64) -> impl Iterator<Item = (u64, &[u8])> {
         let at = self.blocks.partition_point(|block| block.first <= from).saturating_sub(1);
         let first = self.blocks.get(at).map_or(self.end, |block| block.first);
         let count = |from: u64, end: u64| usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX);
@@ -77,10 +84,10 @@ impl Log {
 }
 
 impl Block {
-    fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+    fn push(&mut self, write: impl FnOnce(u64, &mut Vec<u8>)) -> usize {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&Length::default().to_le_bytes());
-        write(&mut self.bytes);
+        write(self.base, &mut self.bytes);
         self.bytes.truncate(start + size_of::<Length>() + usize::from(Length::MAX));
         let taken = self.bytes.len() - start;
         let length = Length::try_from(taken - size_of::<Length>()).unwrap_or(Length::MAX);
@@ -90,12 +97,12 @@ impl Block {
         taken
     }
 
-    fn strings(&self) -> impl Iterator<Item = &[u8]> {
+    fn strings(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut rest = self.bytes.get(self.start..).unwrap_or_default();
         std::iter::from_fn(move || {
             let (string, after) = split(rest)?;
             rest = after;
-            Some(string)
+            Some((self.base, string))
         })
     }
 }
@@ -111,7 +118,7 @@ mod tests {
     use super::*;
 
     fn push(log: &mut Log, text: &str) -> usize {
-        log.push(text.len(), |bytes| bytes.extend_from_slice(text.as_bytes()))
+        log.push(text.len(), || 0, |_, bytes| bytes.extend_from_slice(text.as_bytes()))
     }
 
     fn pop(log: &mut Log) -> Option<(String, usize)> {
@@ -121,7 +128,7 @@ mod tests {
     }
 
     fn range(log: &Log, from: u64, end: u64) -> Vec<String> {
-        log.range(from, end).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect()
+        log.range(from, end).map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).collect()
     }
 
     #[test]
@@ -158,6 +165,26 @@ mod tests {
         assert_eq!(range(&log, 0, 102), [text(100), text(101)]);
         assert_eq!(range(&log, 499, 600).last().map(String::as_str), Some("z"));
         assert!(range(&log, 502, 600).is_empty() && range(&log, 300, 300).is_empty());
+    }
+
+    #[test]
+    fn strings_refer_to_the_base_of_their_block() {
+        let mut log = Log::default();
+        let mut bases = Vec::new();
+        for number in 0..3000 {
+            log.push(
+                100,
+                || number,
+                |base, bytes| {
+                    bases.push(base);
+                    bytes.extend_from_slice(&[0; 100]);
+                },
+            );
+        }
+        assert_eq!(log.range(0, 3000).map(|(base, _)| base).collect::<Vec<_>>(), bases);
+        assert_eq!(log.blocks.iter().map(|block| block.base).collect::<Vec<_>>(), [0, 642, 1284, 1926, 2568]);
+        log.pop(|_| {});
+        assert_eq!(log.range(1, 2).map(|(base, _)| base).collect::<Vec<_>>(), [0]);
     }
 
     #[test]

@@ -13,9 +13,9 @@ use super::ring::Ring;
 use super::sampler::Sampler;
 use super::step::SCOPE;
 
-/// Bytes of the ring for spans of lives: some 15,000, as a thousand pods with their owners have.
+/// Bytes of the ring for spans of lives: some 20,000, more than a thousand pods with their owners have.
 const LIVES: usize = 2 << 20;
-/// Bytes of the ring for spans of requests: some 2,000.
+/// Bytes of the ring for spans of requests: some 6,000.
 const REQUESTS: usize = 384 << 10;
 
 /// How a process traces.
@@ -46,7 +46,7 @@ impl Settings {
     }
 }
 
-/// What records the spans of a process.
+/// The sampler, the output and the provider that record the spans of a process.
 #[derive(Debug)]
 pub(crate) struct Traces {
     pub(crate) sampler: Sampler,

@@ -16,7 +16,7 @@ pub enum Recorder {
 /// Every step, with the part that records it. Roots are named by kind and verb and are not in the table.
 const STEPS: [(&str, Recorder); 13] = [
     (super::step::COMMIT, Recorder::ApiServer),
-    ("reconcile", Recorder::Controller),
+    (super::step::RECONCILE, Recorder::Controller),
     ("queue", Recorder::Scheduler),
     ("decide", Recorder::Scheduler),
     ("propose", Recorder::Scheduler),

@@ -40,15 +40,15 @@ struct Part {
 
 /// A span that a search has found.
 enum Found {
-    /// The record of a step of a life, or of a request.
-    Step(Vec<u8>),
+    /// The record of a step of a life, or of a request, after the base of its times.
+    Step(u64, Vec<u8>),
     Work(Arc<SpanData>),
 }
 
 impl Found {
     fn expand(self) -> Option<Arc<SpanData>> {
         match self {
-            Self::Step(record) => record::expand(&record).map(Arc::new),
+            Self::Step(base, record) => record::expand(base, &record).map(Arc::new),
             Self::Work(span) => Some(span),
         }
     }
@@ -128,28 +128,31 @@ impl Part {
     fn chunk(&self, from: u64, end: u64, fits: impl Fn(TraceId) -> bool) -> (u64, Vec<Found>) {
         let first = from.max(self.log.first());
         let after = first.saturating_add(CHUNK).min(end).max(first);
-        let find = |record: &[u8]| {
+        let find = |(base, record): (u64, &[u8])| {
             if !fits(record::trace(record)) {
                 return None;
             }
             match record::work(record) {
                 Some(number) => self.work(number).map(|span| Found::Work(Arc::clone(span))),
-                None => Some(Found::Step(record.to_vec())),
+                None => Some(Found::Step(base, record.to_vec())),
             }
         };
         (after, self.log.range(first, after).filter_map(find).collect())
     }
 
     fn push(&mut self, step: &Step) {
-        self.bytes += self.log.push(record::size(step), |to| record::write(step, to));
+        self.bytes +=
+            self.log.push(record::size(step), || record::base(step), |base, to| record::write(step, base, to));
         self.evict();
     }
 
     fn push_work(&mut self, span: Arc<SpanData>) {
         let (trace, number) = (span.span_context.trace_id(), self.first_work + self.work.len() as u64);
         self.bytes += limits::bytes(&span);
+        let began = span.start_time;
         self.work.push_back(span);
-        self.bytes += self.log.push(record::WORK_BYTES, |to| record::write_work(trace, number, to));
+        let base = || record::since_epoch(began);
+        self.bytes += self.log.push(record::WORK_BYTES, base, |_, to| record::write_work(trace, number, to));
         self.evict();
     }
 
@@ -179,7 +182,7 @@ mod tests {
 
     use opentelemetry::trace::{SpanContext, TraceState};
 
-    use super::super::change::Change;
+    use super::super::change::{self, Change};
     use super::super::ratio::Ratio;
     use super::super::subject::Subject;
     use super::*;
@@ -293,29 +296,28 @@ mod tests {
 
     #[test]
     fn the_spans_of_a_create_take_few_bytes() {
-        let (subject, ring) = (
-            Subject {
-                kind: "Pod",
-                namespace: "default",
-                name: "web-5d9c7b8f4-x2k9q",
-                uid: "6d0a3c52-9e1f-4b7a-8c55-0123456789ab",
-                generation: 1,
-            },
-            Ring::new(1 << 20, 1 << 20),
-        );
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-        let context = SpanContext::new(9.into(), 8.into(), Default::default(), false, TraceState::NONE);
-        let commit =
-            subject.step("commit").linked("request", &context).began(now).ended(now + Duration::from_micros(700));
-        ring.push_life(&commit);
-        let request = Step::request(context, None, "POST /api/v1/namespaces/{namespace}/pods")
-            .began(now)
-            .ended(now + Duration::from_millis(1))
-            .text("oarlock.user.class", "masters")
-            .linked("change", &subject.change().context())
-            .attribute("http.response.status_code", 201);
-        ring.push_request(&request);
-        let (life, request) = ring.bytes();
-        assert!(life < 140 && request < 200, "{life} and {request} bytes");
+        const CREATES: u64 = 500;
+        let ring = Ring::new(1 << 20, 1 << 20);
+        for number in 1..=CREATES {
+            let uid = format!("6d0a3c52-9e1f-4b7a-8c55-{number:012x}");
+            let name = "web-5d9c7b8f4-x2k9q";
+            let subject = Subject { kind: "Pod", namespace: "default", name, uid: &uid, generation: 1 };
+            let began = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000) + Duration::from_millis(number);
+            let served = change::roots(u128::from(number).into())(0);
+            let served =
+                SpanContext::new(u128::from(number).into(), served, Default::default(), false, TraceState::NONE);
+            let commit = subject.step("commit").linked("request", &served);
+            ring.push_life(&commit.began(began).ended(began + Duration::from_micros(700)));
+            let request = Step::request(served, None, "POST /api/v1/namespaces/{namespace}/pods".to_owned())
+                .began(began)
+                .ended(began + Duration::from_millis(1))
+                .word("oarlock.user.class", "masters")
+                .linked("change", &subject.change().context())
+                .attribute("http.response.status_code", 201);
+            ring.push_request(&request);
+        }
+        let (lives, requests) = ring.bytes();
+        let [life, request] = [lives, requests].map(|bytes| bytes as u64 / CREATES);
+        assert!(life <= 88 && request <= 60, "{life} and {request} bytes");
     }
 }

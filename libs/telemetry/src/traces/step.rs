@@ -17,6 +17,8 @@ pub(crate) const SCOPE: &str = "oarlock";
 
 /// Name of the step that an API server records of a commit.
 pub(crate) const COMMIT: &str = "commit";
+/// Name of the step that a controller records.
+pub(crate) const RECONCILE: &str = "reconcile";
 
 static INSTRUMENTATION: LazyLock<InstrumentationScope> = LazyLock::new(|| InstrumentationScope::builder(SCOPE).build());
 
@@ -35,7 +37,7 @@ pub struct Step {
     pub(super) fields: Fields,
 }
 
-/// What a span is about.
+/// The kind of a span: work of an object's life, or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Work of an object's life.
@@ -54,13 +56,14 @@ impl Step {
         Self::new(context, root.span_id(), Kind::Life, name.into(), Fields::new())
     }
 
-    /// Creates the root of a change, with its derived id. The name is the kind and the verb: `pod create`. A second record of a root has the same ids.
+    /// Creates the root of a change, with its derived id. The name is the kind and the verb: `pod create`; the ring keeps each name once and never drops one. A second record of a root has the same ids.
     #[must_use]
     pub fn root(change: &Change, name: impl Into<Cow<'static, str>>) -> Self {
         Self::new(change.context(), SpanId::INVALID, Kind::Life, name.into(), Fields::new())
     }
 
-    /// Creates the span of a request that the process served, with the context of [`super::request_context`], below the client's span if that counts.
+    /// Creates the span of a request that the process served, with the context of [`super::request_context`], below the client's span if that counts. The name holds nothing that a client chose: the ring keeps each
+    /// name once and never drops one.
     #[must_use]
     pub fn request(context: SpanContext, client: Option<&SpanContext>, name: impl Into<Cow<'static, str>>) -> Self {
         let parent = client.map_or(SpanId::INVALID, SpanContext::span_id);
@@ -128,6 +131,13 @@ impl Step {
     #[must_use]
     pub fn text(mut self, key: &'static str, value: &str) -> Self {
         self.fields.attribute_text(key, value);
+        self
+    }
+
+    /// Sets an attribute to a word of the program, as [`Self::text`] does. The ring keeps each word once, so words take less memory than texts.
+    #[must_use]
+    pub fn word(mut self, key: &'static str, value: &'static str) -> Self {
+        self.fields.attribute_word(key, value);
         self
     }
 

@@ -30,6 +30,11 @@ const CONVENTIONS: [(&str, &str, &str); 9] = [
     ("Node", "k8s.node.name", "k8s.node.uid"),
 ];
 
+/// Returns the kinds that have attributes of their own.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    CONVENTIONS.iter().map(|(kind, ..)| *kind)
+}
+
 /// Gives each attribute that names the object.
 pub(crate) fn describe(subject: &Subject<'_>, mut set: impl FnMut(&'static str, Value)) {
     let text = |text: &str| Value::from(text.to_owned());

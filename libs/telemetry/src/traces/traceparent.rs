@@ -12,6 +12,13 @@ pub fn text(context: &SpanContext) -> Option<String> {
     context.is_valid().then(|| format!("00-{}-{}-{flags:02x}", context.trace_id(), context.span_id()))
 }
 
+/// Reads the context that a message brings, from the values of all its headers of this name. Of several none counts, as the standard asks.
+#[must_use]
+pub fn sole<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<SpanContext> {
+    let context = parse(str::from_utf8(values.next()?).ok()?);
+    if values.next().is_some() { None } else { context }
+}
+
 /// Reads a `traceparent` as a remote span; `None` for a text that is none. The SDK's propagator is not used: it refuses flags of level 2 of the standard and
 /// accepts ids that are too short. Flags other than "sampled", and fields of versions later than 00 that this version does not know are ignored, as the standard asks.
 #[must_use]
@@ -50,6 +57,15 @@ mod tests {
         assert!(context.is_sampled() && context.is_remote());
         assert!(!parse(&TEXT.replace("-01", "-00")).unwrap().is_sampled());
         assert_eq!(super::text(&context).as_deref(), Some(TEXT));
+    }
+
+    #[test]
+    fn two_contexts_are_none() {
+        let one = TEXT.as_bytes();
+        assert_eq!(sole([one].into_iter()), parse(TEXT));
+        for values in [&[][..], &[one, one], &[b"\xff"]] {
+            assert_eq!(sole(values.iter().copied()), None, "{values:?}");
+        }
     }
 
     #[test]

@@ -2,19 +2,26 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
+use oarlock_apiserver::Egress;
+use oarlock_apiserver::egress::{Destination, Purpose};
 use oarlock_config::in_the_clear;
+use oarlock_runtime::clock;
 use oarlock_storage::Log;
-use oarlock_storage::etcd::{EtcdLog, Options};
+use oarlock_storage::etcd::{Connection, Dial, EtcdLog, Options};
 
 use crate::args::EtcdOptions;
 
-/// Connects to the etcd cluster that the flags name.
+/// The longest time for a connection to a member. The log gives up earlier.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connects to the etcd cluster that the flags name, as `egress` says.
 ///
 /// # Errors
 /// When a file cannot be read, or the cluster cannot be used.
-pub(super) async fn open(flags: &EtcdOptions) -> anyhow::Result<Arc<dyn Log>> {
+pub(super) async fn open(flags: &EtcdOptions, egress: &Egress) -> anyhow::Result<Arc<dyn Log>> {
     for server in flags.etcd_servers.iter().filter(|server| in_the_clear(server, "https")) {
         tracing::warn!(
             server,
@@ -32,10 +39,24 @@ pub(super) async fn open(flags: &EtcdOptions) -> anyhow::Result<Arc<dyn Log>> {
             _ => None,
         },
         credentials: flags.etcd_user.clone().zip(password),
+        dial: Some(dial(egress.clone())),
     };
     let log =
         EtcdLog::open(&options).await.with_context(|| format!("--etcd-servers {}", flags.etcd_servers.join(",")))?;
     Ok(Arc::new(log))
+}
+
+/// Opens connections to etcd's members on the account of the control plane.
+fn dial(egress: Egress) -> Dial {
+    Dial::new(move |host, port| {
+        let egress = egress.clone();
+        Box::pin(async move {
+            let to = Destination::new(&host, port, None);
+            let deadline = clock::after(CONNECT_TIMEOUT);
+            let io = egress.for_control_plane(Purpose::Etcd, &to, deadline).await.map_err(std::io::Error::other)?;
+            Ok(Box::new(io) as Box<dyn Connection>)
+        })
+    })
 }
 
 fn file(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -1,9 +1,9 @@
 //! Writes the kubeconfigs of a data directory: the administrator's, and one for each component identity.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use oarlock_config::{DataDir, Kubeconfig};
+use oarlock_config::{Credential, DataDir, Kubeconfig};
 use oarlock_pki::{Leaf, Pki, Subject, UnixTime};
 
 /// File stem, user and groups of each component that authenticates with a client certificate.
@@ -33,20 +33,41 @@ impl Servers {
     }
 }
 
-/// Writes all kubeconfigs and returns the path of the administrator's.
+/// Writes all kubeconfigs and returns the path of the administrator's. Certificates in existing kubeconfigs are kept while they are good.
 pub(crate) fn write(directory: &DataDir, pki: &Pki, servers: &Servers, now: UnixTime) -> anyhow::Result<PathBuf> {
-    let authority = pki.ca.certificate_pem();
-    let make = |server: &str, user: &str, groups: &[&str]| -> anyhow::Result<Kubeconfig> {
-        let issued = pki.ca.issue(&Leaf::client(Subject::user(user, groups.iter().copied())), now)?;
-        let name = user.trim_start_matches("system:");
-        Ok(Kubeconfig::embedded("oarlock", server, &authority, name, &issued.certificate_pem(), &issued.key.to_pem()))
-    };
     let path = directory.kubeconfig();
-    make(&servers.user, "kubernetes-super-admin", &["system:masters"])?.write(&path)?;
+    let make = |path: &Path, server: &str, user: &str, groups: &[&str]| -> anyhow::Result<()> {
+        let subject = Subject::user(user, groups.iter().copied());
+        Ok(kubeconfig(path, pki, server, user.trim_start_matches("system:"), subject, now)?.write(path)?)
+    };
+    make(&path, &servers.user, "kubernetes-super-admin", &["system:masters"])?;
     for (stem, user, groups) in COMPONENTS {
-        make(&servers.components, user, groups)?.write(&directory.component_kubeconfig(stem))?;
+        make(&directory.component_kubeconfig(stem), &servers.components, user, groups)?;
     }
     Ok(std::path::absolute(path)?)
+}
+
+/// Returns a kubeconfig with a client certificate: that of the kubeconfig at `path` if the certificate is still good, otherwise a new one.
+///
+/// # Errors
+/// When a certificate cannot be issued.
+pub(crate) fn kubeconfig(
+    path: &Path,
+    pki: &Pki,
+    server: &str,
+    name: &str,
+    subject: Subject,
+    now: UnixTime,
+) -> anyhow::Result<Kubeconfig> {
+    // A file that cannot be read or used is replaced, like one that is missing.
+    let present = Kubeconfig::read(path).and_then(|present| present.resolve(None)).map(|present| present.credential);
+    let pair = match &present {
+        Ok(Credential::Certificate(pair)) => Some((pair.certificate.as_str(), pair.key.as_str())),
+        _ => None,
+    };
+    let issued = Pki::kept_or_issued(pair, &pki.ca, &Leaf::client(subject), now)?;
+    let (authority, certificate, key) = (pki.ca.certificate_pem(), issued.certificate_pem(), issued.key.to_pem());
+    Ok(Kubeconfig::embedded("oarlock", server, &authority, name, &certificate, &key))
 }
 
 /// Replaces a wildcard address, which clients cannot connect to, by the loopback address.

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{Context, ensure};
-use oarlock_config::{DataDir, Kubeconfig};
+use oarlock_config::DataDir;
 use oarlock_pki::{AtomicFiles, Leaf, Pki, San, Subject, UnixTime, Visibility};
 
 use super::copies::Copies;
 use super::parts::plain;
+use crate::assemble::kubeconfigs;
 
 /// Largest number of node names in the certificate of a part's server; API servers connect by the part's name.
 const MAX_CERTIFICATE_NAMES: usize = 64;
@@ -48,13 +49,11 @@ pub(super) fn write(
     now: UnixTime,
 ) -> anyhow::Result<()> {
     let folder = folder.join(&part.part);
-    let authority = pki.ca.certificate_pem();
     let mut files = AtomicFiles::new();
     for node in &part.nodes {
-        let issued = pki.ca.issue(&Leaf::client(Subject::node(node)), now)?;
-        let (certificate, key) = (issued.certificate_pem(), issued.key.to_pem());
-        let own = Kubeconfig::embedded("oarlock", server, &authority, node, &certificate, &key);
-        files.add(folder.join(format!("{node}.kubeconfig")), Visibility::Private, own.to_yaml()?);
+        let path = folder.join(format!("{node}.kubeconfig"));
+        let own = kubeconfigs::kubeconfig(&path, pki, server, node, Subject::node(node), now)?;
+        files.add(path, Visibility::Private, own.to_yaml()?);
     }
     let mut sans: Vec<San> = [part.part.as_str(), "localhost", "127.0.0.1"].map(San::parse).into();
     sans.extend(part.nodes.iter().take(MAX_CERTIFICATE_NAMES).map(|node| San::parse(node)));

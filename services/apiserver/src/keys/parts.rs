@@ -7,6 +7,7 @@ use oarlock_bus::Role;
 use oarlock_bus::permissions::Holder;
 use oarlock_config::{DataDir, ROLE_KEYS};
 use oarlock_pki::{Leaf, Pki, San, Subject, UnixTime};
+use oarlock_seeded_bug::seeded_bug;
 
 use super::copies::Copies;
 use super::nats::{self, ServerConfig};
@@ -102,6 +103,9 @@ pub(super) fn write(
             Server::Api => {
                 let mut copies = Copies::new(directory.pki(), own.join("pki"));
                 Pki::READ.iter().for_each(|name| copies.add(name));
+                if seeded_bug!("part_holds_an_authority") {
+                    copies.add("ca.key");
+                }
                 copies.write()?;
                 copy(&etcd, &own.join("etcd"), &ETCD_CLIENT)?;
             }

@@ -91,7 +91,6 @@ fn a_kubelet_gets_tokens_for_its_own_pods_and_their_audiences_only() {
     healthy(&admin);
 }
 
-/// A budget that counts more than 2000 evicted pods is one whose controller does not keep up, so no further pod is evicted.
 #[test]
 fn policies_see_subresources_as_what_they_are() {
     let cluster = Cluster::up(&["--disable", "scheduler,controller-manager,kubelet"]);
@@ -251,12 +250,28 @@ fn what_has_no_effect_is_answered_with_a_warning() {
     let webhook = json!({
         "name": "a.b.c", "clientConfig": {"url": "https://example.com/"}, "sideEffects": "None", "admissionReviewVersions": ["v1"],
     });
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let definition = json!({"metadata": {"name": "things.a.b"}, "spec": {
+        "group": "a.b", "scope": "Namespaced", "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
     for (path, body, about) in [
         ("/api/v1/namespaces", json!({"metadata": {"name": "w", "labels": labels}}), "PodSecurity"),
         (
             "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
             json!({"metadata": {"name": "w"}, "webhooks": [webhook]}),
             "webhooks are not called",
+        ),
+        (
+            "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+            json!({"metadata": {"name": "w"}, "webhooks": [webhook]}),
+            "webhooks are not called",
+        ),
+        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, "custom resources are not served"),
+        (
+            "/apis/apiregistration.k8s.io/v1/apiservices",
+            json!({"metadata": {"name": "v1.a.b"}, "spec": {"group": "a.b", "version": "v1", "groupPriorityMinimum": 1,
+                "versionPriority": 1, "insecureSkipTLSVerify": true, "service": {"name": "s", "namespace": "default"}}}),
+            "not passed on to Services",
         ),
     ] {
         let answer = admin.json("POST", path, &body);

@@ -292,10 +292,32 @@ state = "{dir}/state"
 
     /// Waits until nothing of any pod is left.
     pub(crate) fn until_clean(&self) {
-        eventually("no traces of pods", || match self.traces() {
-            traces if traces.is_empty() => Ok(()),
-            traces => Err(traces.join("\n")),
+        eventually("no traces of pods", || self.clean());
+    }
+
+    /// Waits until nothing of any pod is left after a kubelet was killed.
+    ///
+    /// A kubelet that dies during the start of a container can leave a task that no call of CRI removes (containerd's issue 11037). A new containerd
+    /// removes the task, so containerd is restarted once when its log reports such a task.
+    pub(crate) fn until_clean_after_kill(&mut self) {
+        let mut restarted = false;
+        eventually("no traces of pods", || {
+            let outcome = self.clean();
+            let log = || std::fs::read_to_string(self.dir.path().join("log")).unwrap();
+            if outcome.is_err() && !restarted && log().contains("cannot delete running task") {
+                eprintln!("containerd cannot remove a container whose start was interrupted, and is restarted");
+                self.kill_containerd();
+                self.run_containerd();
+                restarted = true;
+            }
+            outcome
         });
+    }
+
+    /// Checks that nothing of any pod is left; the error lists what is.
+    fn clean(&self) -> Result<(), String> {
+        let traces = self.traces();
+        if traces.is_empty() { Ok(()) } else { Err(traces.join("\n")) }
     }
 }
 

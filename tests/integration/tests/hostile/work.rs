@@ -1,8 +1,8 @@
 //! Requests of the size limit for lists, maps, texts and numbers of every kind of object, in every encoding and patch type, sixteen at a time: each gets its
 //! answer, and the server answers others meanwhile.
 //!
-//! What one such request may cost is judged without a server, by the growth of its work (`work.rs` of `oarlock-apis`, `oarlock-patch`, `oarlock-auth` and
-//! `oarlock-meta`). Here the path through the whole server counts: reading, admission with a policy, answers, lanes.
+//! What one such request may cost is judged without a server, by the growth of its work (`work.rs` of `oarlock-apis`, `oarlock-patch` and `oarlock-meta`, and
+//! the counted steps of RBAC's escalation check in `oarlock-auth`). Here the path through the whole server counts: reading, admission with a policy, answers, lanes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

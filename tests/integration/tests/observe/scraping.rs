@@ -40,6 +40,32 @@ fn every_part_is_read_and_known_by_its_certificate() {
     assert_eq!(jobs.len(), SERVED.len());
 }
 
+/// The rules and dashboards of kube-prometheus select by these jobs, and by the path of a kubelet's endpoint.
+#[test]
+fn targets_have_the_labels_that_other_rules_select_by() {
+    let file: Value = serde_norway::from_str(&read("observe/prometheus.yml")).unwrap();
+    let jobs = file["scrape_configs"].as_sequence().unwrap();
+    let rules = |job: &Value| job["relabel_configs"].as_sequence().cloned().unwrap_or_default();
+    let replaced = |job: &Value| {
+        let of_job = rules(job).into_iter().find(|rule| rule["target_label"].as_str() == Some("job"));
+        of_job.unwrap_or_else(|| job.clone())
+    };
+    let name = |job: &Value| {
+        let rule = replaced(job);
+        rule.get("replacement").or(rule.get("job_name")).unwrap().as_str().unwrap().to_owned()
+    };
+    for wanted in ["apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"] {
+        assert!(jobs.iter().any(|job| name(job) == wanted), "{wanted}");
+    }
+    for kubelet in jobs.iter().filter(|job| name(job) == "kubelet") {
+        let has_path = rules(kubelet).iter().any(|rule| {
+            rule["source_labels"][0].as_str() == Some("__metrics_path__")
+                && rule["target_label"].as_str() == Some("metrics_path")
+        });
+        assert!(has_path, "{}", kubelet["job_name"].as_str().unwrap());
+    }
+}
+
 /// Prometheus reads the file as it is; only the keys and rules are elsewhere.
 #[test]
 fn prometheus_takes_its_configuration() {

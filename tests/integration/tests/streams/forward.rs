@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use super::Streams;
 
 /// Echoes received bytes until the sender is done.
-async fn echo(streams: &Streams) -> u16 {
+pub(super) async fn echo(streams: &Streams) -> u16 {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = socket.local_addr().unwrap().port();
     let gate = streams.cluster.system.gate("echo", Phase::Ingress);
@@ -45,7 +45,7 @@ fn repeated(to: SocketAddr, text: &[u8]) -> Vec<u8> {
     })
 }
 
-fn forwards(kubectl: &Kubectl, port: u16) {
+pub(super) fn forwards(kubectl: &Kubectl, port: u16) {
     let following = kubectl.follow(&format!("port-forward pod/web :{port}"));
     let said = following.until("an address", |out| out.contains("Forwarding from 127.0.0.1"));
     let at = said.split(" -> ").next().unwrap().rsplit("from ").next().unwrap();

@@ -11,10 +11,11 @@ use oarlock_runtime::{Gate, Rng, Universe, clock, rng};
 use oarlock_storage::{Log as _, Record};
 use oarlock_telemetry::traces::opentelemetry::trace::{SpanContext, SpanId, Status, TraceId};
 use oarlock_telemetry::traces::opentelemetry_sdk::trace::SpanData;
-use oarlock_telemetry::traces::{self, Change, Settings};
+use oarlock_telemetry::traces::{self, Change, ExportQueue, Ratio, Sampler, Settings};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::alone::alone;
 use super::door::Door;
 use super::member::{Member, Role};
 use super::users::{NAMESPACE, kind, object, prepare, surely};
@@ -249,6 +250,25 @@ async fn roll_out() -> ((String, String, Vec<String>), Vec<Record>) {
     (world.uids().await, world.records().await)
 }
 
+fn assert_same_store(off: &[Record], traced: &[Record]) {
+    assert_eq!(off.len(), traced.len());
+    for (off, traced) in off.iter().zip(traced) {
+        assert_eq!(off, traced, "the stored bytes differ");
+    }
+}
+
+#[test]
+fn the_store_is_the_same_while_every_life_is_exported() {
+    alone("crew::lives::the_store_is_the_same_while_every_life_is_exported", || {
+        let off = Universe::run(41, roll_out).value;
+        let queue = Arc::new(ExportQueue::new(1 << 16, 1 << 16));
+        assert!(traces::start(Settings::exported(Sampler::parent_based(Ratio::ALL), Arc::clone(&queue))));
+        let exported = Universe::run(41, roll_out).value;
+        assert!(!queue.take().is_empty(), "nothing was exported");
+        assert_same_store(&off.1, &exported.1);
+    });
+}
+
 /// Tracing is off until the first run has ended, so this is the one test of this executable that starts it; others have a process of their own ([`super::alone`]).
 #[test]
 fn lives_are_connected_graphs_and_the_store_is_the_same_without_them() {
@@ -259,10 +279,7 @@ fn lives_are_connected_graphs_and_the_store_is_the_same_without_them() {
     let ring = Universe::run(41, roll_out);
     check(&ring.value.0);
     assert_eq!(off.hash, ring.hash, "the runs differ");
-    assert_eq!(off.value.1.len(), ring.value.1.len());
-    for (off, ring) in off.value.1.iter().zip(&ring.value.1) {
-        assert_eq!(off, ring, "the stored bytes differ");
-    }
+    assert_same_store(&off.value.1, &ring.value.1);
 
     // Every owner of a unit is killed half-way; the next owners end what these began.
     let moved = Universe::run(42, || async {

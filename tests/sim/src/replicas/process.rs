@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use oarlock_apiserver::kubelets::Kubelets;
-use oarlock_apiserver::{Assembly, Config, InProcess, Server, assemble};
+use oarlock_apiserver::{Assembly, Config, Egress, InProcess, Server, assemble};
 use oarlock_auth::{Authenticators, UserInfo};
 use oarlock_pki::{Pki, ServingNames, SigningKey, UnixTime};
 use oarlock_runtime::shutdown::{Graces, shutdown};
@@ -103,7 +103,8 @@ pub(crate) fn assembly(host: String, log: Arc<dyn Log>, store: oarlock_store::Op
     let (pki, signer) = &*KEYS;
     let identity = (vec![pki.kubelet_client.certificate.clone()], pki.kubelet_client.key.to_rustls());
     let kubelets = Kubelets::new(identity, None).unwrap();
-    Assembly { config: config(host), log, store, signer: Arc::clone(signer), kubelets, disable_admission: Vec::new() }
+    let (signer, egress) = (Arc::clone(signer), Egress::default());
+    Assembly { config: config(host), log, store, signer, kubelets, egress, disable_admission: Vec::new() }
 }
 
 fn config(identity: String) -> Config {

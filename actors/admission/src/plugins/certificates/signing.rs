@@ -13,7 +13,7 @@ use crate::stage::{AdmissionStage, Half};
 #[derive(Debug)]
 pub struct CertificateSigning;
 
-/// Creates the stage.
+/// Creates the stage CertificateSigning.
 #[must_use]
 pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(CertificateSigning)

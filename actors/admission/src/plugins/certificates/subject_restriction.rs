@@ -16,7 +16,7 @@ const MASTERS: &str = "system:masters";
 #[derive(Debug)]
 pub struct CertificateSubjectRestriction;
 
-/// Creates the stage.
+/// Creates the stage CertificateSubjectRestriction.
 #[must_use]
 pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
     Box::new(CertificateSubjectRestriction)

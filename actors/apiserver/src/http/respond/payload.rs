@@ -53,7 +53,7 @@ pub(in crate::http) fn whole(bytes: Bytes, gzip: bool) -> Payload {
     of(parts, size, gzip)
 }
 
-/// Where parts accumulate until they make a frame.
+/// The buffer that collects the parts of a body until they fill a frame; plain or compressed.
 enum Sink {
     Plain(Vec<u8>),
     /// `None` once the gzip trailer has been written.

@@ -207,3 +207,29 @@ async fn a_token_request_comes_back_with_its_owners_in_its_own_version() {
         assert!(answer["status"]["token"].as_str().is_some_and(|token| token.matches('.').count() == 2));
     }
 }
+
+/// Upstream 1.35 copies every label and annotation of a Binding (`setPodNodeAndMetadata`), although only those of the node's topology are meant.
+#[tokio::test(start_paused = true)]
+async fn labels_and_annotations_of_a_binding_override_those_of_its_pod() {
+    let world = World::new(Refuses::Never).await;
+    let pods = resource("", "v1", "pods").unwrap();
+    let json = r#"{"metadata":{"name":"a","namespace":"n","uid":"u","labels":{"zone":"own","app":"a"},"annotations":{"x":"own"}},
+        "spec":{"containers":[{"name":"c","image":"i"}]}}"#;
+    let mut pod = oarlock_registry::index::decode(json.as_bytes(), pods.ty).unwrap();
+    oarlock_apis::default(&mut pod);
+    world.store(pod, pods).await;
+    let mut binding = body(pods.subresource("binding").unwrap().ty.unwrap());
+    binding.set_at(&["metadata", "labels", "zone"], "bound");
+    binding.set_at(&["metadata", "annotations", "x"], "bound");
+    let call = Call::Create(binding, WriteOptions::default());
+    assert_eq!(world.call(&target(pods, "binding", "a"), call).await.1, None);
+    let bound = world.served(&target(pods, "", "a"));
+    for (path, value) in [
+        (["metadata", "labels", "zone"].as_slice(), "bound"),
+        (&["metadata", "labels", "app"], "a"),
+        (&["metadata", "annotations", "x"], "bound"),
+        (&["spec", "nodeName"], "node"),
+    ] {
+        assert_eq!(bound.at(path).and_then(oarlock_schema::Value::as_str), Some(value), "{path:?}");
+    }
+}

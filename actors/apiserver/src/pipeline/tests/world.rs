@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 
 use crate::call::Dispatch;
 use crate::caller::Caller;
+use crate::egress::Egress;
 use crate::inflight::Inflight;
 use crate::kubelets::Kubelets;
 use crate::large::Lanes;
@@ -112,6 +113,7 @@ impl World {
             state: State::default(),
             system: system.clone(),
             kubelets: Kubelets::new(identity, None).unwrap(),
+            egress: Egress::default(),
             streams: system.gate("streams", Phase::Ingress),
             turns: KeyedQueues::new(),
             disabled: oarlock_apis::DisabledFields::of(&Default::default()),
@@ -119,6 +121,7 @@ impl World {
         Self { server, seen: Arc::default() }
     }
 
+    /// Stores an object past the pipeline, in place of one that is there.
     pub(super) async fn store(&self, mut obj: Obj, row: &'static Resource) {
         // Every created object has a creation time; a resourceVersion is decoded only from an object that has one.
         if obj.meta().creation_timestamp().is_empty() {
@@ -127,7 +130,11 @@ impl World {
         let target = Target::new(row, "", obj.namespace(), obj.name());
         let key = target.key(obj.name()).unwrap();
         let encoded = oarlock_registry::stored::encode(&key, &mut obj);
-        let write = Write { append: Append::create(key, encoded.value), parts: Some(encoded.parts) };
+        let append = match self.server.view().get(&key) {
+            Some(entry) => Append::update(key, entry.revision, encoded.value),
+            None => Append::create(key, encoded.value),
+        };
+        let write = Write { append, parts: Some(encoded.parts) };
         self.server.store().write(write, clock::after(Duration::from_secs(5))).await.unwrap();
     }
 

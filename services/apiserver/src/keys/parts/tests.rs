@@ -8,7 +8,7 @@ use oarlock_config::Kubeconfig;
 use tempfile::TempDir;
 
 use crate::args::ServingOptions;
-use crate::keys::{KeysArgs, keys};
+use crate::keys::{KeysArgs, SecretOptions, keys};
 
 fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -28,10 +28,13 @@ fn made() -> TempDir {
         etcd_san: owned(&["etcd-0", "127.0.0.1"]),
         parts: Some(folder.path().join("parts")),
         part_nodes: vec!["nodes=node-0,node-1".parse().unwrap(), "containerd-node=containerd-node".parse().unwrap()],
+        secrets: SecretOptions::default(),
     };
     keys(args.clone()).unwrap();
-    // Run twice, as compose does at each start.
+    let made = walk(folder.path());
+    // Run twice, as compose does at each start: what is valid stays as it is.
     keys(args).unwrap();
+    assert!(made == walk(folder.path()), "a second run changes nothing");
     folder
 }
 
