@@ -19,6 +19,7 @@
 mod agent;
 mod client;
 mod error;
+mod id;
 mod inbound;
 mod limits;
 mod link;
@@ -30,6 +31,7 @@ pub use agent::token::{Token, TokenFile};
 pub use agent::{Agent, AgentOptions};
 pub use client::{Dialer, HttpConnect};
 pub use error::{DialError, Reason};
+pub use id::{InvalidId, check_id};
 pub use limits::{CLOSE_TIMEOUT, Limits};
 pub use server::authenticate::service_account::ServiceAccountToken;
 pub use server::authenticate::{Authenticate, ClientCertificate, Credentials, Denied};

@@ -142,7 +142,7 @@ impl Server {
     /// Counts the tunnel's servers by Leases from now on, of which this server has one.
     ///
     /// # Errors
-    /// When the runtime refuses the actor.
+    /// When the server's id cannot be part of a Lease's name, or the runtime refuses the actor.
     pub async fn count_by_leases(&self, client: &Client, options: LeaseOptions) -> Result<(), oarlock_runtime::Error> {
         leases::start(&self.inner.system, self.clone(), client, options).await
     }

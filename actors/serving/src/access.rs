@@ -186,6 +186,12 @@ pub async fn review_token(client: &Client, token: &str, audiences: &[&str]) -> R
     if status.get("authenticated") != Some(&Value::Bool(true)) {
         return Ok(None);
     }
+    let mut reviewed_for =
+        status.get("audiences").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    // A server that does not know audiences names none: such a server has reviewed the token for itself.
+    if !audiences.is_empty() && !reviewed_for.any(|audience| audiences.contains(&audience)) {
+        return Ok(None);
+    }
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let user = status.get("user").cloned().unwrap_or_default();
     let groups = user.get("groups").and_then(Value::as_array).into_iter().flatten().map(|group| text(Some(group)));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use futures::future::BoxFuture;
-use oarlock_konnectivity::{Agent, AgentOptions, Limits, Token, TokenFile};
+use oarlock_konnectivity::{Agent, AgentOptions, Limits, Token, TokenFile, check_id};
 use oarlock_runtime::shutdown::{self, End, Graces};
 use oarlock_runtime::{System, rng};
 use oarlock_serving::check::Check;
@@ -40,9 +40,11 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     let admin = open::bind(args.admin_bind_address, args.admin_server_port).await;
     let admin = admin.with_context(|| format!("--admin-server-port {}", args.admin_server_port))?;
     let id = args.agent_id.or_else(|| std::env::var(AGENT_ID_VARIABLE).ok().filter(|id| !id.is_empty()));
+    let id = id.unwrap_or_else(|| rng::uuid().to_string());
+    check_id(&id).context("--agent-id")?;
     let options = AgentOptions {
         endpoint,
-        id: id.unwrap_or_else(|| rng::uuid().to_string()),
+        id,
         identifiers: args.agent_identifiers,
         token: token.map(|token| Arc::new(token) as Arc<dyn Token>),
         limits: Limits::AGENT,

@@ -9,7 +9,7 @@ use oarlock_client::{Client, Endpoint, Https};
 use oarlock_config::Kubeconfig;
 use oarlock_informer::GateSpawn;
 use oarlock_konnectivity::{
-    Authenticate, ClientCertificate, LeaseOptions, Limits, Server, ServerOptions, ServiceAccountToken,
+    Authenticate, ClientCertificate, LeaseOptions, Limits, Server, ServerOptions, ServiceAccountToken, check_id,
 };
 use oarlock_runtime::shutdown::{self, End, Graces};
 use oarlock_runtime::{Phase, System, rng};
@@ -41,8 +41,10 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     let admin = admin.with_context(|| format!("--admin-port {}", args.admin_port))?;
     let client = args.kubeconfig.as_deref().map(|file| client(&system, file)).transpose().context("--kubeconfig")?;
     let id = args.server_id.clone().or_else(|| std::env::var(SERVER_ID_VARIABLE).ok().filter(|id| !id.is_empty()));
+    let id = id.unwrap_or_else(|| rng::uuid().to_string());
+    check_id(&id).context("--server-id")?;
     let options = ServerOptions {
-        id: id.unwrap_or_else(|| rng::uuid().to_string()),
+        id: id.clone(),
         count: args.server_count,
         strategies: args.proxy_strategies.clone(),
         limits: Limits::SERVER,
@@ -51,7 +53,7 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     };
     // Last, because it may delete the socket of a server that still runs.
     let frontends = sockets::frontends(&args).await?;
-    tracing::info!(id = options.id, ?frontends, agents = %agents.local_addr()?, "tunnel server runs");
+    tracing::info!(id, ?frontends, agents = %agents.local_addr()?, "tunnel server runs");
     let server = Server::new(&system, options);
     if let Some(socket) = health {
         let counted = server.clone();
@@ -65,7 +67,8 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     server.listen_frontends_on(frontends, args.mode).await?;
     if let Some(client) = client.filter(|_| args.enable_lease_controller) {
         let options = LeaseOptions { namespace: args.lease_namespace.clone(), labels: args.lease_label.clone() };
-        server.count_by_leases(&client, options).await?;
+        let counted = server.count_by_leases(&client, options).await;
+        counted.with_context(|| format!("--server-id {id:?} with --enable-lease-controller"))?;
     }
     let end = shutdown::run(&system, signals, Graces::default()).await;
     if let Some(path) = &args.uds_name

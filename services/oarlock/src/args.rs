@@ -32,7 +32,6 @@ pub(crate) enum Command {
     KonnectivityServer(oarlock_service_konnectivity_server::Args),
     /// The agent of the tunnel, on nodes that can only dial out.
     KonnectivityAgent(oarlock_service_konnectivity_agent::Args),
-    /// Makes the keys that several API servers share, kubeconfigs, and for each part of the control plane a folder with the keys it needs.
     /// Makes the keys that several API servers share, kubeconfigs, and for each part of the control plane a folder or a Secret with the keys it needs.
     Keys(oarlock_service_apiserver::KeysArgs),
     /// Asks an API server, or the --secure-port of another part, for its health.

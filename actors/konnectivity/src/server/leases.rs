@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use oarlock_client::{Client, DeleteOptions, ListOptions, Object, decode};
+use oarlock_meta::names::subdomain_errors;
 use oarlock_meta::selector::LabelSelector;
 use oarlock_meta::{MicroTime, Status};
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, System, clock, rng};
@@ -77,18 +78,23 @@ struct Leases {
 /// Starts the actor.
 ///
 /// # Errors
-/// When the runtime refuses the actor.
+/// When the server's id cannot be part of a Lease's name, or the runtime refuses the actor.
 pub(super) async fn start(
     system: &System,
     server: Server,
     client: &Client,
     options: LeaseOptions,
 ) -> Result<(), oarlock_runtime::Error> {
-    let missing =
-        || oarlock_runtime::Error::Spawn { name: LEASE.name.to_owned(), reason: "the schema has no Leases".to_owned() };
-    let resource = resource("coordination.k8s.io", "v1", "leases").ok_or_else(missing)?;
+    let refused = |reason: String| oarlock_runtime::Error::Spawn { name: LEASE.name.to_owned(), reason };
+    let resource = resource("coordination.k8s.io", "v1", "leases");
+    let resource = resource.ok_or_else(|| refused("the schema has no Leases".to_owned()))?;
     let key = server.inner.options.id.clone();
     let leases = Leases { server, client: client.with_timeout(REQUEST_TIMEOUT), options, resource };
+    let name = leases.name();
+    let wrong = subdomain_errors(&name);
+    if !wrong.is_empty() {
+        return Err(refused(format!("{name:?} is no name of a Lease: {}", wrong.join(", "))));
+    }
     system.spawn_loop(&LEASE, key, move |ctx| leases.clone().run(ctx)).await?;
     Ok(())
 }

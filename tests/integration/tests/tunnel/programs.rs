@@ -83,7 +83,8 @@ impl Tunnel {
         let (agent, health, admin) = attach(&self.agent_maker, &self.keys, "agent", self.agent_port);
         (self.agent, self.agent_admin) = (agent, admin);
         until_ready("the new agent", health).await;
-        until_ready("the server", self.server_health).await;
+        // The new one, and the one before no more.
+        until_metrics(self.server_admin, "konnectivity_network_proxy_server_ready_backend_connections 1").await;
     }
 
     /// Starts a server in the place of one that was killed.
@@ -178,6 +179,14 @@ pub(super) async fn until_ready(what: &str, health: u16) {
         }
     };
     wait::step(&format!("{what} is ready"), ready).await;
+}
+
+/// The number of sockets that a program has open.
+pub(super) fn sockets(program: &Process) -> usize {
+    let files = std::fs::read_dir(format!("/proc/{}/fd", program.id())).unwrap();
+    // A file may be closed meanwhile.
+    let targets = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
 }
 
 /// Waits before a condition is checked again.

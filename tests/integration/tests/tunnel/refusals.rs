@@ -28,6 +28,7 @@ fn a_server_names_the_flag_that_is_wrong() {
         (vec!["--server-port=8090".to_owned()], "--server-port 8090: needs --server-cert"),
         (vec!["--server-port=0".to_owned()], "--server-port 0: API servers need a port"),
         (vec![uds("ca.crt")], "ca.crt: the file is there and is no socket"),
+        (vec![uds("uds"), "--server-id=a b".to_owned()], "--server-id: \"a b\" is no id"),
         (vec![uds("uds"), "--kubeconfig=k".to_owned(), "--agent-namespace=n".to_owned()], "--agent-namespace"),
     ] {
         let said = refused("konnectivity-server", &[&own[..], &ports, &flags].concat());
@@ -58,6 +59,7 @@ fn an_agent_names_the_flag_that_is_wrong() {
         ),
         (vec![flag("service-account-token-path", "none")], vec!["--service-account-token-path", "none"]),
         (vec!["--sync-interval=20s".to_owned()], vec!["--sync-interval 20s", "--sync-interval-cap 10s"]),
+        (vec!["--agent-id=a b".to_owned()], vec!["--agent-id: \"a b\" is no id"]),
         (vec!["--proxy-server-host=a b".to_owned()], vec!["--proxy-server-host a b"]),
         (vec!["--agent-identifiers=ip=1.2.3.4".to_owned()], vec!["--agent-identifiers", "unknown identifier \"ip\""]),
     ] {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use oarlock_client::Client;
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_serving::access::review_token;
 
 use super::{Authenticate, Credentials, Denied};
@@ -39,7 +40,7 @@ impl Authenticate for ServiceAccountToken {
         let user = reviewed.map_err(|status| Denied(format!("the token was not reviewed: {}", status.message)))?;
         match user {
             None => Err(Denied(format!("the token is not valid for the audience {:?}", self.audience))),
-            Some(user) if user.name == self.user => Ok(()),
+            Some(user) if user.name == self.user || seeded_bug!("any_token_makes_an_agent") => Ok(()),
             Some(user) => Err(Denied(format!("the token is one of {}, and agents are {}", user.name, self.user))),
         }
     }
