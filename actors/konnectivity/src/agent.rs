@@ -7,6 +7,7 @@ mod sync;
 pub(crate) mod token;
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use tokio::sync::Notify;
 use tonic::client::Grpc;
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Streaming};
+use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use crate::limits::{Limits, MAX_PACKET};
@@ -227,10 +228,20 @@ async fn connect(options: &AgentOptions) -> Result<Connected, String> {
     grpc.ready().await.map_err(|error| text(&error))?;
     let path = PathAndQuery::from_static(AgentService::CONNECT.path());
     let answer = grpc.streaming(request, path, ProstCodec::<Packet, Packet>::default()).await;
-    let answer = answer.map_err(|status| status.message().to_owned())?;
+    let answer = answer.map_err(|status| explained(&status))?;
     let server = one(answer.metadata(), SERVER_ID)?.to_owned();
     let servers = one(answer.metadata(), SERVER_COUNT)?.parse().map_err(|_| format!("{SERVER_COUNT} is no number"))?;
     Ok(Connected { server, servers, session_link, packets: answer.into_inner(), channel })
+}
+
+/// Returns the text of a status with its causes: that of a broken connection does not name the TLS alert, which only its cause does.
+fn explained(status: &Status) -> String {
+    let message = status.message();
+    match status.source().map(oarlock_telemetry::logs::chain) {
+        Some(cause) if cause.starts_with(message) => cause,
+        Some(cause) => format!("{message}: {cause}"),
+        None => message.to_owned(),
+    }
 }
 
 /// Returns the one value of a metadata key.

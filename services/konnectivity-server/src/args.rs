@@ -54,13 +54,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE", required_unless_present = "agent_service_account", conflicts_with_all = ["agent_namespace", "agent_service_account", "authentication_audience"])]
     pub cluster_ca_cert: Option<PathBuf>,
     /// Namespace of the service account of agents.
-    #[arg(long, value_name = "NAMESPACE", requires_all = TOKEN_FLAGS)]
+    #[arg(long, value_name = "NAMESPACE", requires = "agent_service_account")]
     pub agent_namespace: Option<String>,
     /// Service account of agents, whose tokens the API server of --kubeconfig reviews.
-    #[arg(long, value_name = "NAME", requires_all = TOKEN_FLAGS)]
+    #[arg(long, value_name = "NAME", requires = "authentication_audience")]
     pub agent_service_account: Option<String>,
     /// Audience that the tokens of agents must have.
-    #[arg(long, value_name = "AUDIENCE", requires_all = TOKEN_FLAGS)]
+    #[arg(long, value_name = "AUDIENCE", requires_all = ["agent_namespace", "kubeconfig"])]
     pub authentication_audience: Option<String>,
     /// Kubeconfig of a user who may create token reviews, and for --enable-lease-controller work with Leases.
     #[arg(long, value_name = "FILE")]
@@ -111,9 +111,6 @@ type Labels = BTreeMap<String, String>;
 fn labels(text: &str) -> Result<Labels, InvalidLabel> {
     LeaseOptions::labels(text)
 }
-
-/// Flags that admit agents by tokens, all or none.
-const TOKEN_FLAGS: [&str; 4] = ["agent_namespace", "agent_service_account", "authentication_audience", "kubeconfig"];
 
 #[cfg(test)]
 mod tests {
