@@ -34,7 +34,7 @@ enum Verb {
     /// programs themselves are kept in $OARLOCK_PEERS (default: ~/.cache/oarlock/peers), by version.
     Build {
         /// Which: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubelet, etcd-3.5, etcdctl, etcdutl,
-        /// kube-proxy, nats-server, helm, k9s, kube-state-metrics, jaeger, victoria-metrics, coredns, containerd, containerd-shim-runc-v2, ctr; of the
+        /// kube-proxy, nats-server, helm, k9s, kube-state-metrics, jaeger, victoria-metrics, coredns, konnectivity-server, konnectivity-agent, containerd, containerd-shim-runc-v2, ctr; of the
         /// end-to-end suite e2e.test, ginkgo and
         /// the programs of its images. Default: the first two.
         names: Vec<String>,
@@ -94,6 +94,8 @@ pub(crate) const ALL: &[&str] = &[
     "kubelet",
     "k9s",
     "kube-state-metrics",
+    "konnectivity-server",
+    "konnectivity-agent",
 ];
 
 /// Builds programs before the tests that take them run: a compiler beside them would make their waits long. Where nothing can be built,

@@ -4,12 +4,13 @@ mod connections;
 mod endpoint;
 mod session;
 mod sync;
+pub(crate) mod token;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::error::Error as _;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use http::uri::PathAndQuery;
 use oarlock_contracts::konnectivity::{AgentService, Packet};
 use oarlock_runtime::kind::{Backoff, Exhausted, OnFailure};
@@ -19,7 +20,7 @@ use tokio::sync::Notify;
 use tonic::client::Grpc;
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Streaming};
+use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use crate::limits::{Limits, MAX_PACKET};
@@ -28,6 +29,7 @@ use crate::metrics::{FAMILIES, Segment};
 use crate::server::agents::{AGENT_ID, AGENT_IDENTIFIERS, AUTHORIZATION, BEARER, SERVER_COUNT, SERVER_ID};
 use session::Session;
 use sync::{Attempt, Sync};
+use token::Token;
 
 /// The kind of the agent's actor. An agent that fails is started again without limit: nobody else could reach its node.
 pub(crate) static AGENT: ActorKind = ActorKind {
@@ -46,18 +48,16 @@ pub(crate) static AGENT: ActorKind = ActorKind {
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time for which an agent that stops waits for its connections.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time without data after which the kernel probes a connection to a server.
+const PROBE_AFTER: Duration = Duration::from_secs(15);
+/// The pause between two of these probes.
+const PROBE_PAUSE: Duration = Duration::from_secs(5);
+/// The number of probes without an answer after which the connection is lost.
+const PROBES: u32 = 3;
+/// The longest time for the answer to a ping over HTTP/2 (gRPC's default).
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// The share by which pauses vary at random, in percent (upstream's).
 const JITTER_PERCENT: u32 = 10;
-
-/// The token by which an agent authenticates. Read for each connection, because tokens are rotated.
-#[async_trait]
-pub trait Token: Send + std::marker::Sync + 'static {
-    /// Returns the token.
-    ///
-    /// # Errors
-    /// Why there is none.
-    async fn read(&self) -> std::io::Result<String>;
-}
 
 /// The configuration of an agent.
 #[derive(Clone)]
@@ -76,9 +76,12 @@ pub struct AgentOptions {
     pub sync_interval: Duration,
     /// The longest pause (upstream: 10 s).
     pub sync_interval_cap: Duration,
-    /// The time without data after which a server is pinged; it is lost when it does not answer for as long again. Servers may refuse frequent pings (upstream's
-    /// allows one in five minutes).
+    /// The time without data after which a server is pinged over HTTP/2; it is lost when it does not answer within 20 s. Servers may refuse frequent pings
+    /// (upstream's allows one in five minutes). The kernel's own probes find a lost host within 30 s, whatever this time is.
     pub keepalive: Duration,
+    /// Whether the agent, connected to every server that it knows, still connects once in each [`AgentOptions::sync_interval_cap`] to learn whether there are more
+    /// servers now (upstream `--sync-forever`). Otherwise it learns so when a connection ends.
+    pub sync_forever: bool,
 }
 
 impl std::fmt::Debug for AgentOptions {
@@ -115,6 +118,8 @@ impl Agent {
     /// # Errors
     /// When the runtime refuses the actor.
     pub async fn start(system: &System, options: AgentOptions) -> Result<Self, oarlock_runtime::Error> {
+        // So that scrapes find the metrics before the first connection.
+        LazyLock::force(&FAMILIES);
         let sessions = Arc::new(Sessions::default());
         let (shared, key) = (Arc::clone(&sessions), options.id.clone());
         let handle = system.spawn_loop(&AGENT, key, move |ctx| run(ctx, options.clone(), Arc::clone(&shared))).await?;
@@ -151,8 +156,22 @@ async fn run(ctx: LoopCtx, options: AgentOptions, sessions: Arc<Sessions>) -> Re
         let missing = sync.wants(servers.len());
         ctx.publish(&Observed { servers, wanted: sync.servers() });
         if !missing {
-            match ctx.or_stop(sessions.changed.notified()).await {
-                Some(()) => continue,
+            let changed = sessions.changed.notified();
+            let again = async {
+                match options.sync_forever {
+                    true => clock::sleep(rng::jitter(options.sync_interval_cap, JITTER_PERCENT)).await,
+                    false => std::future::pending().await,
+                }
+            };
+            let is_changed = async {
+                tokio::select! {
+                    () = changed => true,
+                    () = again => false,
+                }
+            };
+            match ctx.or_stop(is_changed).await {
+                Some(true) => continue,
+                Some(false) => {}
                 None => break,
             }
         }
@@ -161,6 +180,7 @@ async fn run(ctx: LoopCtx, options: AgentOptions, sessions: Arc<Sessions>) -> Re
         let attempt = match connected.unwrap_or_else(|_| Err(format!("no answer within {CONNECT_TIMEOUT:?}"))) {
             Ok(connected) => begin(&ctx, &options, &sessions, &mut sync, connected)?,
             Err(error) => {
+                FAMILIES.server_failures.inc();
                 tracing::warn!(agent = options.id, error, "no connection to a tunnel server");
                 Attempt::Failed
             }
@@ -169,6 +189,7 @@ async fn run(ctx: LoopCtx, options: AgentOptions, sessions: Arc<Sessions>) -> Re
             break;
         }
     }
+    tracing::info!(agent = options.id, "the agent stops, and asks the servers for no further connections");
     drain(&sessions).await;
     Ok(())
 }
@@ -186,7 +207,9 @@ struct Connected {
 async fn connect(options: &AgentOptions) -> Result<Connected, String> {
     let text = oarlock_telemetry::logs::chain;
     let endpoint = options.endpoint.clone().http2_keep_alive_interval(options.keepalive);
-    let endpoint = endpoint.keep_alive_timeout(options.keepalive).keep_alive_while_idle(true).tcp_nodelay(true);
+    let endpoint = endpoint.keep_alive_timeout(PING_TIMEOUT).keep_alive_while_idle(true).tcp_nodelay(true);
+    let endpoint = endpoint.tcp_keepalive(Some(PROBE_AFTER)).tcp_keepalive_interval(Some(PROBE_PAUSE));
+    let endpoint = endpoint.tcp_keepalive_retries(Some(PROBES));
     let channel = endpoint.connect().await.map_err(|error| text(&error))?;
     let (session_link, outbound) = link(Segment::AGENT_SENDS);
     let mut request = Request::new(outbound);
@@ -205,10 +228,20 @@ async fn connect(options: &AgentOptions) -> Result<Connected, String> {
     grpc.ready().await.map_err(|error| text(&error))?;
     let path = PathAndQuery::from_static(AgentService::CONNECT.path());
     let answer = grpc.streaming(request, path, ProstCodec::<Packet, Packet>::default()).await;
-    let answer = answer.map_err(|status| status.message().to_owned())?;
+    let answer = answer.map_err(|status| explained(&status))?;
     let server = one(answer.metadata(), SERVER_ID)?.to_owned();
     let servers = one(answer.metadata(), SERVER_COUNT)?.parse().map_err(|_| format!("{SERVER_COUNT} is no number"))?;
     Ok(Connected { server, servers, session_link, packets: answer.into_inner(), channel })
+}
+
+/// Returns the text of a status with its causes: that of a broken connection does not name the TLS alert, which only its cause does.
+fn explained(status: &Status) -> String {
+    let message = status.message();
+    match status.source().map(oarlock_telemetry::logs::chain) {
+        Some(cause) if cause.starts_with(message) => cause,
+        Some(cause) => format!("{message}: {cause}"),
+        None => message.to_owned(),
+    }
 }
 
 /// Returns the one value of a metadata key.
@@ -230,6 +263,7 @@ fn begin(
 ) -> Result<Attempt, Failure> {
     let Connected { server, servers, session_link, packets, channel } = connected;
     let session = Session::new(session_link, options.limits, ctx.gate().clone());
+    sync.note_servers(servers);
     {
         let mut known = sessions.by_server.lock();
         if known.contains_key(&server) {
@@ -237,7 +271,6 @@ fn begin(
         }
         known.insert(server.clone(), Arc::clone(&session));
     }
-    sync.note_servers(servers);
     tracing::info!(agent = options.id, server, servers, "connected to a tunnel server");
     let (sessions, stop) = (Arc::clone(sessions), ctx.gate().token());
     let serve = async move {

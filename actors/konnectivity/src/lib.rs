@@ -19,6 +19,7 @@
 mod agent;
 mod client;
 mod error;
+mod id;
 mod inbound;
 mod limits;
 mod link;
@@ -26,12 +27,17 @@ mod metrics;
 mod packet;
 mod server;
 
-pub use agent::{Agent, AgentOptions, Token};
+pub use agent::token::{Token, TokenFile};
+pub use agent::{Agent, AgentOptions};
 pub use client::{Dialer, HttpConnect};
 pub use error::{DialError, Reason};
+pub use id::{InvalidId, check_id};
 pub use limits::{CLOSE_TIMEOUT, Limits};
+pub use server::authenticate::service_account::ServiceAccountToken;
 pub use server::authenticate::{Authenticate, ClientCertificate, Credentials, Denied};
-pub use server::identifiers::Identifiers;
+pub use server::frontend::{Mode, ParseModeError};
+pub use server::identifiers::{Identifiers, InvalidIdentifier};
+pub use server::leases::{InvalidLabel, LeaseOptions};
 pub use server::strategy::{ParseStrategyError, Strategy};
 pub use server::stream::TunnelStream;
 pub use server::{Server, ServerOptions};
@@ -39,4 +45,5 @@ pub use server::{Server, ServerOptions};
 use oarlock_runtime::ActorKind;
 
 /// The actor kinds of this crate.
-pub static KINDS: &[&ActorKind] = &[&agent::AGENT, &server::AGENT_LISTENER, &server::FRONTEND_LISTENER];
+pub static KINDS: &[&ActorKind] =
+    &[&agent::AGENT, &server::AGENT_LISTENER, &server::FRONTEND_LISTENER, &server::leases::LEASE];

@@ -60,11 +60,18 @@ struct ByReason {
     reason: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByMethod {
+    service_method: &'static str,
+}
+
 pub(crate) struct Families {
     server_packets: Family<Packets, Counter>,
     agent_packets: Family<Packets, Counter>,
     client_packets: Family<Packets, Counter>,
-    dial_failures: Family<ByReason, Counter>,
+    /// A gauge in its type, because the name of a counter would end in `_total`, and upstream's does not.
+    dial_failures: Family<ByReason, Gauge>,
+    grpc_connections: Family<ByMethod, Gauge>,
     endpoint_failures: Family<ByReason, Counter>,
     /// Time of successful dials at the server, in seconds.
     pub(crate) dial_seconds: Histogram,
@@ -78,12 +85,12 @@ pub(crate) struct Families {
     pub(crate) established: Gauge,
     /// Open HTTP CONNECT connections.
     pub(crate) http_connections: Gauge,
-    /// Open gRPC connections of frontends.
-    pub(crate) proxy_streams: Gauge,
     /// Connections that were reset because their frontend is too slow.
     pub(crate) slow: Counter,
     /// Connections that were reset because their destination is too slow.
     pub(crate) agent_slow: Counter,
+    /// Attempts of this agent to connect to a server that failed.
+    pub(crate) server_failures: Counter,
     /// Servers to which this agent is connected.
     pub(crate) open_servers: Gauge,
     /// Servers to which this agent shall be connected.
@@ -106,6 +113,7 @@ impl Families {
             agent_packets: Family::default(),
             client_packets: Family::default(),
             dial_failures: Family::default(),
+            grpc_connections: Family::default(),
             endpoint_failures: Family::default(),
             dial_seconds: Histogram::new([0.000_001, 0.000_01, 0.000_1, 0.005, 0.025, 0.1, 0.5, 2.5, 12.5]),
             endpoint_dial_seconds: Histogram::new([0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 30.0]),
@@ -113,9 +121,9 @@ impl Families {
             pending_dials: Gauge::default(),
             established: Gauge::default(),
             http_connections: Gauge::default(),
-            proxy_streams: Gauge::default(),
             slow: Counter::default(),
             agent_slow: Counter::default(),
+            server_failures: Counter::default(),
             open_servers: Gauge::default(),
             known_servers: Gauge::default(),
             open_endpoints: Gauge::default(),
@@ -125,24 +133,31 @@ impl Families {
     fn register(&self, registry: &mut Registry) {
         let server = registry.sub_registry_with_prefix("konnectivity_network_proxy_server");
         server.register("stream_packets", "Packets of streams, by segment and type", self.server_packets.clone());
-        server.register("dial_failures", "Failed dials, by reason", self.dial_failures.clone());
+        server.register("dial_failure_count", "Failed dials, by reason", self.dial_failures.clone());
         server.register("dial_duration_seconds", "Time of successful dials", self.dial_seconds.clone());
         server.register("ready_backend_connections", "Streams of agents", self.backends.clone());
         server.register("pending_backend_dials", "Dials without an answer yet", self.pending_dials.clone());
         server.register("established_connections", "Established connections", self.established.clone());
         server.register("http_connections", "Open HTTP CONNECT connections", self.http_connections.clone());
-        server.register("proxy_streams", "Open gRPC streams of frontends", self.proxy_streams.clone());
+        server.register("grpc_connections", "Open gRPC streams, by method", self.grpc_connections.clone());
         server.register("slow_connections", "Connections reset for a slow frontend", self.slow.clone());
         let agent = registry.sub_registry_with_prefix("konnectivity_network_proxy_agent");
         agent.register("stream_packets", "Packets of streams, by segment and type", self.agent_packets.clone());
         agent.register("endpoint_dial_failure", "Failed dials, by reason", self.endpoint_failures.clone());
         agent.register("dial_duration_seconds", "Time of successful dials", self.endpoint_dial_seconds.clone());
         agent.register("open_server_connections", "Servers that are connected", self.open_servers.clone());
+        let failures = self.server_failures.clone();
+        agent.register("server_connection_failures", "Failed attempts to connect to a server", failures);
         agent.register("known_server_count", "Servers that shall be connected", self.known_servers.clone());
         agent.register("open_endpoint_connections", "Connections to destinations", self.open_endpoints.clone());
         agent.register("slow_connections", "Connections reset for a slow destination", self.agent_slow.clone());
         let client = registry.sub_registry_with_prefix("konnectivity_network_proxy_client");
         client.register("stream_packets", "Packets of streams, by segment and type", self.client_packets.clone());
+    }
+
+    /// Counts a gRPC stream of the server while the returned value lives.
+    pub(crate) fn grpc_connection(&self, service_method: &'static str) -> Counted {
+        Counted::new(&self.grpc_connections.get_or_create(&ByMethod { service_method }))
     }
 
     /// Counts a failed dial at the server.

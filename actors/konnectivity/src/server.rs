@@ -4,21 +4,24 @@ pub(crate) mod agents;
 pub(crate) mod authenticate;
 mod backend;
 mod connections;
-mod frontend;
+pub(crate) mod frontend;
 mod grpc;
 mod http_connect;
 pub(crate) mod identifiers;
+pub(crate) mod leases;
 pub(crate) mod strategy;
 pub(crate) mod stream;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
+use oarlock_client::Client;
 use oarlock_runtime::gate::Gate;
 use oarlock_runtime::{ActorKind, Instant, Phase, System, clock, rng};
-use oarlock_serving::listener;
+use oarlock_serving::listener::{self, Socket};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -28,6 +31,8 @@ use crate::limits::Limits;
 use crate::metrics::FAMILIES;
 use authenticate::Authenticate;
 use backend::Backend;
+use frontend::Mode;
+use leases::LeaseOptions;
 use strategy::Strategy;
 use stream::TunnelStream;
 
@@ -58,6 +63,8 @@ pub struct ServerOptions {
     pub limits: Limits,
     /// The check of agents.
     pub authenticate: Arc<dyn Authenticate>,
+    /// The time without data after which agents and frontends are pinged over HTTP/2; those that leave a ping unanswered for 20 s are lost.
+    pub keepalive: Duration,
 }
 
 impl std::fmt::Debug for ServerOptions {
@@ -89,6 +96,8 @@ impl Server {
     #[must_use]
     pub fn new(system: &System, options: ServerOptions) -> Self {
         let gate = system.gate("konnectivity.streams", Phase::Ingress);
+        // So that scrapes find the metrics before the first agent connects.
+        LazyLock::force(&FAMILIES);
         let count = AtomicU32::new(options.count);
         let (backends, next) = (Mutex::default(), AtomicU64::new(0));
         Self { inner: Arc::new(Inner { system: system.clone(), options, count, gate, backends, next }) }
@@ -117,8 +126,25 @@ impl Server {
         socket: TcpListener,
         tls: Option<TlsAcceptor>,
     ) -> Result<SocketAddr, oarlock_runtime::Error> {
-        let handler = frontend::FrontendPort(self.clone());
+        let handler = frontend::FrontendPort { server: self.clone(), mode: Mode::Any };
         listener::listen(&self.inner.system, &FRONTEND_LISTENER, socket, tls, MAX_FRONTENDS, handler).await
+    }
+
+    /// Accepts frontends on a bound socket of any kind, over the protocols of a mode. The socket must be protected as that of [`Server::listen_frontends`].
+    ///
+    /// # Errors
+    /// When the runtime refuses the actor.
+    pub async fn listen_frontends_on(&self, socket: Socket, mode: Mode) -> Result<(), oarlock_runtime::Error> {
+        let handler = frontend::FrontendPort { server: self.clone(), mode };
+        listener::listen_on(&self.inner.system, &FRONTEND_LISTENER, socket, MAX_FRONTENDS, handler).await
+    }
+
+    /// Counts the tunnel's servers by Leases from now on, of which this server has one.
+    ///
+    /// # Errors
+    /// When the server's id cannot be part of a Lease's name, or the runtime refuses the actor.
+    pub async fn count_by_leases(&self, client: &Client, options: LeaseOptions) -> Result<(), oarlock_runtime::Error> {
+        leases::start(&self.inner.system, self.clone(), client, options).await
     }
 
     /// Changes the number of servers that agents get when they connect.

@@ -124,6 +124,21 @@ async fn an_agent_connects_to_every_server_and_again_after_a_loss() {
     until("each has one stream", || (one.server.agents(), two.server.agents()) == (1, 1)).await;
 }
 
+#[tokio::test]
+async fn an_agent_that_syncs_forever_finds_a_server_that_comes_later() {
+    let system = system().await;
+    let world = crate::support::World::new();
+    let (one, two) = (serve(&system, server_options("s-1")).await, serve(&system, server_options("s-2")).await);
+    let balancer = balancer(&world, vec![one.agents, two.agents]).await;
+    let mut options = agent_options(balancer, "node");
+    options.sync_forever = true;
+    let agent = Agent::start(&system, options).await.unwrap();
+    until("the one known server is connected", || agent.servers().len() == 1).await;
+    one.server.set_count(2);
+    two.server.set_count(2);
+    until("both servers are connected", || agent.servers() == ["s-1", "s-2"]).await;
+}
+
 /// Forwards connections to servers in turn.
 async fn balancer(world: &crate::support::World, servers: Vec<std::net::SocketAddr>) -> std::net::SocketAddr {
     let next = std::sync::atomic::AtomicUsize::new(0);

@@ -3,9 +3,12 @@
 use std::io::ErrorKind;
 
 use futures::future::join_all;
-use oarlock_konnectivity::Reason;
+use oarlock_konnectivity::{Dialer, HttpConnect, Mode, Reason};
+use oarlock_serving::listener::Socket;
 use oarlock_testkit::wait;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use tonic::transport::Endpoint;
 
 use crate::support::{soon, tunnel, until};
 
@@ -110,5 +113,29 @@ async fn without_an_agent_nothing_can_be_dialled() {
     for (name, dialer) in served.dialers() {
         let error = dialer.dial("10.0.0.1:10250", soon()).await.err().unwrap();
         assert!(error.to_string().contains("no agent is available for 10.0.0.1:10250"), "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_unix_socket_carries_the_protocol_of_its_mode_and_no_other() {
+    let tunnel = tunnel().await;
+    let echo = tunnel.world.echo().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mode in [Mode::Grpc, Mode::HttpConnect] {
+        let path = folder.path().join(format!("{mode:?}"));
+        let socket = Socket::Unix(tokio::net::UnixListener::bind(&path).unwrap());
+        tunnel.served.server.listen_frontends_on(socket, mode).await.unwrap();
+        let endpoint = Endpoint::from_shared(format!("unix://{}", path.display())).unwrap();
+        let grpc = Dialer::Grpc(Box::new(endpoint));
+        let connect = Dialer::HttpConnect(HttpConnect::Unix(path));
+        let (own, other) = if mode == Mode::Grpc { (grpc, connect) } else { (connect, grpc) };
+        let mut stream = own.dial(&echo, soon()).await.unwrap();
+        stream.write_all(b"x").await.unwrap();
+        let mut read = [0];
+        wait::step("the echo", stream.read_exact(&mut read)).await.unwrap();
+        assert_eq!(&read, b"x", "{mode:?}");
+        let error = other.dial(&echo, soon()).await.err().unwrap();
+        let named = if mode == Mode::Grpc { "this port speaks gRPC" } else { "unknown method" };
+        assert!(error.to_string().contains(named), "{mode:?}: {error}");
     }
 }

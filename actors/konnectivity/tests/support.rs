@@ -63,6 +63,7 @@ pub(crate) fn server_options(id: &str) -> ServerOptions {
         strategies: vec![Strategy::DestHost, Strategy::Default],
         limits: Limits::SERVER,
         authenticate: Arc::new(Check),
+        keepalive: Duration::from_secs(30),
     }
 }
 
@@ -76,6 +77,7 @@ pub(crate) fn agent_options(server: SocketAddr, id: &str) -> AgentOptions {
         sync_interval: Duration::from_millis(20),
         sync_interval_cap: Duration::from_millis(100),
         keepalive: Duration::from_secs(60),
+        sync_forever: false,
     }
 }
 

@@ -118,7 +118,7 @@ impl Access {
             return Ok(known);
         }
         let client = client.ok_or_else(unauthorized)?;
-        let user = Arc::new(review_token(client, token).await?.ok_or_else(unauthorized)?);
+        let user = Arc::new(review_token(client, token, &[]).await?.ok_or_else(unauthorized)?);
         self.tokens.lock().keep(token.to_owned(), user.clone(), TOKEN_TTL);
         Ok(Some(user))
     }
@@ -170,11 +170,26 @@ pub fn unauthorized() -> Refusal {
     Refusal::new(401, "Unauthorized")
 }
 
-async fn review_token(client: &Client, token: &str) -> Result<Option<User>, Status> {
-    let spec = json!({"token": token});
+/// Asks the API server whose token this is; `None` if the token is not valid for one of the audiences. Without audiences the token must be valid for the API server.
+///
+/// # Errors
+/// When the review fails.
+pub async fn review_token(client: &Client, token: &str, audiences: &[&str]) -> Result<Option<User>, Status> {
+    let mut spec = json!({"token": token});
+    if !audiences.is_empty()
+        && let Some(spec) = spec.as_object_mut()
+    {
+        spec.insert("audiences".to_owned(), json!(audiences));
+    }
     let review = ask(client, "authentication.k8s.io", "TokenReview", "tokenreviews", spec).await?;
     let status = review.get("status").cloned().unwrap_or_default();
     if status.get("authenticated") != Some(&Value::Bool(true)) {
+        return Ok(None);
+    }
+    let mut reviewed_for =
+        status.get("audiences").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    // A server that does not know audiences names none: such a server has reviewed the token for itself.
+    if !audiences.is_empty() && !reviewed_for.any(|audience| audiences.contains(&audience)) {
         return Ok(None);
     }
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();

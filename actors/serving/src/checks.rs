@@ -1,11 +1,24 @@
 //! The liveness and readiness checks of a component.
 
+use http::Request;
 use oarlock_bus::Bus;
 use oarlock_mesh::Placement;
 use oarlock_runtime::{ActorKind, System};
 
 use crate::actors;
+use crate::answer::{self, Answer};
 use crate::check::Check;
+use crate::health::{self, Question};
+use crate::query::Query;
+
+/// Runs the checks of an endpoint and answers a request for all of them, or for one if `check` is not empty.
+pub(crate) fn answer<B>(endpoint: &str, check: &str, checks: &[Check], request: &Request<B>) -> Answer {
+    let findings: Vec<_> = checks.iter().map(Check::find).collect();
+    let query = Query::of(request);
+    let (verbose, exclude) = (query.has("verbose"), query.all("exclude").collect());
+    let (code, text) = health::answer(&Question { endpoint, check, verbose, exclude }, &findings);
+    answer::text(code, text)
+}
 
 /// A check that fails while `wrong` returns a reason.
 fn unless(name: &'static str, wrong: impl Fn() -> Option<String> + Send + Sync + 'static) -> Check {

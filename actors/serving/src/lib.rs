@@ -3,9 +3,10 @@
 //! - [`bind`] binds the port and reads the certificate, before the process starts anything else; [`serve`] answers on the port.
 //! - `/healthz`, `/livez`, `/readyz` ([`health`], [`checks`]) are open to every client. `/metrics` ([`metrics`]), `/metrics/slis` ([`slis`]) and
 //!   `/debug/actors` ([`actors`]) need the API server's permission ([`access`]): upstream's delegated authentication and authorization.
+//! - [`open`]: health and metrics over plain HTTP for everybody, for the few programs that serve them so upstream.
 //! - [`listener`]: a bounded number of connections with timeouts for handshake, request head and idleness, each a gated task of the listener's actor.
 //!
-//! Invariant: a path that is not open answers only with a refusal unless the client's access was reviewed and allowed.
+//! Invariant: on the HTTPS server, a path that is not open answers only with a refusal unless the client's access was reviewed and allowed.
 
 pub mod access;
 pub mod actors;
@@ -16,6 +17,7 @@ pub mod checks;
 pub mod health;
 pub mod listener;
 pub mod metrics;
+pub mod open;
 pub mod query;
 mod server;
 pub mod slis;

@@ -12,7 +12,7 @@ use hyper_util::server::conn::auto;
 use oarlock_pki::CertificateDer;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, System, clock};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -39,11 +39,58 @@ pub trait Handler: Clone + Send + Sync + 'static {
     /// The identity of a connection's client.
     type Peer: Clone + Send + Sync + 'static;
 
-    /// Returns the identity of a client that has presented these certificates; `chain` is `None` over plain HTTP.
+    /// Returns the identity of a client that has presented these certificates; `chain` is `None` without TLS.
     fn peer(&self, chain: Option<Chain>) -> Self::Peer;
 
     /// Answers a request.
     fn answer(&self, peer: &Self::Peer, request: Request<Incoming>) -> impl Future<Output = Answer> + Send;
+
+    /// The time without data after which an HTTP/2 connection is pinged. A client that leaves a ping unanswered for 20 s is lost.
+    fn keep_alive(&self) -> Duration {
+        KEEP_ALIVE_INTERVAL
+    }
+}
+
+/// A bound socket that HTTP connections are accepted on.
+pub enum Socket {
+    /// TCP, with TLS if an acceptor is given.
+    Tcp(TcpListener, Option<TlsAcceptor>),
+    /// A Unix socket.
+    Unix(UnixListener),
+}
+
+impl std::fmt::Debug for Socket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(socket, tls) => f.debug_tuple("Tcp").field(socket).field(&tls.is_some()).finish(),
+            Self::Unix(socket) => f.debug_tuple("Unix").field(socket).finish(),
+        }
+    }
+}
+
+/// An accepted connection.
+enum Accepted {
+    Tcp(TcpStream, Option<TlsAcceptor>),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// The name of the listener's actor.
+    fn name(&self) -> std::io::Result<String> {
+        Ok(match self {
+            Self::Tcp(socket, _) => socket.local_addr()?.to_string(),
+            Self::Unix(socket) => {
+                socket.local_addr()?.as_pathname().map_or_else(String::new, |path| path.display().to_string())
+            }
+        })
+    }
+
+    async fn accept(&self) -> std::io::Result<Accepted> {
+        Ok(match self {
+            Self::Tcp(socket, tls) => Accepted::Tcp(socket.accept().await?.0, tls.clone()),
+            Self::Unix(socket) => Accepted::Unix(socket.accept().await?.0),
+        })
+    }
 }
 
 /// Serves on a bound socket, over TLS if `tls` is given. At most `max_connections` connections are served concurrently; further ones wait in the kernel's
@@ -59,27 +106,39 @@ pub async fn listen<H: Handler>(
     max_connections: usize,
     handler: H,
 ) -> Result<SocketAddr, oarlock_runtime::Error> {
-    let spawn =
-        |error: std::io::Error| oarlock_runtime::Error::Spawn { name: kind.name.to_owned(), reason: error.to_string() };
-    let address = socket.local_addr().map_err(spawn)?;
-    let (socket, room) = (Arc::new(socket), Arc::new(Semaphore::new(max_connections)));
-    let run = move |ctx| run(ctx, Arc::clone(&socket), Arc::clone(&room), tls.clone(), handler.clone());
-    system.spawn_loop(kind, address.to_string(), run).await?;
+    let address = socket.local_addr().map_err(|error| no_address(kind, &error))?;
+    listen_on(system, kind, Socket::Tcp(socket, tls), max_connections, handler).await?;
     Ok(address)
 }
 
-async fn run<H: Handler>(
-    ctx: LoopCtx,
-    socket: Arc<TcpListener>,
-    room: Arc<Semaphore>,
-    tls: Option<TlsAcceptor>,
+/// Serves on a bound socket of any kind, as [`listen`] does.
+///
+/// # Errors
+/// Those of [`listen`].
+pub async fn listen_on<H: Handler>(
+    system: &System,
+    kind: &'static ActorKind,
+    socket: Socket,
+    max_connections: usize,
     handler: H,
-) -> Result<(), Failure> {
+) -> Result<(), oarlock_runtime::Error> {
+    let name = socket.name().map_err(|error| no_address(kind, &error))?;
+    let (socket, room) = (Arc::new(socket), Arc::new(Semaphore::new(max_connections)));
+    let run = move |ctx| run(ctx, Arc::clone(&socket), Arc::clone(&room), handler.clone());
+    system.spawn_loop(kind, name, run).await?;
+    Ok(())
+}
+
+fn no_address(kind: &ActorKind, error: &std::io::Error) -> oarlock_runtime::Error {
+    oarlock_runtime::Error::Spawn { name: kind.name.to_owned(), reason: error.to_string() }
+}
+
+async fn run<H: Handler>(ctx: LoopCtx, socket: Arc<Socket>, room: Arc<Semaphore>, handler: H) -> Result<(), Failure> {
     loop {
         let next = async { (Arc::clone(&room).acquire_owned().await, socket.accept().await) };
         let Some((place, accepted)) = ctx.or_stop(next).await else { return Ok(()) };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let accepted = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, or the client has disconnected: the listener continues after either.
                 tracing::warn!(%error, "connection not accepted");
@@ -87,9 +146,15 @@ async fn run<H: Handler>(
                 continue;
             }
         };
-        let (tls, handler, stop) = (tls.clone(), handler.clone(), ctx.token());
+        let (handler, stop) = (handler.clone(), ctx.token());
         let served = async move {
-            accepted_one(handler, stop, stream, tls).await;
+            match accepted {
+                Accepted::Tcp(stream, tls) => accepted_one(handler, stop, stream, tls).await,
+                Accepted::Unix(stream) => {
+                    let peer = handler.peer(None);
+                    connection(handler, stop, stream, peer).await;
+                }
+            }
             drop(place);
         };
         if ctx.spawn("connection", served).is_err() {
@@ -123,7 +188,7 @@ pub async fn connection<H: Handler>(
     io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     peer: H::Peer,
 ) {
-    let busy = Busy::default();
+    let (busy, keep_alive) = (Busy::default(), handler.keep_alive());
     let counting = busy.clone();
     let service = service_fn(move |request| {
         let (handler, peer, request_guard) = (handler.clone(), peer.clone(), counting.enter());
@@ -134,7 +199,7 @@ pub async fn connection<H: Handler>(
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(KEEP_ALIVE_INTERVAL);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(keep_alive);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(io), service);
     tokio::pin!(connection);
     tokio::select! {

@@ -12,10 +12,8 @@ use crate::actors;
 use crate::answer::{self, Answer, Refusal};
 use crate::check::Check;
 use crate::checks;
-use crate::health::{self, Question};
 use crate::listener::{Chain, Handler};
 use crate::metrics;
-use crate::query::Query;
 use crate::slis;
 
 /// The request handler of a component's server. Clones share the state.
@@ -83,13 +81,7 @@ impl Server {
         }
         self.admit(chain, request.headers(), path).await?;
         Ok(match route {
-            Route::Health(endpoint, check) => {
-                let findings: Vec<_> = self.checks(endpoint).iter().map(Check::find).collect();
-                let query = Query::of(request);
-                let (verbose, exclude) = (query.has("verbose"), query.all("exclude").collect());
-                let (code, text) = health::answer(&Question { endpoint, check, verbose, exclude }, &findings);
-                answer::text(code, text)
-            }
+            Route::Health(endpoint, check) => checks::answer(endpoint, check, self.checks(endpoint), request),
             Route::Metrics => metrics::answer(&self.inner.system, request.headers()).await?,
             Route::Slis => slis::answer(request.headers()),
             Route::Actors => answer::whole(200, "application/json", actors::json(&self.inner.system)),

@@ -97,6 +97,18 @@ pub fn server_config(certificate: Arc<ServingCertificate>, clients: Option<&Clie
     Ok(config)
 }
 
+/// Builds a server configuration for clients that must all have a certificate: TLS 1.2 and 1.3, HTTP/2 and 1.1. A client without a certificate, or with one that `clients` does
+/// not trust, is refused in the handshake.
+///
+/// # Errors
+/// When the provider lacks the protocol versions.
+pub fn mutual_server_config(certificate: Arc<ServingCertificate>, clients: &ClientTrust) -> Result<ServerConfig> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_client_cert_verifier(clients.verifier()).with_cert_resolver(certificate);
+    config.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
+    Ok(config)
+}
+
 /// How a client verifies a server's certificate.
 #[derive(Debug, Clone)]
 pub enum ServerTrust {

@@ -45,6 +45,11 @@ impl ClientTrust {
         Presented::parse(own)
     }
 
+    /// Returns the verifier of handshakes, which refuses clients without a certificate.
+    pub(crate) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
+        Arc::clone(&self.verifier)
+    }
+
     /// Returns the authorities' names, which a server sends to clients so that they can choose a certificate.
     #[must_use]
     pub fn hints(&self) -> &[DistinguishedName] {

@@ -28,6 +28,10 @@ pub(crate) enum Command {
     ControllerManager(oarlock_service_controller_manager::Args),
     /// The controllers that use a cloud provider, which is a separate program; the manager acts as `system:cloud-controller-manager`.
     CloudControllerManager(oarlock_service_cloud_controller_manager::Args),
+    /// The server of the tunnel to nodes that can only dial out, beside the API servers.
+    KonnectivityServer(oarlock_service_konnectivity_server::Args),
+    /// The agent of the tunnel, on nodes that can only dial out.
+    KonnectivityAgent(oarlock_service_konnectivity_agent::Args),
     /// Makes the keys that several API servers share, kubeconfigs, and for each part of the control plane a folder or a Secret with the keys it needs.
     Keys(oarlock_service_apiserver::KeysArgs),
     /// Asks an API server, or the --secure-port of another part, for its health.

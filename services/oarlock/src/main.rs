@@ -45,6 +45,8 @@ fn run(args: args::Args) -> anyhow::Result<u8> {
         args::Command::Scheduler(a) => runtime.block_on(oarlock_service_scheduler::run(a)),
         args::Command::ControllerManager(a) => runtime.block_on(oarlock_service_controller_manager::run(a)),
         args::Command::CloudControllerManager(a) => runtime.block_on(oarlock_service_cloud_controller_manager::run(a)),
+        args::Command::KonnectivityServer(a) => runtime.block_on(oarlock_service_konnectivity_server::run(a)),
+        args::Command::KonnectivityAgent(a) => runtime.block_on(oarlock_service_konnectivity_agent::run(a)),
         args::Command::Probe(probe) => runtime.block_on(probe::run(probe)),
         args::Command::Keys(a) => runtime.block_on(keys::run(a)),
         args::Command::Kubelet(a) => runtime.block_on(oarlock_service_kubelet::run(a)),

@@ -46,4 +46,5 @@ mod swaps;
 mod trace;
 mod tracing;
 mod transcript;
+mod tunnel;
 mod watch;

@@ -96,11 +96,22 @@ const MODULES: &[Module] = &[
         version: "2.18.0",
         programs: &[Program("kube-state-metrics", "k8s.io/kube-state-metrics/v2")],
     },
+    Module {
+        name: "konnectivity",
+        version: "0.34.0",
+        programs: &[
+            Program("konnectivity-server", "sigs.k8s.io/apiserver-network-proxy/cmd/server"),
+            Program("konnectivity-agent", "sigs.k8s.io/apiserver-network-proxy/cmd/agent"),
+        ],
+    },
     // What installs the chart `helm/oarlock`.
     Module { name: "helm", version: "3.22.0", programs: &[Program("helm", "helm.sh/helm/v3/cmd/helm")] },
     // The newest whose modules the proxy has.
     Module { name: "k9s", version: "0.40.5", programs: &[Program("k9s", "github.com/derailed/k9s")] },
 ];
+
+/// Modules that their own `go.mod` replaces by a folder of theirs, by the name of the module that is built. They are published with the same version.
+const REPLACED: &[(&str, &str)] = &[("konnectivity", "sigs.k8s.io/apiserver-network-proxy/konnectivity-client")];
 
 /// Modules whose dependencies are not all in Go's database of checksums. Their own `go.sum`, which the database vouches for, has the checksums.
 const WITH_SUMS: &[(&str, &str)] = &[("victoria-metrics", "github.com/VictoriaMetrics/VictoriaMetrics")];
@@ -214,7 +225,9 @@ impl Module {
         };
         // The version is given, because Go would otherwise take the newest.
         let wanted = programs.iter().map(|program| format!("{}@v{}", program.1, program.version(self)));
-        exec(go("get").args(wanted)).context("its modules cannot be fetched").with_context(failed)?;
+        let replaced = REPLACED.iter().filter(|(name, _)| *name == self.name);
+        let replaced = replaced.map(|(_, module)| format!("{module}@v{}", self.version));
+        exec(go("get").args(wanted.chain(replaced))).context("its modules cannot be fetched").with_context(failed)?;
         let (tests, plain): (Vec<&Program>, Vec<&Program>) =
             programs.iter().copied().partition(|program| program.is_of_tests());
         let flags = ["-gcflags", "all=-dwarf=false", "-ldflags", &flags, "-o"];

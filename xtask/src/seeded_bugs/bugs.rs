@@ -32,6 +32,18 @@ pub(crate) const BUGS: &[Bug] = &[
         "a_reader_that_is_too_slow_is_reset_and_the_agent_gets_a_close",
     ),
     bug(
+        "anybody_dials_through_the_tunnel",
+        "oarlock-service-konnectivity-server",
+        None,
+        "a_socket_with_authorities_admits_only_clients_with_their_certificates",
+    ),
+    bug(
+        "any_token_makes_an_agent",
+        "oarlock-konnectivity",
+        None,
+        "only_a_valid_token_of_the_service_account_for_the_audience_is_admitted",
+    ),
+    bug(
         "user_traffic_on_control_plane_connections",
         "oarlock-apiserver",
         None,

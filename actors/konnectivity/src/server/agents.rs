@@ -17,7 +17,7 @@ use super::grpc::{self, Packets};
 use super::identifiers::Identifiers;
 use super::{MAX_AGENTS, Server};
 use crate::link::link;
-use crate::metrics::Segment;
+use crate::metrics::{FAMILIES, Segment};
 
 /// The metadata key of the agent's id.
 pub(crate) const AGENT_ID: &str = "agentid";
@@ -46,6 +46,10 @@ impl Handler for AgentPort {
 
     fn peer(&self, chain: Option<Chain>) -> Chain {
         chain.unwrap_or_else(|| [].into())
+    }
+
+    fn keep_alive(&self) -> Duration {
+        self.0.inner.options.keepalive
     }
 
     async fn answer(&self, chain: &Chain, request: Request<Incoming>) -> Answer {
@@ -98,6 +102,7 @@ async fn connect(
     let (gate, serving) = (server.inner.gate.clone(), server.clone());
     let stop = gate.token();
     let serve = async move {
+        let _counted = FAMILIES.grpc_connection("Connect");
         let key = serving.add(&backend);
         let reason = tokio::select! {
             biased;

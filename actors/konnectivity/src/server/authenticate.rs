@@ -1,5 +1,7 @@
 //! The check of agents.
 
+pub(crate) mod service_account;
+
 use async_trait::async_trait;
 
 use super::identifiers::Identifiers;

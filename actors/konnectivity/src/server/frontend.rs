@@ -3,14 +3,16 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::str::FromStr;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Method, Request};
 use hyper::body::Incoming;
 use oarlock_contracts::konnectivity::packet::Payload;
 use oarlock_contracts::konnectivity::{DialRequest, Packet, ProxyService};
 use oarlock_runtime::clock;
-use oarlock_serving::answer::Answer;
+use oarlock_serving::answer::{Answer, text};
 use oarlock_serving::listener::{Chain, Handler};
 use parking_lot::Mutex;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
@@ -20,26 +22,64 @@ use super::stream::TunnelStream;
 use super::{Server, grpc, http_connect};
 use crate::limits::{CLOSE_TIMEOUT, FRONTEND_DIAL_TIMEOUT};
 use crate::link::{Link, link};
-use crate::metrics::{Counted, FAMILIES, Segment};
+use crate::metrics::{FAMILIES, Segment};
 use crate::packet;
 
-/// The handler of the frontends' port.
+/// The protocol of a frontends' port (upstream `--mode`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// gRPC, one stream a connection.
+    Grpc,
+    /// HTTP `CONNECT`.
+    HttpConnect,
+    /// Both: requests tell which.
+    Any,
+}
+
+/// The text is no mode.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown mode {0:?}: must be grpc or http-connect")]
+pub struct ParseModeError(String);
+
+impl FromStr for Mode {
+    type Err = ParseModeError;
+
+    fn from_str(text: &str) -> Result<Self, ParseModeError> {
+        match text {
+            "grpc" => Ok(Self::Grpc),
+            "http-connect" => Ok(Self::HttpConnect),
+            _ => Err(ParseModeError(text.to_owned())),
+        }
+    }
+}
+
+/// The handler of a frontends' port.
 #[derive(Clone, Debug)]
-pub(super) struct FrontendPort(pub(super) Server);
+pub(super) struct FrontendPort {
+    pub(super) server: Server,
+    pub(super) mode: Mode,
+}
 
 impl Handler for FrontendPort {
     type Peer = ();
 
     fn peer(&self, _: Option<Chain>) {}
 
+    fn keep_alive(&self) -> Duration {
+        self.server.inner.options.keepalive
+    }
+
     async fn answer(&self, (): &(), request: Request<Incoming>) -> Answer {
         if request.method() == Method::CONNECT {
-            return http_connect::answer(&self.0, request).await;
+            return match self.mode {
+                Mode::HttpConnect | Mode::Any => http_connect::answer(&self.server, request).await,
+                Mode::Grpc => text(405, "this port speaks gRPC and no HTTP CONNECT"),
+            };
         }
-        if request.uri().path() != ProxyService::PROXY.path() {
+        if self.mode == Mode::HttpConnect || request.uri().path() != ProxyService::PROXY.path() {
             return grpc::unknown();
         }
-        let server = self.0.clone();
+        let server = self.server.clone();
         let method = Box::new(move |request: tonic::Request<Streaming<Packet>>| -> grpc::Answered {
             let opened = open(&server, Received(request.into_inner()));
             Box::pin(async move { opened })
@@ -85,7 +125,7 @@ impl Received {
 
 /// Carries the one connection of a frontend's stream.
 async fn proxy(server: &Server, mut packets: Received, link: &Link) {
-    let _counted = Counted::new(&FAMILIES.proxy_streams);
+    let _counted = FAMILIES.grpc_connection("Proxy");
     let Ok(Some(request)) = clock::timeout(FRONTEND_DIAL_TIMEOUT, dial_request(&mut packets, link)).await else {
         return;
     };

@@ -1,7 +1,7 @@
 //! What an agent declares about itself: metadata `agentIdentifiers`, the query of a URL.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The identifiers of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,11 +33,49 @@ impl Identifiers {
         identifiers
     }
 
+    /// Checks identifiers that a person has written, for the flag of an agent: as servers skip what they do not know, a mistake would stay unseen.
+    ///
+    /// # Errors
+    /// The first identifier that no server knows, or that has an invalid value.
+    pub fn check(query: &str) -> Result<(), InvalidIdentifier> {
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (key, value) = (decoded(key), decoded(value));
+            let is_valid = match &*key {
+                "ipv4" => value.parse::<Ipv4Addr>().is_ok(),
+                "ipv6" => value.parse::<Ipv6Addr>().is_ok(),
+                "host" | "cidr" => !value.is_empty(),
+                "default-route" => matches!(&*value, "true" | "false"),
+                _ => return Err(InvalidIdentifier::Key(key.into_owned())),
+            };
+            if !is_valid {
+                return Err(InvalidIdentifier::Value { key: key.into_owned(), value: value.into_owned() });
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the identifiers name a host: its address `ip` if it is one, else its name.
     #[must_use]
     pub fn names(&self, host: &str, ip: Option<IpAddr>) -> bool {
         ip.is_some_and(|ip| self.addresses.contains(&ip)) || self.hosts.iter().any(|known| known == host)
     }
+}
+
+/// An identifier of an agent that is not valid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidIdentifier {
+    /// The identifier is unknown.
+    #[error("unknown identifier {0:?}: must be ipv4, ipv6, host, cidr or default-route")]
+    Key(String),
+    /// The identifier's value is invalid.
+    #[error("{value:?} is no valid value of the identifier {key}")]
+    Value {
+        /// The identifier.
+        key: String,
+        /// The value.
+        value: String,
+    },
 }
 
 /// Decodes `%XX` and `+`. What is no valid code stays as it is.
@@ -76,5 +114,17 @@ mod tests {
         assert_eq!(Identifiers::parse("default-route=no"), Identifiers::default());
         assert_eq!(Identifiers::parse("host=50%&host=%zz").hosts, ["50%", "%zz"]);
         assert_eq!(Identifiers::parse(""), Identifiers::default());
+    }
+
+    #[test]
+    fn a_mistake_is_named() {
+        let valid = "ipv4=1.2.3.4&ipv6=fd00%3A%3A1&host=a&cidr=1.2.3.0/24&default-route=true";
+        assert_eq!((Identifiers::check(valid), Identifiers::check("")), (Ok(()), Ok(())));
+        for (query, named) in
+            [("ip=1.2.3.4", "\"ip\""), ("ipv4=fd00::1", "\"fd00::1\""), ("host", "host"), ("default-route=x", "\"x\"")]
+        {
+            let error = Identifiers::check(query).unwrap_err().to_string();
+            assert!(error.contains(named), "{query}: {error}");
+        }
     }
 }

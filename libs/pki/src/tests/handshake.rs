@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::{ClientConnection, ServerConnection};
 
 use super::{NOW, at, authority};
-use crate::tls::{ServerTrust, ServingCertificate, client_config, server_config};
+use crate::tls::{ServerTrust, ServingCertificate, client_config, mutual_server_config, server_config};
 use crate::*;
 
 /// Real time, because rustls checks the server's certificate against its own clock.
@@ -61,6 +61,23 @@ fn any_client_certificate_passes_tls_and_only_the_own_authoritys_is_believed() {
     assert!(trust.verify(&chain, real_now()).is_err());
 
     assert_eq!(handshake(&server, client_config(believed(), None).unwrap()).unwrap(), Vec::new());
+}
+
+#[test]
+fn a_mutual_server_refuses_clients_without_a_certificate_of_its_authorities() {
+    let ca = Authority::create("kubernetes", real_now()).unwrap();
+    let serving = ca.issue(&Leaf::server(Subject::named("x"), vec![San::parse("localhost")]), real_now()).unwrap();
+    let trust = ClientTrust::new([ca.certificate()]).unwrap();
+    let server = Arc::new(mutual_server_config(ServingCertificate::new(&serving).unwrap(), &trust).unwrap());
+    let client = |identity| handshake(&server, client_config(ServerTrust::Anybody, identity).unwrap());
+    let own = ca.issue(&Leaf::client(Subject::named("alice")), real_now()).unwrap();
+    assert_eq!(client(identity(&own)).unwrap().as_slice(), std::slice::from_ref(&own.certificate));
+    // The same issuer name, so that the client sends the certificate despite the server's list of authorities.
+    let foreign = authority().issue(&Leaf::client(Subject::named("mallory")), at(NOW)).unwrap();
+    let serving_only = identity(&serving);
+    for refused in [None, identity(&foreign), serving_only] {
+        assert!(client(refused).unwrap_err().starts_with("server: "));
+    }
 }
 
 #[test]

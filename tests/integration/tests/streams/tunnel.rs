@@ -61,6 +61,7 @@ impl Tunnel {
                 strategies: vec![Strategy::Default],
                 limits: Limits { buffer: BUFFER, ..Limits::SERVER },
                 authenticate: Arc::new(Anybody),
+                keepalive: Duration::from_secs(30),
             },
         );
         let agents = server.listen_agents(socket().await, None).await.unwrap();
@@ -78,6 +79,7 @@ impl Tunnel {
             sync_interval: Duration::from_millis(20),
             sync_interval_cap: Duration::from_millis(100),
             keepalive: Duration::from_secs(60),
+            sync_forever: false,
         };
         let agent = Agent::start(&self.system, options).await.unwrap();
         self.until("the agent is connected", |server| server.agents() == 1).await;

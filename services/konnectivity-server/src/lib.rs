@@ -1,0 +1,8 @@
+//! The konnectivity-server subcommand: flags and wiring.
+
+mod args;
+mod run;
+mod sockets;
+
+pub use args::Args;
+pub use run::run;
