@@ -11,6 +11,7 @@ mod objects;
 mod plan;
 mod revisions;
 mod roll;
+mod scene;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -30,8 +31,8 @@ use crate::harness::{Concurrency, Env, Reconciled, Row, Spread, must};
 use crate::project::{ControllerRevision, PodView, StatefulSet};
 use crate::write;
 
-use plan::Scene;
 use revisions::SameTemplates;
+use scene::Scene;
 
 pub(crate) const ROW: Row = Row {
     name: "statefulset-controller",

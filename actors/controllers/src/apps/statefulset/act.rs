@@ -9,7 +9,7 @@ use oarlock_workloads::revision;
 use super::claims::ClaimWork;
 use super::members::{Pod, pod_name};
 use super::plan::{Action, Form, Plan};
-use super::revisions::Names;
+use super::scene::Names;
 use super::{StatefulSets, objects, status};
 use crate::project::{StatefulSet, StatefulSetState};
 use crate::write;

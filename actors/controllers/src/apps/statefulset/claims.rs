@@ -3,18 +3,13 @@
 //! A claim outlives its pod. Only if the set says so, a claim has an owner with which the garbage collector deletes the claim: the set, or the pod of an
 //! ordinal that the set does not want any more.
 
-use std::sync::Arc;
-
 use oarlock_informer::{Item, ObjMeta, OwnerRef};
 use oarlock_schema::Str;
 use oarlock_seeded_bug::seeded_bug;
 
 use super::members::{self, Pod, pod_name};
-use super::plan::Scene;
+use super::scene::{Claim, Scene};
 use crate::project::{ClaimDeletion, StatefulSet};
-
-/// A cached claim.
-pub(super) type Claim = Arc<Item<()>>;
 
 /// The owner of a claim, with which the claim is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,41 +5,14 @@
 
 use std::time::Duration;
 
-use oarlock_informer::Item;
-use oarlock_meta::Time;
-
-use super::claims::{self, Claim, ClaimWork};
+use super::claims::{self, ClaimWork};
 use super::members::{self, Members, POD_NAME, Pod};
-use super::revisions::Names;
+use super::scene::Scene;
 use super::{roll, status};
-use crate::project::{Phase, PodView, Replacement, StatefulSet, StatefulSetState, next_available};
+use crate::project::{Phase, Replacement, StatefulSetState, next_available};
 
 /// The most actions of one part of a plan; the next reconcile takes those that are left.
 pub(super) const BURST: usize = 500;
-
-/// The input of the plan: a StatefulSet, its pods, its revisions and its claims.
-pub(super) struct Scene<'a> {
-    pub(super) set: &'a Item<StatefulSet>,
-    pub(super) pods: &'a [Pod],
-    pub(super) names: &'a Names,
-    /// Returns the claim of a name in the set's namespace.
-    pub(super) claim: &'a dyn Fn(&str) -> Option<Claim>,
-    /// Whether `maxUnavailable` applies to rolling updates (gate `MaxUnavailableStatefulSet`).
-    pub(super) counts_unavailable: bool,
-    pub(super) now: Time,
-}
-
-impl Scene<'_> {
-    /// Whether pods are created and deleted one by one, in the order of ordinals.
-    pub(super) fn is_ordered(&self) -> bool {
-        !self.set.value.parallel
-    }
-
-    /// Whether a pod counts as available.
-    pub(super) fn is_available(&self, pod: &Item<PodView>) -> bool {
-        members::is_available(pod, self.set.value.min_ready, self.now)
-    }
-}
 
 /// A revision of a StatefulSet that a new pod can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

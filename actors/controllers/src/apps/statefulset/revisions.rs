@@ -11,6 +11,7 @@ use oarlock_workloads::{Fingerprint, Update, revision};
 use parking_lot::Mutex;
 
 use super::members::{self, Pod};
+use super::scene::Names;
 use super::{StatefulSets, objects};
 use crate::project::{ControllerRevision, StatefulSet, history};
 use crate::write;
@@ -24,17 +25,6 @@ const MAX_REMEMBERED: usize = 10_000;
 
 /// A cached revision.
 pub(super) type Cached = Arc<Item<ControllerRevision>>;
-
-/// The names of a StatefulSet's revisions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Names {
-    /// The revision of the template before the last change.
-    pub(super) current: Str,
-    /// The revision of the template that the set has.
-    pub(super) update: Str,
-    /// How often the name of a new revision was in use already.
-    pub(super) collisions: i64,
-}
 
 /// The sets whose newest revision is another form of their template, by the set's generation and the revision's resourceVersion.
 #[derive(Debug, Default)]

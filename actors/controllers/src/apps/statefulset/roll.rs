@@ -3,7 +3,7 @@
 use oarlock_seeded_bug::seeded_bug;
 
 use super::members::{self, Members, Pod, REVISION};
-use super::plan::Scene;
+use super::scene::Scene;
 use crate::project::{Amount, Replacement};
 
 /// Returns the pods of an old revision to delete now, highest ordinal first; none below the partition.

@@ -3,7 +3,7 @@
 use oarlock_informer::Item;
 
 use super::members::{REVISION, runs_ready};
-use super::plan::Scene;
+use super::scene::Scene;
 use crate::project::{PodView, Replacement, StatefulSet, StatefulSetState};
 
 /// Counts the pods of a set.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use oarlock_informer::{Item, Key, ObjMeta, OwnerRef};
 use oarlock_meta::{Time, Uid};
 
-use super::claims::{Claim, ClaimWork, Owner};
+use super::claims::{ClaimWork, Owner};
 use super::members::{POD_NAME, Pod, REVISION};
-use super::plan::{Action, Form, Plan, Scene, plan};
-use super::revisions::Names;
+use super::plan::{Action, Form, Plan, plan};
+use super::scene::{Claim, Names, Scene};
 use crate::project::{Amount, Phase, PodView, Replacement, StatefulSet};
 
 const NOW: Time = Time::from_unix(10_000);

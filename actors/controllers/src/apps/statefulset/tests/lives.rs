@@ -8,8 +8,8 @@ use oarlock_meta::{Time, Uid};
 use oarlock_runtime::Rng;
 
 use super::super::members::{self, POD_NAME, Pod, REVISION, is_available, pod_name};
-use super::super::plan::{Action, Form, Scene, plan};
-use super::super::revisions::Names;
+use super::super::plan::{Action, Form, plan};
+use super::super::scene::{Names, Scene};
 use super::super::status::complete;
 use super::{pod, set};
 use crate::project::{Amount, Phase, Replacement, StatefulSet};
