@@ -28,6 +28,18 @@ pub(crate) const BUGS: &[Bug] = &[
         "a_reader_that_is_too_slow_is_reset_and_the_agent_gets_a_close",
     ),
     bug(
+        "tunnel_credit_is_not_given_back",
+        "oarlock-konnectivity",
+        None,
+        "credit_goes_back_as_the_reader_takes_and_what_waits_becomes_one_packet",
+    ),
+    bug(
+        "tunnel_sends_beyond_credit",
+        "oarlock-konnectivity",
+        None,
+        "a_writer_without_credit_waits_and_holds_up_no_other_connection",
+    ),
+    bug(
         "user_traffic_on_control_plane_connections",
         "oarlock-apiserver",
         None,
