@@ -1,4 +1,4 @@
-//! Flow control of one connection by credit, apart from any I/O.
+//! Flow control of one connection by credit, apart from any I/O (`docs/adr/0008-credit-in-the-tunnel.md`).
 //!
 //! Upstream's protocol has none. A peer that knows it offers in its metadata ([`OFFER`]) a window: the credit with which the other side begins on each connection.
 //! If both sides have offered one, every packet of data takes credit, and the receiver gives it back in `WINDOW` packets as the connection's reader takes the data.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::Stream;
 use http::uri::PathAndQuery;
 use oarlock_contracts::konnectivity::packet::Payload;
-use oarlock_contracts::konnectivity::{AgentService, Packet};
+use oarlock_contracts::konnectivity::{AgentService, Data, DialResponse, Packet, PacketType};
 use oarlock_konnectivity::{
     Agent, AgentOptions, Authenticate, Credentials, Denied, Dialer, HttpConnect, Limits, Server, ServerOptions,
     Strategy, Token,
@@ -276,4 +277,18 @@ impl RawAgent {
 
 fn stream(receive: mpsc::Receiver<Packet>) -> impl Stream<Item = Packet> {
     futures::stream::unfold(receive, |mut receive| async move { Some((receive.recv().await?, receive)) })
+}
+
+pub(crate) fn packet(kind: PacketType, payload: Payload) -> Packet {
+    Packet { r#type: kind as i32, payload: Some(payload) }
+}
+
+/// An agent's answer to a dial that has succeeded.
+pub(crate) fn dialled(random: i64, connect_id: i64) -> Packet {
+    packet(PacketType::DialRsp, Payload::DialResponse(DialResponse { error: String::new(), connect_id, random }))
+}
+
+/// Bytes of a connection.
+pub(crate) fn data(connect_id: i64, data: Bytes) -> Packet {
+    packet(PacketType::Data, Payload::Data(Data { connect_id, error: String::new(), data }))
 }

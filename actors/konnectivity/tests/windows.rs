@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use oarlock_contracts::konnectivity::packet::Payload;
-use oarlock_contracts::konnectivity::{CloseRequest, Data, DialResponse, Packet, PacketType, Window};
+use oarlock_contracts::konnectivity::{CloseRequest, Packet, PacketType, Window};
 use oarlock_streams::BoxIo;
 use oarlock_testkit::wait;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tonic::Code;
 
-use crate::support::{RawAgent, TOKEN, World, serve, server_options, soon, system, tunnel, until};
+use crate::support::{
+    RawAgent, TOKEN, World, data, dialled, packet, serve, server_options, soon, system, tunnel, until,
+};
 
 /// What each connection carries, in bytes.
 const SIZE: usize = 64 << 20;
@@ -140,21 +142,12 @@ async fn a_slow_destination_gets_everything_until_a_half_close_and_holds_up_nobo
     }
 }
 
-fn packet(kind: PacketType, payload: Payload) -> Packet {
-    Packet { r#type: kind as i32, payload: Some(payload) }
-}
-
-fn dialled(random: i64, connect_id: i64) -> Packet {
-    packet(PacketType::DialRsp, Payload::DialResponse(DialResponse { error: String::new(), connect_id, random }))
-}
-
-fn data(connect_id: i64, bytes: usize) -> Packet {
-    let data = Data { connect_id, error: String::new(), data: Bytes::from(vec![7; bytes]) };
-    packet(PacketType::Data, Payload::Data(data))
-}
-
 fn window(connect_id: i64, bytes: u64) -> Packet {
     packet(PacketType::Window, Payload::Window(Window { connect_id, bytes }))
+}
+
+fn bytes(count: usize) -> Bytes {
+    Bytes::from(vec![7; count])
 }
 
 #[tokio::test]
@@ -192,11 +185,11 @@ async fn a_server_sends_an_agent_no_more_than_its_window_and_takes_no_lies() {
     let error = wait::step("the end", stream.write(&[7; 10])).await.unwrap_err();
     assert!(error.to_string().contains("more credit than"), "{error}");
     // The server gives credit as its reader takes the bytes, and ends a connection whose agent sends beyond it.
-    agent.send(data(4, 300_000 - 64)).await;
+    agent.send(data(4, bytes(300_000 - 64))).await;
     wait::step("bytes", honest.read_exact(&mut vec![0; 300_000 - 64])).await.unwrap();
     assert_eq!(agent.payload().await, Payload::Window(Window { connect_id: 4, bytes: 300_000 }));
-    agent.send(data(4, 524_288 - 64)).await;
-    agent.send(data(4, 1)).await;
+    agent.send(data(4, bytes(524_288 - 64))).await;
+    agent.send(data(4, bytes(1))).await;
     for _ in 0..2 {
         assert_eq!(agent.payload().await, Payload::CloseRequest(CloseRequest { connect_id: 4 }));
     }
