@@ -24,9 +24,10 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use crate::limits::{Limits, MAX_PACKET};
-use crate::link::link;
+use crate::link::{MANY_CONNECTIONS, link};
 use crate::metrics::{FAMILIES, Segment};
 use crate::server::agents::{AGENT_ID, AGENT_IDENTIFIERS, AUTHORIZATION, BEARER, SERVER_COUNT, SERVER_ID};
+use crate::window::{self, Windows};
 use session::Session;
 use sync::{Attempt, Sync};
 use token::Token;
@@ -198,6 +199,8 @@ async fn run(ctx: LoopCtx, options: AgentOptions, sessions: Arc<Sessions>) -> Re
 struct Connected {
     server: String,
     servers: usize,
+    /// Flow control; absent if a side has not offered it.
+    windows: Option<Windows>,
     session_link: crate::link::Link,
     packets: Streaming<Packet>,
     /// Keeps the connection open.
@@ -211,7 +214,7 @@ async fn connect(options: &AgentOptions) -> Result<Connected, String> {
     let endpoint = endpoint.tcp_keepalive(Some(PROBE_AFTER)).tcp_keepalive_interval(Some(PROBE_PAUSE));
     let endpoint = endpoint.tcp_keepalive_retries(Some(PROBES));
     let channel = endpoint.connect().await.map_err(|error| text(&error))?;
-    let (session_link, outbound) = link(Segment::AGENT_SENDS);
+    let (session_link, outbound) = link(Segment::AGENT_SENDS, MANY_CONNECTIONS);
     let mut request = Request::new(outbound);
     let mut set = |key: &'static str, value: &str| match value.parse() {
         Ok(value) => drop(request.metadata_mut().insert(key, value)),
@@ -220,6 +223,9 @@ async fn connect(options: &AgentOptions) -> Result<Connected, String> {
     };
     set(AGENT_ID, &options.id);
     set(AGENT_IDENTIFIERS, &options.identifiers);
+    if let Some(window) = options.limits.window {
+        set(window::OFFER, &window.to_string());
+    }
     if let Some(token) = &options.token {
         let token = token.read().await.map_err(|error| format!("token: {error}"))?;
         set(AUTHORIZATION, &format!("{BEARER}{}", token.trim()));
@@ -231,7 +237,15 @@ async fn connect(options: &AgentOptions) -> Result<Connected, String> {
     let answer = answer.map_err(|status| explained(&status))?;
     let server = one(answer.metadata(), SERVER_ID)?.to_owned();
     let servers = one(answer.metadata(), SERVER_COUNT)?.parse().map_err(|_| format!("{SERVER_COUNT} is no number"))?;
-    Ok(Connected { server, servers, session_link, packets: answer.into_inner(), channel })
+    let offered = match answer.metadata().get(window::OFFER) {
+        Some(_) => {
+            let text = one(answer.metadata(), window::OFFER)?;
+            Some(window::parse(text).ok_or_else(|| format!("{} {text:?} of the server is not valid", window::OFFER))?)
+        }
+        None => None,
+    };
+    let windows = Windows::agreed(options.limits.window, offered);
+    Ok(Connected { server, servers, windows, session_link, packets: answer.into_inner(), channel })
 }
 
 /// Returns the text of a status with its causes: that of a broken connection does not name the TLS alert, which only its cause does.
@@ -261,8 +275,8 @@ fn begin(
     sync: &mut Sync,
     connected: Connected,
 ) -> Result<Attempt, Failure> {
-    let Connected { server, servers, session_link, packets, channel } = connected;
-    let session = Session::new(session_link, options.limits, ctx.gate().clone());
+    let Connected { server, servers, windows, session_link, packets, channel } = connected;
+    let session = Session::new(session_link, options.limits, windows, ctx.gate().clone());
     sync.note_servers(servers);
     {
         let mut known = sessions.by_server.lock();

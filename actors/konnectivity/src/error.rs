@@ -1,4 +1,4 @@
-//! Why a connection through a tunnel cannot be established.
+//! Why a connection through a tunnel cannot be established, or breaks.
 
 /// The class of a [`DialError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,20 @@ pub enum Reason {
 pub struct DialError {
     reason: Reason,
     text: String,
+}
+
+/// Why a packet of the peer breaks the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    /// Without flow control: the queue is full.
+    #[error("the receiver is too slow: the connection's buffer is full")]
+    Full,
+    /// With flow control: the peer had no credit for the packet.
+    #[error("the other side sent more than the connection's window")]
+    BeyondWindow,
+    /// With flow control: the peer gave more credit than its window.
+    #[error("the other side gave more credit than the connection's window")]
+    ExcessCredit,
 }
 
 impl DialError {

@@ -1,22 +1,25 @@
-//! The bounded queue of a connection's received bytes, between the one reader of a packet stream and the reader of the connection.
+//! The bounded queue of a connection's received bytes, between the one reader of a packet stream and the reader of the connection. With flow control it also holds
+//! the credit of the connection's writer.
+
+mod flow;
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
+use oarlock_runtime::clock;
 use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 
-use crate::error::{DialError, Reason};
+use crate::error::{DialError, Reason, Refused};
+use crate::window::{self, Exceeded};
+pub(crate) use flow::Flow;
 
-/// What a queued piece costs besides its bytes.
-const PIECE_COST: usize = 64;
 /// Pieces below this size are copied: each would hold the whole buffer that it was received in.
 const COPIED_BELOW: usize = 2 << 10;
-/// Text of the error of a connection whose reader is too slow.
-pub(crate) const TOO_SLOW: &str = "the receiver is too slow: the connection's buffer is full";
 
 /// The phase of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,44 +42,58 @@ struct State {
     cost: usize,
     phase: Phase,
     waker: Option<Waker>,
+    /// Of a writer that waits for credit.
+    writer: Option<Waker>,
+    /// Absent if a side of the stream knows no flow control.
+    flow: Option<Flow>,
     /// Whether the other side has said that it wants nothing more.
     abandoned: bool,
 }
 
-/// A connection's received bytes. It has one reader, and the one task of the reader may wait for several of its conditions at once.
+/// A connection's received bytes. It has one reader, and the one task of the reader may wait for several of its conditions at once. The connection's writer may be
+/// another task, which waits for credit alone.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     state: Mutex<State>,
     limit: usize,
 }
 
-/// The queue is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full;
-
 impl Inbound {
-    /// Creates the queue of a connection that is being dialled, for at most `limit` bytes.
-    pub(crate) fn new(limit: usize) -> Arc<Self> {
-        let state = State { queue: VecDeque::new(), cost: 0, phase: Phase::Dialling, waker: None, abandoned: false };
+    /// Creates the queue of a connection that is being dialled. Without flow control it has room for `limit` bytes, otherwise for the window.
+    pub(crate) fn new(limit: usize, flow: Option<Flow>) -> Arc<Self> {
+        let state = State {
+            queue: VecDeque::new(),
+            cost: 0,
+            phase: Phase::Dialling,
+            waker: None,
+            writer: None,
+            flow,
+            abandoned: false,
+        };
         Arc::new(Self { state: Mutex::new(state), limit })
     }
 
     /// Adds received bytes. Bytes for a connection that has ended are dropped.
     ///
     /// # Errors
-    /// [`Full`]. The connection is broken then, and what was queued is freed.
-    pub(crate) fn push(&self, data: Bytes) -> Result<(), Full> {
-        let mut state = self.state.lock();
+    /// The connection is broken then, and what was queued is freed.
+    pub(crate) fn push(&self, data: Bytes) -> Result<(), Refused> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
         if !matches!(state.phase, Phase::Open(_) | Phase::Dialling) || data.is_empty() {
             return Ok(());
         }
-        let cost = data.len() + PIECE_COST;
-        // An empty queue takes any packet: the size of one packet has a bound of its own.
-        if !state.queue.is_empty() && state.cost + cost > self.limit && !seeded_bug!("tunnel_buffers_without_bound") {
-            state.queue = VecDeque::new();
-            state.cost = 0;
-            state.end(Phase::Broken(TOO_SLOW.into()));
-            return Err(Full);
+        let cost = window::cost(data.len());
+        let refused = match &mut state.flow {
+            Some(flow) => flow.received(cost).err().map(|Exceeded| Refused::BeyondWindow),
+            // An empty queue takes any packet: the size of one packet has a bound of its own.
+            None => {
+                let is_full = !state.queue.is_empty() && state.cost + cost > self.limit;
+                (is_full && !seeded_bug!("tunnel_buffers_without_bound")).then_some(Refused::Full)
+            }
+        };
+        if let Some(refused) = refused {
+            return state.refuse(refused);
         }
         let data = if data.len() < COPIED_BELOW { Bytes::copy_from_slice(&data) } else { data };
         state.queue.push_back(data);
@@ -151,7 +168,15 @@ impl Inbound {
     pub(crate) fn poll_next(&self, context: &Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let mut state = self.state.lock();
         if let Some(data) = state.queue.pop_front() {
-            state.cost = state.cost.saturating_sub(data.len() + PIECE_COST);
+            let cost = window::cost(data.len());
+            state.cost = state.cost.saturating_sub(cost);
+            let open = match state.phase {
+                Phase::Open(id) => Some(id),
+                _ => None,
+            };
+            if let Some(flow) = &mut state.flow {
+                flow.taken(cost, open);
+            }
             return Poll::Ready(Some(Ok(data)));
         }
         match state.error() {
@@ -182,6 +207,64 @@ impl Inbound {
         if state.abandoned { Poll::Ready(()) } else { state.wait(context) }
     }
 
+    /// Waits until something may be sent, and returns the most bytes of the next packet. The end of the connection wakes the writer, but gives no credit: the caller
+    /// asks for it, too.
+    pub(crate) fn poll_credit(&self, context: &Context<'_>) -> Poll<usize> {
+        let mut state = self.state.lock();
+        match state.flow.as_ref().map_or(usize::MAX, Flow::room) {
+            0 => {
+                state.writer = Some(context.waker().clone());
+                Poll::Pending
+            }
+            room => Poll::Ready(room),
+        }
+    }
+
+    /// Takes a packet with so many bytes, which is about to be sent, from the credit.
+    pub(crate) fn spend(&self, bytes: usize) {
+        if let Some(flow) = &mut self.state.lock().flow {
+            flow.spend(window::cost(bytes));
+        }
+    }
+
+    /// Adds credit that the peer has given. Without flow control there is none.
+    ///
+    /// # Errors
+    /// The connection is broken then, and what was queued is freed.
+    pub(crate) fn grant(&self, bytes: u64) -> Result<(), Refused> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let Some(flow) = &mut state.flow else { return Ok(()) };
+        if flow.grant(bytes).is_err() {
+            return state.refuse(Refused::ExcessCredit);
+        }
+        if let Some(writer) = state.writer.take() {
+            writer.wake();
+        }
+        Ok(())
+    }
+
+    /// Whether the writer must wait until the other side's reader has taken what was sent. Nothing is waited for if the other side wants nothing more.
+    pub(crate) fn waits_for_reader(&self) -> bool {
+        let state = self.state.lock();
+        !state.abandoned && state.flow.as_ref().is_some_and(|flow| flow.room() == 0)
+    }
+
+    /// Waits until no bytes have moved in either direction, here or at the other side's reader, for at least `timeout` and less than twice as long. Without flow
+    /// control that cannot be told, and the wait takes `timeout`.
+    pub(crate) async fn quiet(&self, timeout: Duration) {
+        let progress = || self.state.lock().flow.as_ref().map(Flow::progress);
+        let mut seen = progress();
+        loop {
+            clock::sleep(timeout).await;
+            let now = progress();
+            if now == seen {
+                return;
+            }
+            seen = now;
+        }
+    }
+
     /// Returns the error that a writer gets, once the connection has ended.
     pub(crate) fn ended(&self) -> Option<io::Error> {
         let state = self.state.lock();
@@ -200,6 +283,19 @@ impl State {
     fn end(&mut self, phase: Phase) {
         self.phase = phase;
         self.wake();
+        if let Some(writer) = self.writer.take() {
+            writer.wake();
+        }
+    }
+
+    /// Breaks the connection, and frees what was queued.
+    fn refuse(&mut self, refused: Refused) -> Result<(), Refused> {
+        if matches!(self.phase, Phase::Open(_) | Phase::Dialling | Phase::Closed) {
+            self.queue = VecDeque::new();
+            self.cost = 0;
+            self.end(Phase::Broken(refused.to_string().into()));
+        }
+        Err(refused)
     }
 
     fn wake(&mut self) {
@@ -223,63 +319,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-
-    use futures::FutureExt as _;
-
-    use super::*;
-
-    fn next(inbound: &Inbound) -> Option<Option<io::Result<Bytes>>> {
-        poll_fn(|context| inbound.poll_next(context)).now_or_never()
-    }
-
-    #[test]
-    fn a_full_queue_breaks_the_connection_and_frees_what_it_held() {
-        let inbound = Inbound::new(10_000);
-        assert!(inbound.open(1));
-        let piece = Bytes::from(vec![7; 3_000]);
-        for _ in 0..3 {
-            inbound.push(piece.clone()).unwrap();
-        }
-        assert_eq!(inbound.waiting(), 3 * (3_000 + PIECE_COST));
-        assert_eq!(inbound.push(piece), Err(Full));
-        assert_eq!(inbound.waiting(), 0);
-        let error = next(&inbound).unwrap().unwrap().unwrap_err();
-        assert_eq!((error.kind(), error.to_string().as_str()), (io::ErrorKind::ConnectionReset, TOO_SLOW));
-        assert_eq!(inbound.ended().unwrap().kind(), io::ErrorKind::ConnectionReset);
-    }
-
-    #[test]
-    fn many_small_pieces_count_with_what_each_costs() {
-        let inbound = Inbound::new(10_000);
-        assert!(inbound.open(1));
-        let taken = (0..).take_while(|_| inbound.push(Bytes::from_static(b"x")).is_ok()).count();
-        assert_eq!(taken, 10_000 / (1 + PIECE_COST));
-    }
-
-    #[test]
-    fn a_closed_connection_is_read_to_its_end_and_an_id_is_given_once() {
-        let inbound = Inbound::new(10_000);
-        assert!(poll_fn(|context| inbound.poll_open(context)).now_or_never().is_none());
-        assert!(inbound.open(4));
-        assert!(!inbound.open(5));
-        assert_eq!(poll_fn(|context| inbound.poll_open(context)).now_or_never(), Some(Ok(4)));
-        inbound.push(Bytes::from_static(b"last")).unwrap();
-        assert!(inbound.ended().is_none());
-        inbound.end(None);
-        inbound.end(Some("too late to be an error"));
-        inbound.push(Bytes::from_static(b"after the end")).unwrap();
-        assert_eq!(next(&inbound).unwrap().unwrap().unwrap(), "last");
-        assert!(next(&inbound).unwrap().is_none());
-        assert_eq!(inbound.ended().unwrap().kind(), io::ErrorKind::BrokenPipe);
-    }
-
-    #[test]
-    fn a_connection_that_ends_while_it_is_dialled_has_failed() {
-        let inbound = Inbound::new(10_000);
-        inbound.end(Some("agent lost"));
-        let error = poll_fn(|context| inbound.poll_open(context)).now_or_never().unwrap().unwrap_err();
-        assert_eq!((error.reason(), error.to_string().as_str()), (Reason::Lost, "agent lost"));
-    }
-}
+mod tests;

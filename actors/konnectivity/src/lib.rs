@@ -10,11 +10,13 @@
 //! - [`Agent`] connects to as many servers as there are, and dials destinations.
 //! - [`Dialer`] is the client: it returns a connection to an address.
 //!
-//! The protocol has no window, so a receiver cannot slow down the sender of one connection without slowing down all. Each connection therefore has a bounded
-//! [buffer](Limits::buffer). A connection whose reader is so slow that the buffer is full is reset, both sides get an error, and the others go on.
+//! Upstream's protocol has no window, so a receiver cannot slow down the sender of one connection without slowing down all. Between a [`Server`] and an [`Agent`] each
+//! connection has a [window](Limits::window) of credit, which its reader gives back: a slow reader slows its own sender down, and the others go on. With a peer of
+//! upstream's each connection has a bounded [buffer](Limits::buffer). A connection whose reader is so slow that the buffer is full is reset, both sides get an error,
+//! and the others go on.
 //!
 //! The protocol has no half-close either. A dialer that closes its direction (`CLOSE_REQ`) still receives what the destination sends until the destination closes
-//! too, for at most [`CLOSE_TIMEOUT`]; a second `CLOSE_REQ` says that nothing more is wanted. When the destination closes first (`CLOSE_RSP`), both directions end.
+//! too, until nothing has moved for [`CLOSE_TIMEOUT`] (with a peer of upstream's: for at most this time); a second `CLOSE_REQ` says that nothing more is wanted. When the destination closes first (`CLOSE_RSP`), both directions end.
 
 mod agent;
 mod client;
@@ -26,6 +28,7 @@ mod link;
 mod metrics;
 mod packet;
 mod server;
+mod window;
 
 pub use agent::token::{Token, TokenFile};
 pub use agent::{Agent, AgentOptions};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The longest time between a `CLOSE_REQ` and its `CLOSE_RSP` (upstream's client waits as long).
+/// The longest time between a `CLOSE_REQ` and its `CLOSE_RSP` (upstream's client waits as long). With flow control it begins anew as long as bytes of the connection
+/// move.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time for which a peer may leave a packet unread; a session or connection that waits longer ends.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -16,8 +17,11 @@ pub(crate) const MAX_DATA: usize = 32 << 10;
 /// The bounds of the connections of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most unread bytes of one connection.
+    /// The most unread bytes of one connection through a peer without flow control (upstream's). A connection that exceeds them is reset.
     pub buffer: usize,
+    /// The most unread bytes of one connection through a peer with flow control, 4 KiB to 1 GiB: the peer waits when so many are unread. It bounds the throughput of
+    /// one connection as well: a window for each round trip. `None` offers no flow control.
+    pub window: Option<usize>,
     /// The most connections of one stream between agent and server.
     pub connections: usize,
     /// The time for a dial: at the server for the answer of one agent, at the agent for the destination.
@@ -26,7 +30,8 @@ pub struct Limits {
 
 impl Limits {
     /// The bounds of a server: an agent has 10 s to answer, twice the time that an agent has to dial.
-    pub const SERVER: Self = Self { buffer: 1 << 20, connections: 16_384, dial_timeout: Duration::from_secs(10) };
+    pub const SERVER: Self =
+        Self { buffer: 1 << 20, window: Some(512 << 10), connections: 16_384, dial_timeout: Duration::from_secs(10) };
     /// The bounds of an agent. The time to dial is upstream's.
     pub const AGENT: Self = Self { dial_timeout: Duration::from_secs(5), ..Self::SERVER };
 }

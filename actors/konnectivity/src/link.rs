@@ -3,9 +3,14 @@
 //! Whoever reads a packet stream must never wait for the sending half: two peers that both wait for each other would stop all connections. The reader therefore
 //! sends answers as control packets, without waiting. A peer that leaves so many of them unread ends the session.
 //!
-//! Control packets overtake data. They end a connection at once, or begin one; the packet that ends a connection orderly follows its data.
+//! Control packets overtake data. They end a connection at once, or begin one; the packet that ends a connection orderly follows its data. Credit for the peer
+//! overtakes data, too: the data may wait for the very credit that the peer gives in return.
 
-use std::pin::Pin;
+pub(crate) mod credits;
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -18,9 +23,12 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use crate::limits::SEND_TIMEOUT;
 use crate::metrics::Segment;
 use crate::packet;
+use credits::Credits;
 
-/// The most data packets that wait to be sent; each has at most [`MAX_DATA`](crate::limits::MAX_DATA) bytes.
-const DATA_PACKETS: usize = 64;
+/// The most data packets that wait to be sent on a stream of many connections; each has at most [`MAX_DATA`](crate::limits::MAX_DATA) bytes.
+pub(crate) const MANY_CONNECTIONS: usize = 64;
+/// The most data packets that wait to be sent on a stream of one connection, whose reader may be slow.
+pub(crate) const ONE_CONNECTION: usize = 4;
 /// The most control packets that wait to be sent.
 const CONTROL_PACKETS: usize = 4096;
 
@@ -40,6 +48,9 @@ impl From<Ended> for std::io::Error {
 pub(crate) struct Link {
     data: mpsc::Sender<Packet>,
     control: mpsc::Sender<Packet>,
+    credits: Arc<Credits>,
+    /// The number of packets that the transport has taken.
+    taken: Arc<AtomicU64>,
     ended: CancellationToken,
 }
 
@@ -48,18 +59,28 @@ pub(crate) struct Link {
 pub(crate) struct Outbound {
     data: mpsc::Receiver<Packet>,
     control: mpsc::Receiver<Packet>,
+    credits: Arc<Credits>,
+    taken: Arc<AtomicU64>,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
     token: CancellationToken,
     segment: Segment,
 }
 
-/// Creates a link whose packets count for this segment.
-pub(crate) fn link(segment: Segment) -> (Link, Outbound) {
-    let ((data, data_queue), (control, control_queue)) = (mpsc::channel(DATA_PACKETS), mpsc::channel(CONTROL_PACKETS));
-    let token = CancellationToken::new();
+/// Creates a link whose packets count for this segment, and on which at most `data_packets` of data wait.
+pub(crate) fn link(segment: Segment, data_packets: usize) -> (Link, Outbound) {
+    let ((data, data_queue), (control, control_queue)) = (mpsc::channel(data_packets), mpsc::channel(CONTROL_PACKETS));
+    let (token, credits, taken) = (CancellationToken::new(), Arc::new(Credits::default()), Arc::<AtomicU64>::default());
     let ended = Box::pin(token.clone().cancelled_owned());
-    let outbound = Outbound { data: data_queue, control: control_queue, ended, token: token.clone(), segment };
-    (Link { data, control, ended: token }, outbound)
+    let outbound = Outbound {
+        data: data_queue,
+        control: control_queue,
+        credits: Arc::clone(&credits),
+        taken: Arc::clone(&taken),
+        ended,
+        token: token.clone(),
+        segment,
+    };
+    (Link { data, control, credits, taken, ended: token }, outbound)
 }
 
 impl Link {
@@ -74,12 +95,25 @@ impl Link {
     /// Sends a packet behind the data that waits. Returns when there is room in the queue.
     ///
     /// # Errors
-    /// [`Ended`], also when the peer has taken no packet for [`SEND_TIMEOUT`].
+    /// [`Ended`], also when the peer has taken no packet for [`SEND_TIMEOUT`]. A peer that takes packets may take those of many other connections first.
     pub(crate) async fn send(&self, packet: Packet) -> Result<(), Ended> {
-        match clock::timeout(SEND_TIMEOUT, self.data.send(packet)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Ended),
+        let mut sending = pin!(self.data.send(packet));
+        loop {
+            let taken = self.taken.load(Ordering::Relaxed);
+            match clock::timeout(SEND_TIMEOUT, sending.as_mut()).await {
+                Ok(sent) => return sent.map_err(|_| Ended),
+                Err(_) if self.taken.load(Ordering::Relaxed) == taken => return Err(Ended),
+                Err(_) => {}
+            }
         }
+    }
+
+    /// Sends a packet behind the data that waits, and waits as long as the reader of the stream's one connection takes. The transport's keepalive finds a lost peer.
+    ///
+    /// # Errors
+    /// [`Ended`].
+    pub(crate) async fn deliver(&self, packet: Packet) -> Result<(), Ended> {
+        self.data.send(packet).await.map_err(|_| Ended)
     }
 
     /// Sends a control packet that is no answer to a received one. Returns when there is room in the queue.
@@ -103,6 +137,11 @@ impl Link {
     /// As [`Link::send`].
     pub(crate) async fn data(&self, connect_id: i64, data: Bytes) -> Result<(), Ended> {
         self.send(packet::data(connect_id, data)).await
+    }
+
+    /// Returns the queue of credit for the peer, which overtakes data, too.
+    pub(crate) fn credits(&self) -> Arc<Credits> {
+        Arc::clone(&self.credits)
     }
 
     /// Returns a sender of data packets for code that polls.
@@ -134,18 +173,27 @@ impl Stream for Outbound {
             this.control.close();
             return Poll::Ready(None);
         }
-        let mut all_done = true;
-        for queue in [&mut this.control, &mut this.data] {
-            match queue.poll_recv(context) {
-                Poll::Ready(Some(packet)) => {
-                    this.segment.packet(&packet);
-                    return Poll::Ready(Some(packet));
-                }
-                Poll::Ready(None) => {}
-                Poll::Pending => all_done = false,
-            }
+        let control = this.control.poll_recv(context);
+        if let Poll::Ready(Some(packet)) = control {
+            return this.sent(packet);
         }
-        if all_done { Poll::Ready(None) } else { Poll::Pending }
+        if let Poll::Ready(packet) = this.credits.poll_next(context) {
+            return this.sent(packet);
+        }
+        match (this.data.poll_recv(context), control) {
+            (Poll::Ready(Some(packet)), _) => this.sent(packet),
+            (Poll::Ready(None), Poll::Ready(None)) => Poll::Ready(None),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+impl Outbound {
+    /// Counts a packet and gives it to the transport.
+    fn sent(&self, packet: Packet) -> Poll<Option<Packet>> {
+        self.segment.packet(&packet);
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Poll::Ready(Some(packet))
     }
 }
 
@@ -163,7 +211,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn control_packets_overtake_data_and_an_orderly_end_does_not() {
-        let (link, mut outbound) = link(Segment::TO_AGENT);
+        let (link, mut outbound) = link(Segment::TO_AGENT, MANY_CONNECTIONS);
         link.data(1, Bytes::from_static(b"a")).await.unwrap();
         link.send_or_overtake(packet::close(1));
         link.control(packet::close(2));
@@ -171,6 +219,17 @@ mod tests {
         let data = packet::data(1, Bytes::from_static(b"a"));
         assert_eq!(sent, [packet::close(2), data, packet::close(1)]);
         assert!(outbound.next().now_or_never().is_none());
+        link.data(1, Bytes::from_static(b"b")).await.unwrap();
+        link.credits().give(7, 100);
+        link.credits().give(2, 10);
+        link.credits().give(7, 50);
+        link.control(packet::drain());
+        let sent: Vec<Packet> = outbound.by_ref().take(4).collect().await;
+        let data = packet::data(1, Bytes::from_static(b"b"));
+        assert_eq!(sent, [packet::drain(), packet::window(2, 10), packet::window(7, 150), data]);
+        assert!(outbound.next().now_or_never().is_none());
+        link.credits().give(1, 1);
+        assert_eq!(outbound.next().await, Some(packet::window(1, 1)));
         link.end();
         assert_eq!(outbound.next().await, None);
         assert_eq!(link.send(packet::drain()).await, Err(Ended));
@@ -178,8 +237,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_reads_nothing_blocks_a_sender_for_a_bounded_time_and_controls_never() {
-        let (link, outbound) = link(Segment::TO_AGENT);
-        for _ in 0..DATA_PACKETS {
+        let (link, outbound) = link(Segment::TO_AGENT, MANY_CONNECTIONS);
+        for _ in 0..MANY_CONNECTIONS {
             link.send(packet::drain()).await.unwrap();
         }
         let begun = clock::now();
@@ -192,5 +251,37 @@ mod tests {
         link.control(packet::drain());
         link.ended().await;
         drop(outbound);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_reads_slowly_is_waited_for() {
+        let (link, mut outbound) = link(Segment::TO_AGENT, 1);
+        let senders = futures::future::join_all((0..5).map(|_| link.send(packet::drain())));
+        let reads = async {
+            for _ in 0..5 {
+                clock::sleep(SEND_TIMEOUT / 2).await;
+                outbound.next().await.unwrap();
+            }
+        };
+        let (sent, ()) = futures::join!(senders, reads);
+        assert_eq!(sent, [Ok(()); 5]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_reader_of_one_connection_is_waited_for() {
+        let (link, mut outbound) = link(Segment::TO_CLIENT, ONE_CONNECTION);
+        for _ in 0..ONE_CONNECTION {
+            link.deliver(packet::drain()).await.unwrap();
+        }
+        let begun = clock::now();
+        let reads = async {
+            clock::sleep(10 * SEND_TIMEOUT).await;
+            outbound.next().await
+        };
+        let (delivered, _) = futures::join!(link.deliver(packet::drain()), reads);
+        assert_eq!((delivered, begun.elapsed()), (Ok(()), 10 * SEND_TIMEOUT));
+        link.end();
+        assert_eq!(outbound.next().await, None);
+        assert_eq!(link.deliver(packet::drain()).await, Err(Ended));
     }
 }

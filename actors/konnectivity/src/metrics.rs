@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::error::Reason;
+use crate::error::{Reason, Refused};
 use crate::packet;
 
 /// Direction of packets, the label `segment`.
@@ -65,6 +65,35 @@ struct ByMethod {
     service_method: &'static str,
 }
 
+/// Faults of flow control at one side.
+#[derive(Debug, Default)]
+pub(crate) struct FlowFaults {
+    /// Connections that were reset because their reader is too slow.
+    pub(crate) slow: Counter,
+    /// Connections that were reset because the peer exceeded a window.
+    pub(crate) violations: Counter,
+    /// Packets that gave credit to a connection that does not exist.
+    pub(crate) unknown: Counter,
+}
+
+impl FlowFaults {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("slow_connections", "Connections reset for a slow reader", self.slow.clone());
+        let violations = self.violations.clone();
+        registry.register("window_violations", "Connections reset because the peer exceeded their window", violations);
+        registry.register("unknown_windows", "Packets with credit for an unknown connection", self.unknown.clone());
+    }
+
+    /// Counts a connection that a packet of the peer has broken.
+    pub(crate) fn refused(&self, refused: Refused) {
+        let counter = match refused {
+            Refused::Full => &self.slow,
+            Refused::BeyondWindow | Refused::ExcessCredit => &self.violations,
+        };
+        counter.inc();
+    }
+}
+
 pub(crate) struct Families {
     server_packets: Family<Packets, Counter>,
     agent_packets: Family<Packets, Counter>,
@@ -85,10 +114,10 @@ pub(crate) struct Families {
     pub(crate) established: Gauge,
     /// Open HTTP CONNECT connections.
     pub(crate) http_connections: Gauge,
-    /// Connections that were reset because their frontend is too slow.
-    pub(crate) slow: Counter,
-    /// Connections that were reset because their destination is too slow.
-    pub(crate) agent_slow: Counter,
+    /// Of the server: slow frontends, and faults of agents.
+    pub(crate) server_flow: FlowFaults,
+    /// Of the agent: slow destinations, and faults of servers.
+    pub(crate) agent_flow: FlowFaults,
     /// Attempts of this agent to connect to a server that failed.
     pub(crate) server_failures: Counter,
     /// Servers to which this agent is connected.
@@ -121,8 +150,8 @@ impl Families {
             pending_dials: Gauge::default(),
             established: Gauge::default(),
             http_connections: Gauge::default(),
-            slow: Counter::default(),
-            agent_slow: Counter::default(),
+            server_flow: FlowFaults::default(),
+            agent_flow: FlowFaults::default(),
             server_failures: Counter::default(),
             open_servers: Gauge::default(),
             known_servers: Gauge::default(),
@@ -140,7 +169,7 @@ impl Families {
         server.register("established_connections", "Established connections", self.established.clone());
         server.register("http_connections", "Open HTTP CONNECT connections", self.http_connections.clone());
         server.register("grpc_connections", "Open gRPC streams, by method", self.grpc_connections.clone());
-        server.register("slow_connections", "Connections reset for a slow frontend", self.slow.clone());
+        self.server_flow.register(server);
         let agent = registry.sub_registry_with_prefix("konnectivity_network_proxy_agent");
         agent.register("stream_packets", "Packets of streams, by segment and type", self.agent_packets.clone());
         agent.register("endpoint_dial_failure", "Failed dials, by reason", self.endpoint_failures.clone());
@@ -150,7 +179,7 @@ impl Families {
         agent.register("server_connection_failures", "Failed attempts to connect to a server", failures);
         agent.register("known_server_count", "Servers that shall be connected", self.known_servers.clone());
         agent.register("open_endpoint_connections", "Connections to destinations", self.open_endpoints.clone());
-        agent.register("slow_connections", "Connections reset for a slow destination", self.agent_slow.clone());
+        self.agent_flow.register(agent);
         let client = registry.sub_registry_with_prefix("konnectivity_network_proxy_client");
         client.register("stream_packets", "Packets of streams, by segment and type", self.client_packets.clone());
     }

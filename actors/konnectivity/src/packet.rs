@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use oarlock_contracts::konnectivity::packet::Payload;
 use oarlock_contracts::konnectivity::{
-    CloseDial, CloseRequest, CloseResponse, Data, DialRequest, DialResponse, Drain, Packet, PacketType,
+    CloseDial, CloseRequest, CloseResponse, Data, DialRequest, DialResponse, Drain, Packet, PacketType, Window,
 };
 
 /// The one network that can be dialled.
@@ -48,6 +48,11 @@ pub(crate) fn drain() -> Packet {
     packet(PacketType::Drain, Payload::Drain(Drain {}))
 }
 
+pub(crate) fn window(connect_id: i64, bytes: usize) -> Packet {
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    packet(PacketType::Window, Payload::Window(Window { connect_id, bytes }))
+}
+
 /// Returns the name of a packet's type, as metrics have it.
 pub(crate) fn name(packet: &Packet) -> &'static str {
     PacketType::try_from(packet.r#type).map_or("UNKNOWN", |kind| kind.as_str_name())
@@ -65,6 +70,7 @@ pub(crate) fn payload(packet: Packet) -> Option<Payload> {
         Payload::CloseResponse(_) => PacketType::CloseRsp,
         Payload::CloseDial(_) => PacketType::DialCls,
         Payload::Drain(_) => PacketType::Drain,
+        Payload::Window(_) => PacketType::Window,
     };
     (of == kind).then_some(payload)
 }

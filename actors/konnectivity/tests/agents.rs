@@ -4,22 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use oarlock_contracts::konnectivity::packet::Payload;
-use oarlock_contracts::konnectivity::{CloseRequest, CloseResponse, Data, DialResponse, Packet, PacketType};
+use oarlock_contracts::konnectivity::{CloseRequest, CloseResponse, Packet, PacketType};
 use oarlock_konnectivity::{Agent, Limits, Reason};
 use oarlock_testkit::wait;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::support::{RawAgent, TOKEN, agent_options, serve, server_options, soon, system, tunnel, until};
-
-fn dialled(random: i64, connect_id: i64) -> Packet {
-    let response = DialResponse { error: String::new(), connect_id, random };
-    Packet { r#type: PacketType::DialRsp as i32, payload: Some(Payload::DialResponse(response)) }
-}
-
-fn data(connect_id: i64, data: Bytes) -> Packet {
-    let data = Data { connect_id, error: String::new(), data };
-    Packet { r#type: PacketType::Data as i32, payload: Some(Payload::Data(data)) }
-}
+use crate::support::{
+    RawAgent, TOKEN, agent_options, data, dialled, packet, serve, server_options, soon, system, tunnel, until,
+};
 
 #[tokio::test]
 async fn an_agent_answers_for_itself_only() {
@@ -170,7 +162,7 @@ async fn a_connection_that_its_destination_breaks_is_reported() {
         let (mut stream, mut read) = (stream.unwrap(), [0; 4]);
         stream.read_exact(&mut read).await.unwrap();
         let closed = CloseResponse { error: "read: connection reset".to_owned(), connect_id: 4 };
-        agent.send(Packet { r#type: PacketType::CloseRsp as i32, payload: Some(Payload::CloseResponse(closed)) }).await;
+        agent.send(packet(PacketType::CloseRsp, Payload::CloseResponse(closed))).await;
         let error = wait::step(name, stream.read(&mut read)).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{name}: {error}");
     }

@@ -7,3 +7,4 @@ mod agents;
 mod faults;
 mod frontends;
 mod support;
+mod windows;

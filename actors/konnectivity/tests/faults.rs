@@ -3,20 +3,22 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use oarlock_konnectivity::Agent;
+use oarlock_konnectivity::{Agent, Limits};
 use oarlock_testkit::wait;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{World, agent_options, serve, server_options, soon, system, tunnel, until};
+use crate::support::{
+    PLAIN_AGENT, PLAIN_SERVER, World, agent_options, serve, server_options, soon, system, tunnel_with, until,
+};
 
 /// What a source sends, in bytes: more than a connection's buffer and all sockets between hold.
 const FLOOD: usize = 64 << 20;
 
 #[tokio::test]
-async fn a_reader_that_is_too_slow_is_reset_and_the_others_go_on() {
-    let tunnel = tunnel().await;
+async fn without_flow_control_a_reader_that_is_too_slow_is_reset_and_the_others_go_on() {
+    let tunnel = tunnel_with(PLAIN_SERVER, Limits::AGENT).await;
     let echo = tunnel.world.echo().await;
     let sources = World::new();
     let (tell, mut told) = tokio::sync::mpsc::channel(8);
@@ -51,8 +53,8 @@ async fn a_reader_that_is_too_slow_is_reset_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_destination_that_is_too_slow_is_cut_off_and_the_dialler_gets_an_error() {
-    let tunnel = tunnel().await;
+async fn without_flow_control_a_destination_that_is_too_slow_is_cut_off_and_the_dialler_gets_an_error() {
+    let tunnel = tunnel_with(Limits::SERVER, PLAIN_AGENT).await;
     let deaf = World::new();
     let destination = deaf.destination(|socket| async move {
         let _unread = socket;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::Stream;
 use http::uri::PathAndQuery;
 use oarlock_contracts::konnectivity::packet::Payload;
-use oarlock_contracts::konnectivity::{AgentService, Packet};
+use oarlock_contracts::konnectivity::{AgentService, Data, DialResponse, Packet, PacketType};
 use oarlock_konnectivity::{
     Agent, AgentOptions, Authenticate, Credentials, Denied, Dialer, HttpConnect, Limits, Server, ServerOptions,
     Strategy, Token,
@@ -122,10 +123,20 @@ pub(crate) struct Tunnel {
     pub(crate) world: World,
 }
 
+/// A server that knows no flow control, as upstream's.
+pub(crate) const PLAIN_SERVER: Limits = Limits { window: None, ..Limits::SERVER };
+/// An agent that knows no flow control, as upstream's.
+pub(crate) const PLAIN_AGENT: Limits = Limits { window: None, ..Limits::AGENT };
+
 pub(crate) async fn tunnel() -> Tunnel {
+    tunnel_with(Limits::SERVER, Limits::AGENT).await
+}
+
+pub(crate) async fn tunnel_with(server: Limits, agent: Limits) -> Tunnel {
     let system = system().await;
-    let served = serve(&system, server_options("s")).await;
-    let agent = Agent::start(&system, agent_options(served.agents, "node")).await.unwrap();
+    let served = serve(&system, ServerOptions { limits: server, ..server_options("s") }).await;
+    let options = AgentOptions { limits: agent, ..agent_options(served.agents, "node") };
+    let agent = Agent::start(&system, options).await.unwrap();
     until("the agent is connected", || served.server.agents() == 1).await;
     Tunnel { served, agent, world: World::new() }
 }
@@ -208,19 +219,36 @@ pub(crate) struct RawAgent {
 
 impl RawAgent {
     pub(crate) async fn connect(server: SocketAddr, id: &str, identifiers: &str, token: &str) -> Result<Self, Status> {
+        let (agent, window) = Self::offer(server, id, identifiers, token, None).await?;
+        assert_eq!(window, None, "an agent that offers none gets none");
+        Ok(agent)
+    }
+
+    /// Connects with an offered window. Returns the server's as well.
+    pub(crate) async fn offer(
+        server: SocketAddr,
+        id: &str,
+        identifiers: &str,
+        token: &str,
+        window: Option<&str>,
+    ) -> Result<(Self, Option<String>), Status> {
         let channel = endpoint(server).connect().await.unwrap();
         let (send, receive) = mpsc::channel(16);
         let mut request = Request::new(stream(receive));
         request.metadata_mut().insert("agentid", id.parse().unwrap());
         request.metadata_mut().insert("agentidentifiers", identifiers.parse().unwrap());
         request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        if let Some(window) = window {
+            request.metadata_mut().insert("oarlock-window", window.parse().unwrap());
+        }
         let mut grpc = Grpc::new(channel.clone());
         grpc.ready().await.unwrap();
         let path = PathAndQuery::from_static(AgentService::CONNECT.path());
         let answer = grpc.streaming(request, path, ProstCodec::<Packet, Packet>::default()).await?;
         assert_eq!(answer.metadata().get("serverid").unwrap(), "s");
         assert_eq!(answer.metadata().get("servercount").unwrap(), "1");
-        Ok(Self { send, packets: answer.into_inner(), _channel: channel })
+        let offered = answer.metadata().get("oarlock-window").map(|window| window.to_str().unwrap().to_owned());
+        Ok((Self { send, packets: answer.into_inner(), _channel: channel }, offered))
     }
 
     pub(crate) async fn send(&self, packet: Packet) {
@@ -249,4 +277,18 @@ impl RawAgent {
 
 fn stream(receive: mpsc::Receiver<Packet>) -> impl Stream<Item = Packet> {
     futures::stream::unfold(receive, |mut receive| async move { Some((receive.recv().await?, receive)) })
+}
+
+pub(crate) fn packet(kind: PacketType, payload: Payload) -> Packet {
+    Packet { r#type: kind as i32, payload: Some(payload) }
+}
+
+/// An agent's answer to a dial that has succeeded.
+pub(crate) fn dialled(random: i64, connect_id: i64) -> Packet {
+    packet(PacketType::DialRsp, Payload::DialResponse(DialResponse { error: String::new(), connect_id, random }))
+}
+
+/// Bytes of a connection.
+pub(crate) fn data(connect_id: i64, data: Bytes) -> Packet {
+    packet(PacketType::Data, Payload::Data(Data { connect_id, error: String::new(), data }))
 }

@@ -32,7 +32,7 @@ pub mod etcd {
 pub mod konnectivity {
     pub use crate::generated::{
         AgentService, CloseDial, CloseRequest, CloseResponse, Data, DialRequest, DialResponse, Drain, Packet,
-        PacketType, ProxyService, packet,
+        PacketType, ProxyService, Window, packet,
     };
 }
 

@@ -42,6 +42,16 @@ pub(crate) const BUGS: &[Bug] = &[
         "oarlock-konnectivity",
         None,
         "only_a_valid_token_of_the_service_account_for_the_audience_is_admitted",
+        "tunnel_credit_is_not_given_back",
+        "oarlock-konnectivity",
+        None,
+        "credit_goes_back_as_the_reader_takes_and_what_waits_becomes_one_packet",
+    ),
+    bug(
+        "tunnel_sends_beyond_credit",
+        "oarlock-konnectivity",
+        None,
+        "a_writer_without_credit_waits_and_holds_up_no_other_connection",
     ),
     bug(
         "user_traffic_on_control_plane_connections",

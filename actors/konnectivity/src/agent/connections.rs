@@ -32,6 +32,10 @@ pub(crate) enum Effect<C> {
     Withdrawn(C),
     /// Bytes for a destination.
     Data(C, i64, Bytes),
+    /// Credit for the bytes of a destination.
+    Window(C, i64, u64),
+    /// Credit for a connection that does not exist, or has ended.
+    UnknownWindow,
     /// The direction to the destination ends.
     Close(C),
     /// A packet is sent in answer.
@@ -70,6 +74,10 @@ impl<C: Clone> Connections<C> {
                 Some(connection) => Effect::Data(connection.clone(), data.connect_id, data.data),
                 None if data.connect_id == 0 => Effect::Ignored,
                 None => Effect::Answer(packet::closed(data.connect_id, "unrecognized connectID")),
+            },
+            Some(Payload::Window(window)) => match self.open.get(&window.connect_id) {
+                Some(connection) => Effect::Window(connection.clone(), window.connect_id, window.bytes),
+                None => Effect::UnknownWindow,
             },
             Some(Payload::CloseRequest(close)) => match self.open.get(&close.connect_id) {
                 Some(connection) => Effect::Close(connection.clone()),
@@ -136,8 +144,11 @@ mod tests {
         assert_eq!(table.establish(7), Some(1));
         let data = Bytes::from_static(b"x");
         assert_eq!(table.receive(packet::data(1, data.clone())), Effect::Data("c", 1, data.clone()));
+        assert_eq!(table.receive(packet::window(1, 500)), Effect::Window("c", 1, 500));
         assert_eq!(table.receive(packet::close(1)), Effect::Close("c"));
+        assert_eq!(table.receive(packet::window(1, 500)), Effect::Window("c", 1, 500), "the other direction is open");
         table.remove(1);
+        assert_eq!(table.receive(packet::window(1, 500)), Effect::UnknownWindow);
         let unknown = Effect::Answer(packet::closed(1, "unrecognized connectID"));
         assert_eq!(table.receive(packet::data(1, data.clone())), unknown);
         assert_eq!(table.receive(packet::data(0, data)), Effect::Ignored);

@@ -10,11 +10,13 @@ use tonic::Streaming;
 
 use super::connections::{Connections, Effect};
 use super::endpoint::{self, AgentStream};
-use crate::inbound::{Inbound, TOO_SLOW};
+use crate::error::Refused;
+use crate::inbound::{Flow, Inbound};
 use crate::limits::Limits;
 use crate::link::Link;
 use crate::metrics::{FAMILIES, Segment};
 use crate::packet;
+use crate::window::Windows;
 
 /// The stream of an agent to one server.
 #[derive(Debug)]
@@ -27,9 +29,9 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(link: Link, limits: Limits, gate: Gate) -> Arc<Self> {
+    pub(super) fn new(link: Link, limits: Limits, windows: Option<Windows>, gate: Gate) -> Arc<Self> {
         let connections = Mutex::new(Connections::new(limits.connections));
-        let stream = Arc::new(AgentStream { link, connections, limits });
+        let stream = Arc::new(AgentStream { link, connections, limits, windows });
         Arc::new(Self { stream, gate, ended: Notify::new() })
     }
 
@@ -82,7 +84,8 @@ impl Session {
         let effect = self.stream.connections.lock().receive(received);
         match effect {
             Effect::Dial { random, address } => {
-                let inbound = Inbound::new(self.stream.limits.buffer);
+                let flow = self.stream.windows.map(|windows| Flow::new(windows, &self.stream.link));
+                let inbound = Inbound::new(self.stream.limits.buffer, flow);
                 self.stream.connections.lock().begin(random, Arc::clone(&inbound));
                 let session = Arc::clone(self);
                 let serve = async move {
@@ -94,11 +97,10 @@ impl Session {
                 }
             }
             Effect::Withdrawn(inbound) => inbound.end(Some("withdrawn")),
-            Effect::Data(inbound, id, data) => {
-                if inbound.push(data).is_err() {
-                    tracing::warn!(connection = id, "{TOO_SLOW}");
-                    FAMILIES.agent_slow.inc();
-                }
+            Effect::Data(inbound, id, data) => check(id, inbound.push(data)),
+            Effect::Window(inbound, id, bytes) => check(id, inbound.grant(bytes)),
+            Effect::UnknownWindow => {
+                FAMILIES.agent_flow.unknown.inc();
             }
             Effect::Close(inbound) => inbound.end(None),
             Effect::Answer(answer) => self.stream.link.control(answer),
@@ -111,3 +113,14 @@ impl Session {
         self.stream.connections.lock().count()
     }
 }
+
+/// Reports a connection that a packet of the server has broken, which its task ends.
+fn check(id: i64, accepted: Result<(), Refused>) {
+    if let Err(refused) = accepted {
+        tracing::warn!(connection = id, "{refused}");
+        FAMILIES.agent_flow.refused(refused);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ use tonic_prost::ProstCodec;
 
 use crate::error::{DialError, Reason};
 use crate::limits::{CLOSE_TIMEOUT, MAX_DATA, MAX_PACKET};
-use crate::link::{Ended, Link, Outbound, link};
+use crate::link::{Ended, Link, ONE_CONNECTION, Outbound, link};
 use crate::metrics::Segment;
 use crate::packet;
 
@@ -38,7 +38,7 @@ async fn try_dial(channel: Channel, address: &str) -> Result<GrpcStream, DialErr
     let lost = |error: &(dyn std::error::Error + 'static)| {
         DialError::new(Reason::Lost, format!("tunnel server: {}", oarlock_telemetry::logs::chain(error)))
     };
-    let (link, outbound) = link(Segment::CLIENT_SENDS);
+    let (link, outbound) = link(Segment::CLIENT_SENDS, ONE_CONNECTION);
     let (leave, left) = oneshot::channel();
     let outbound = Lingering { outbound, sent: false, left, leftover: None };
     let random = (rng::u64() >> 1).cast_signed();
@@ -172,6 +172,10 @@ impl GrpcStream {
             Segment::CLIENT_RECEIVES.packet(&received);
             match packet::payload(received) {
                 Some(Payload::Data(data)) if data.connect_id == self.id && !data.data.is_empty() => {
+                    if self.closing.is_some() {
+                        // The rest may take a slow reader long.
+                        self.closing = Some(close_timer());
+                    }
                     return Poll::Ready(Some(Ok(data.data)));
                 }
                 Some(Payload::CloseResponse(closed)) if closed.connect_id == self.id => {
@@ -184,6 +188,11 @@ impl GrpcStream {
             }
         }
     }
+}
+
+/// Completes when the server must have confirmed the close, or sent something of the rest.
+fn close_timer() -> BoxFuture<'static, ()> {
+    Box::pin(clock::sleep(2 * CLOSE_TIMEOUT))
 }
 
 impl AsyncRead for GrpcStream {
@@ -225,7 +234,7 @@ impl AsyncWrite for GrpcStream {
         }
         ready!(this.sender.poll_reserve(context)).map_err(|_| Ended)?;
         this.sender.send_item(packet::close(this.id)).map_err(|_| Ended)?;
-        this.closing = Some(Box::pin(clock::sleep(2 * CLOSE_TIMEOUT)));
+        this.closing = Some(close_timer());
         Poll::Ready(Ok(()))
     }
 }

@@ -16,8 +16,9 @@ use super::backend::Backend;
 use super::grpc::{self, Packets};
 use super::identifiers::Identifiers;
 use super::{MAX_AGENTS, Server};
-use crate::link::link;
+use crate::link::{MANY_CONNECTIONS, link};
 use crate::metrics::{FAMILIES, Segment};
+use crate::window::{self, Windows};
 
 /// The metadata key of the agent's id.
 pub(crate) const AGENT_ID: &str = "agentid";
@@ -82,6 +83,9 @@ async fn connect(
         }
         None => None,
     };
+    let invalid_offer = || Status::invalid_argument(format!("expected a valid {}", window::OFFER));
+    let offered = one(metadata, window::OFFER)?;
+    let offered = offered.map(|text| window::parse(text).ok_or_else(invalid_offer)).transpose()?;
     let credentials = Credentials { certificates: chain, token, agent: &agent, identifiers: &identifiers };
     let options = &server.inner.options;
     let checked = clock::timeout(AUTHENTICATE_TIMEOUT, options.authenticate.authenticate(&credentials)).await;
@@ -92,12 +96,16 @@ async fn connect(
     if server.agents() >= MAX_AGENTS {
         return Err(Status::resource_exhausted("too many agents"));
     }
-    let (link, outbound) = link(Segment::TO_AGENT);
-    let backend = Backend::new(agent, identifiers, link, options.limits);
+    let (link, outbound) = link(Segment::TO_AGENT, MANY_CONNECTIONS);
+    let windows = Windows::agreed(options.limits.window, offered);
+    let backend = Backend::new(agent, identifiers, link, options.limits, windows);
     let mut answer = grpc::answer(outbound);
     let id = options.id.parse().map_err(|_| Status::internal("the server's id is no metadata value"))?;
     answer.metadata_mut().insert(SERVER_ID, id);
     answer.metadata_mut().insert(SERVER_COUNT, server.count().into());
+    if let Some(windows) = windows {
+        answer.metadata_mut().insert(window::OFFER, windows.own.into());
+    }
     let packets = request.into_inner();
     let (gate, serving) = (server.inner.gate.clone(), server.clone());
     let stop = gate.token();

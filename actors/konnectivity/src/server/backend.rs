@@ -11,12 +11,13 @@ use parking_lot::Mutex;
 use super::connections::{Connections, Effect};
 use super::identifiers::Identifiers;
 use super::strategy::Candidate;
-use crate::error::{DialError, Reason};
-use crate::inbound::{Inbound, TOO_SLOW};
+use crate::error::{DialError, Reason, Refused};
+use crate::inbound::{Flow, Inbound};
 use crate::limits::Limits;
 use crate::link::Link;
 use crate::metrics::{Counted, FAMILIES};
 use crate::packet;
+use crate::window::Windows;
 
 /// One agent's stream.
 #[derive(Debug)]
@@ -27,15 +28,23 @@ pub(crate) struct Backend {
     connections: Mutex<Connections<Arc<Inbound>>>,
     link: Link,
     limits: Limits,
+    /// Flow control; absent if a side has not offered it.
+    windows: Option<Windows>,
     _counted: Counted,
 }
 
 impl Backend {
-    pub(super) fn new(agent: String, identifiers: Identifiers, link: Link, limits: Limits) -> Arc<Self> {
+    pub(super) fn new(
+        agent: String,
+        identifiers: Identifiers,
+        link: Link,
+        limits: Limits,
+        windows: Option<Windows>,
+    ) -> Arc<Self> {
         let connections = Mutex::new(Connections::new(limits.connections));
         let counted = Counted::new(&FAMILIES.backends);
         let draining = AtomicBool::new(false);
-        Arc::new(Self { agent, identifiers, draining, connections, link, limits, _counted: counted })
+        Arc::new(Self { agent, identifiers, draining, connections, link, limits, windows, _counted: counted })
     }
 
     pub(crate) fn link(&self) -> &Link {
@@ -50,7 +59,8 @@ impl Backend {
     /// Dials an address. Returns the new connection's queue and its id. When the future is dropped, the dial is withdrawn.
     pub(super) async fn dial(&self, address: &str, deadline: Instant) -> Result<(Arc<Inbound>, i64), DialError> {
         let _pending = Counted::new(&FAMILIES.pending_dials);
-        let inbound = Inbound::new(self.limits.buffer);
+        let flow = self.windows.map(|windows| Flow::new(windows, &self.link));
+        let inbound = Inbound::new(self.limits.buffer, flow);
         let random = self.connections.lock().dial(Arc::clone(&inbound), || rng::u64().cast_signed() & i64::MAX)?;
         let dial = Dial { backend: self, random, inbound: &inbound };
         let answer = async {
@@ -81,12 +91,10 @@ impl Backend {
                 }
             }
             Effect::Failed(inbound, error) => inbound.fail(error),
-            Effect::Data(inbound, id, data) => {
-                if inbound.push(data).is_err() {
-                    tracing::warn!(agent = self.agent, connection = id, "{TOO_SLOW}");
-                    FAMILIES.slow.inc();
-                    self.abort(id);
-                }
+            Effect::Data(inbound, id, data) => self.check(id, inbound.push(data)),
+            Effect::Window(inbound, id, bytes) => self.check(id, inbound.grant(bytes)),
+            Effect::UnknownWindow => {
+                FAMILIES.server_flow.unknown.inc();
             }
             Effect::Closed(inbound, error) => inbound.end((!error.is_empty()).then_some(&error)),
             Effect::Draining => self.draining.store(true, Ordering::Relaxed),
@@ -95,6 +103,14 @@ impl Backend {
             Effect::Violation(text) => return Err(text),
         }
         Ok(())
+    }
+
+    /// Ends a connection that a packet of the agent has broken.
+    fn check(&self, id: i64, accepted: Result<(), Refused>) {
+        let Err(refused) = accepted else { return };
+        tracing::warn!(agent = self.agent, connection = id, "{refused}");
+        FAMILIES.server_flow.refused(refused);
+        self.abort(id);
     }
 
     /// Ends the stream and all its connections.

@@ -54,6 +54,10 @@ pub(crate) enum Effect<C> {
     Failed(C, DialError),
     /// Bytes for a connection.
     Data(C, i64, Bytes),
+    /// Credit for a connection, in bytes.
+    Window(C, i64, u64),
+    /// Credit for a connection that does not exist. One that has just ended is not meant.
+    UnknownWindow,
     /// A connection has ended, with the text of an error unless it ended orderly.
     Closed(C, String),
     /// The agent is about to stop.
@@ -144,6 +148,11 @@ impl<C: Clone> Connections<C> {
                     None => Effect::Ignored,
                 }
             }
+            Some(Payload::Window(window)) => match self.open.get(&window.connect_id) {
+                Some(open) => Effect::Window(open.connection.clone(), window.connect_id, window.bytes),
+                None if self.closing.contains(&window.connect_id) => Effect::Ignored,
+                None => Effect::UnknownWindow,
+            },
             Some(Payload::Drain(_)) => Effect::Draining,
             // An agent neither dials nor asks to close. Unknown types come from newer agents.
             Some(Payload::DialRequest(_) | Payload::CloseRequest(_)) | None => Effect::Ignored,

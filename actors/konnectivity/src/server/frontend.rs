@@ -21,7 +21,7 @@ use tonic::{Response, Status, Streaming};
 use super::stream::TunnelStream;
 use super::{Server, grpc, http_connect};
 use crate::limits::{CLOSE_TIMEOUT, FRONTEND_DIAL_TIMEOUT};
-use crate::link::{Link, link};
+use crate::link::{Link, ONE_CONNECTION, link};
 use crate::metrics::{FAMILIES, Segment};
 use crate::packet;
 
@@ -90,7 +90,7 @@ impl Handler for FrontendPort {
 
 /// Serves a frontend's stream in a task. Returns the packets that the frontend gets.
 fn open(server: &Server, packets: Received) -> Result<Response<grpc::Packets>, Status> {
-    let (link, outbound) = link(Segment::TO_CLIENT);
+    let (link, outbound) = link(Segment::TO_CLIENT, ONE_CONNECTION);
     let (server, gate) = (server.clone(), server.inner.gate.clone());
     let stop = gate.token();
     let serve = async move {
@@ -171,11 +171,11 @@ async fn carry(stream: TunnelStream, packets: Received, link: &Link) {
                 Some(Err(error)) => return link.control(packet::closed(id, error.to_string())),
                 None => break,
             };
-            if link.data(id, chunk).await.is_err() {
+            if link.deliver(packet::data(id, chunk)).await.is_err() {
                 return link.end();
             }
         }
-        if link.send(packet::closed(id, "")).await.is_err() {
+        if link.deliver(packet::closed(id, "")).await.is_err() {
             link.end();
         }
     };

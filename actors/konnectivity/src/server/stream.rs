@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use futures::future::BoxFuture;
 use oarlock_contracts::konnectivity::Packet;
-use oarlock_runtime::{Instant, clock};
+use oarlock_runtime::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::PollSender;
 
@@ -26,9 +26,9 @@ const CLOSE_MARGIN: Duration = Duration::from_secs(5);
 
 /// A connection to a destination behind an agent.
 ///
-/// `shutdown` closes the direction to the destination, what comes from there can be read for at most [`CLOSE_TIMEOUT`]. Dropping the stream closes the connection.
-/// Reads and writes fail with [`io::ErrorKind::ConnectionReset`] once the connection is broken: the agent or the destination was lost, or the reader is so slow
-/// that the connection's buffer is full.
+/// `shutdown` closes the direction to the destination, what comes from there can be read until nothing has moved for [`CLOSE_TIMEOUT`]. Dropping the stream closes the
+/// connection. Reads and writes fail with [`io::ErrorKind::ConnectionReset`] once the connection is broken: the agent or the destination was lost, or the agent knows
+/// no flow control and the reader is so slow that the connection's buffer is full.
 pub struct TunnelStream {
     backend: Arc<Backend>,
     inbound: Arc<Inbound>,
@@ -105,6 +105,8 @@ impl AsyncRead for TunnelStream {
 impl AsyncWrite for TunnelStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        // Before the end is looked for, so that an end between the two wakes this task.
+        let credit = this.inbound.poll_credit(context);
         if let Some(error) = this.inbound.ended() {
             return Poll::Ready(Err(error));
         }
@@ -114,8 +116,11 @@ impl AsyncWrite for TunnelStream {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
+        // Before the room in the queue, which all connections share and a connection without credit must not take.
+        let most = ready!(credit).min(MAX_DATA);
         ready!(this.poll_room(context))?;
-        let piece = data.get(..data.len().min(MAX_DATA)).unwrap_or_default();
+        let piece = data.get(..data.len().min(most)).unwrap_or_default();
+        this.inbound.spend(piece.len());
         this.put(packet::data(this.id, Bytes::copy_from_slice(piece)))?;
         Poll::Ready(Ok(piece.len()))
     }
@@ -134,7 +139,8 @@ impl AsyncWrite for TunnelStream {
         if let Some(close) = this.backend.close_writing(this.id) {
             this.put(close)?;
         }
-        this.closing = Some(Box::pin(clock::sleep(CLOSE_TIMEOUT + CLOSE_MARGIN)));
+        let inbound = Arc::clone(&this.inbound);
+        this.closing = Some(Box::pin(async move { inbound.quiet(CLOSE_TIMEOUT + CLOSE_MARGIN).await }));
         Poll::Ready(Ok(()))
     }
 }

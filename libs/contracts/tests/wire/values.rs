@@ -438,7 +438,7 @@ fn etcd_watch() -> Vec<Sample> {
 fn tunnel() -> Vec<Sample> {
     use konnectivity::packet::Payload;
     use konnectivity::{
-        CloseDial, CloseRequest, CloseResponse, Data, DialRequest, DialResponse, Drain, Packet, PacketType,
+        CloseDial, CloseRequest, CloseResponse, Data, DialRequest, DialResponse, Drain, Packet, PacketType, Window,
     };
     let packet = |kind: PacketType, payload| Packet { r#type: kind as i32, payload: Some(payload) };
     let request = DialRequest { protocol: s("tcp"), address: s("10.0.0.1:10250"), random: 7 };
@@ -456,6 +456,10 @@ fn tunnel() -> Vec<Sample> {
         sample("konnectivity.CloseResponse", &packet(PacketType::CloseRsp, Payload::CloseResponse(closed))),
         sample("konnectivity.CloseDial", &packet(PacketType::DialCls, Payload::CloseDial(CloseDial { random: 7 }))),
         sample("konnectivity.Drain", &packet(PacketType::Drain, Payload::Drain(Drain {}))),
+        sample(
+            "konnectivity.Window",
+            &packet(PacketType::Window, Payload::Window(Window { connect_id: 9, bytes: 4096 })),
+        ),
     ]
 }
 

@@ -23,8 +23,8 @@ use super::forward::{echo, forwards};
 use super::{LOCALHOST, Streams};
 use crate::crew::nodes;
 
-/// More bytes than any connection of these tests carries: on a busy machine a reader may be slow, and a connection with a full buffer is reset.
-const BUFFER: usize = 64 << 20;
+/// The unread bytes of a connection: so few that every client is slow. Without flow control such a connection would be reset.
+const UNREAD: usize = 16 << 10;
 
 /// Every agent of these tests is welcome.
 struct Anybody;
@@ -59,7 +59,7 @@ impl Tunnel {
                 id: "s".to_owned(),
                 count: 1,
                 strategies: vec![Strategy::Default],
-                limits: Limits { buffer: BUFFER, ..Limits::SERVER },
+                limits: Limits { buffer: UNREAD, window: Some(UNREAD), ..Limits::SERVER },
                 authenticate: Arc::new(Anybody),
                 keepalive: Duration::from_secs(30),
             },
@@ -75,7 +75,7 @@ impl Tunnel {
             id: "n1".to_owned(),
             identifiers: String::new(),
             token: None,
-            limits: Limits { buffer: BUFFER, ..Limits::AGENT },
+            limits: Limits { buffer: UNREAD, window: Some(UNREAD), ..Limits::AGENT },
             sync_interval: Duration::from_millis(20),
             sync_interval_cap: Duration::from_millis(100),
             keepalive: Duration::from_secs(60),

@@ -25,6 +25,7 @@ async fn a_connection_lives_from_its_dial_to_its_close() {
     let (mut table, now) = (table(), clock::now());
     established(&mut table, "c", 7, 1);
     assert_eq!(table.receive(packet::data(1, data()), now), Effect::Data("c", 1, data()));
+    assert_eq!(table.receive(packet::window(1, 500), now), Effect::Window("c", 1, 500));
     assert_eq!(table.close_writing(1), Some(packet::close(1)));
     assert_eq!(table.close_writing(1), None, "said once");
     assert_eq!(
@@ -82,6 +83,8 @@ async fn packets_of_closed_and_unknown_connections_are_answered_once_and_forgott
     assert_eq!(table.close(1, clock::now()), [packet::close(1), packet::close(1)]);
     for _ in 0..3 {
         assert_eq!(table.receive(packet::data(1, data()), clock::now()), Effect::Ignored);
+        assert_eq!(table.receive(packet::window(1, 500), clock::now()), Effect::Ignored);
+        assert_eq!(table.receive(packet::window(50, 500), clock::now()), Effect::UnknownWindow);
     }
     assert_eq!(table.receive(packet::data(50, data()), clock::now()), Effect::Answer(packet::close(50)));
     assert_eq!(table.receive(packet::data(50, data()), clock::now()), Effect::Ignored);
