@@ -5,7 +5,7 @@ use std::sync::Arc;
 use oarlock_informer::Item;
 
 use super::super::claims::{Claim, is_of};
-use super::{NOW, claim, planned_with, pod_that, pods, set, shown};
+use super::{NOW, Reference, claim, planned_with, pod_that, pods, set, shown};
 use crate::project::{ClaimDeletion, PodView, StatefulSet};
 
 const KEEP: ClaimDeletion = ClaimDeletion { with_set: false, when_scaled: false };
@@ -73,7 +73,7 @@ fn a_claim_is_owned_as_the_set_wants() {
     let (of_set, of_pod) = (("StatefulSet", "web", "set", true), ("Pod", "web-0", "web-0", true));
     let owned_otherwise = ("Thing", "x", "x", true);
     let seen = ("Thing", "x", "x", false);
-    let rows: [(ClaimDeletion, i64, &[(&str, &str, &str, bool)], &str); 22] = [
+    let rows: [(ClaimDeletion, i64, &[Reference<'_>], &str); 22] = [
         (KEEP, 1, &[], ""),
         (KEEP, 1, &[of_set], "nobody"),
         (KEEP, 1, &[of_pod], "nobody"),
