@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::kinds::{
     append, compose_kill, create, failover, hostile, idle, kept, list, memory, reopen, rollout, schedule, shards,
-    snapshot, start, takeover, tracing, tunnel, tunnel_users, watch, write_path,
+    snapshot, start, takeover, tracing, watch, write_path,
 };
 use crate::report::Figure;
 use crate::subject::{Bench, Setting, Subject};
@@ -62,8 +62,6 @@ const OWN: &[(&str, &str)] = &[
     ("hostile", include_str!("../scenarios/hostile.toml")),
     ("tracing", include_str!("../scenarios/tracing.toml")),
     ("tracing-off", include_str!("../scenarios/tracing-off.toml")),
-    ("tunnel", include_str!("../scenarios/tunnel.toml")),
-    ("tunnel-users", include_str!("../scenarios/tunnel-users.toml")),
 ];
 
 /// A scenario file.
@@ -131,8 +129,6 @@ enum Work {
     ComposeKill(compose_kill::Spec),
     Hostile(hostile::Spec),
     Tracing(tracing::Spec),
-    Tunnel(tunnel::Spec),
-    TunnelUsers(tunnel_users::Spec),
 }
 
 impl Scenario {
@@ -181,8 +177,6 @@ impl Scenario {
                 | Work::Snapshot(_)
                 | Work::ComposeKill(_)
                 | Work::Tracing(_)
-                | Work::Tunnel(_)
-                | Work::TunnelUsers(_)
         );
         subject == Subject::Oarlock || !own
     }
@@ -221,8 +215,6 @@ impl Scenario {
             Work::ComposeKill(spec) => compose_kill::run(spec).await,
             Work::Hostile(spec) => hostile::run(bench, subject, spec).await,
             Work::Tracing(spec) => tracing::run(bench, subject, spec).await,
-            Work::Tunnel(spec) => tunnel::run(bench, subject, spec).await,
-            Work::TunnelUsers(spec) => tunnel_users::run(bench, subject, spec).await,
         }
     }
 }

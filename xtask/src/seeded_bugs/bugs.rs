@@ -42,6 +42,8 @@ pub(crate) const BUGS: &[Bug] = &[
         "oarlock-konnectivity",
         None,
         "only_a_valid_token_of_the_service_account_for_the_audience_is_admitted",
+    ),
+    bug(
         "tunnel_credit_is_not_given_back",
         "oarlock-konnectivity",
         None,

@@ -40,6 +40,14 @@ fn has(kubectl: &Kubectl, name: &str, pods: &str) {
     kubectl.until(&format!("get pods -l app={name} -o jsonpath='{path}'"), |out| out.trim() == pods);
 }
 
+/// Deletes a pod and waits for its successor of the same name. `kubectl delete` may wait forever for the end of a pod whose successor it takes for the pod.
+fn replace(kubectl: &Kubectl, pod: &str) {
+    let line = format!("get pod {pod} --ignore-not-found -o jsonpath={{.metadata.uid}}");
+    let former = kubectl.ok(&line);
+    kubectl.ok(&format!("delete pod {pod} --wait=false"));
+    kubectl.until(&line, |uid| !uid.trim().is_empty() && uid.trim() != former.trim());
+}
+
 fn at(object: &Value, pointer: &str) -> String {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
@@ -111,7 +119,7 @@ fn updates(kubectl: &Kubectl) {
     let set = read(kubectl, "statefulset db");
     assert_ne!(at(&set, "/status/currentRevision"), at(&set, "/status/updateRevision"));
     // A pod below the partition comes back with the old template.
-    kubectl.ok("delete pod db-0");
+    replace(kubectl, "db-0");
     has(kubectl, "db", &format!("db-0={IMAGE} db-1=new:1"));
     kubectl.ok(&format!("patch statefulset db -p '{}'", patch(0)));
     rolled_out(kubectl, "db");
@@ -134,12 +142,11 @@ fn rolls_back(kubectl: &Kubectl) {
 
 /// A deleted pod is replaced by another one of its name.
 fn replaces(kubectl: &Kubectl) {
-    let uid = |pod: &str| kubectl.ok(&format!("get pod {pod} -o jsonpath={{.metadata.uid}}"));
-    let (first, second) = (uid("db-0"), uid("db-1"));
-    kubectl.ok("delete pod db-1");
+    let uid = "get pod db-0 -o jsonpath={.metadata.uid}";
+    let first = kubectl.ok(uid);
+    replace(kubectl, "db-1");
     rolled_out(kubectl, "db");
-    assert_ne!(uid("db-1"), second);
-    assert_eq!(uid("db-0"), first);
+    assert_eq!(kubectl.ok(uid), first);
 }
 
 /// Claims are created with their pod, whose volumes they are, and belong to the set if the set's deletion is to delete them.

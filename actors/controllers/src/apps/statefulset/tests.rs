@@ -79,8 +79,11 @@ fn pods(text: &str) -> Vec<Pod> {
     named.map(|(ordinal, states)| pod_that(&format!("web-{ordinal}"), states)).collect()
 }
 
-fn claim(name: &str, owners: &[(&str, &str, &str, bool)]) -> Claim {
-    let owner = |(kind, name, uid, controller): &(&str, &str, &str, bool)| OwnerRef {
+/// The kind, the name and the uid of an owner, and whether the owner is the controller.
+type Reference<'a> = (&'a str, &'a str, &'a str, bool);
+
+fn claim(name: &str, owners: &[Reference<'_>]) -> Claim {
+    let owner = |(kind, name, uid, controller): &Reference<'_>| OwnerRef {
         api_version: if *kind == "Pod" { "v1".into() } else { "apps/v1".into() },
         kind: (*kind).into(),
         name: (*name).into(),

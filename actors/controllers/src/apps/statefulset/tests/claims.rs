@@ -6,7 +6,7 @@ use oarlock_informer::Item;
 
 use super::super::claims::is_of;
 use super::super::scene::Claim;
-use super::{NOW, claim, planned_with, pod_that, pods, set, shown};
+use super::{NOW, Reference, claim, planned_with, pod_that, pods, set, shown};
 use crate::project::{ClaimDeletion, PodView, StatefulSet};
 
 const KEEP: ClaimDeletion = ClaimDeletion { with_set: false, when_scaled: false };
@@ -74,9 +74,7 @@ fn a_claim_is_owned_as_the_set_wants() {
     let (of_set, of_pod) = (("StatefulSet", "web", "set", true), ("Pod", "web-0", "web-0", true));
     let owned_otherwise = ("Thing", "x", "x", true);
     let seen = ("Thing", "x", "x", false);
-    /// An owner: kind, name, UID, and whether it is the controller.
-    type Owner<'a> = (&'a str, &'a str, &'a str, bool);
-    let rows: [(ClaimDeletion, i64, &[Owner], &str); 22] = [
+    let rows: [(ClaimDeletion, i64, &[Reference<'_>], &str); 22] = [
         (KEEP, 1, &[], ""),
         (KEEP, 1, &[of_set], "nobody"),
         (KEEP, 1, &[of_pod], "nobody"),
