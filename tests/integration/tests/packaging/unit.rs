@@ -34,8 +34,8 @@ impl Unit {
 
     /// Returns the last value of a directive.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
-        let mut values = self.text.lines().filter_map(|line| line.split_once('='));
-        values.rfind(|(name, _)| *name == key).map(|(_, value)| value)
+        let mut directives = self.text.lines().filter_map(|line| line.split_once('='));
+        directives.rfind(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
     /// Returns the value of a directive that is a time span in seconds.
