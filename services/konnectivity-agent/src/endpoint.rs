@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use oarlock_pki::tls::ServingCertificate;
+use oarlock_pki::tls::{ServerTrust, ServingCertificate, client_config};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use crate::args::Args;
@@ -29,9 +29,11 @@ pub(crate) fn endpoint(args: &Args) -> anyhow::Result<Endpoint> {
     endpoint.tls_config(tls).with_context(|| format!("--proxy-server-host {}", args.proxy_server_host))
 }
 
+/// Reads authorities, and checks that there is one at least: with none of them no server would ever be trusted.
 fn authorities(file: &Path) -> anyhow::Result<String> {
     let pem = oarlock_pki::read(file)?;
-    oarlock_pki::parse_chain(&pem).map_err(|error| error.in_file(file))?;
+    let usable = oarlock_pki::parse_chain(&pem).and_then(|chain| client_config(ServerTrust::Authorities(chain), None));
+    usable.map_err(|error| error.in_file(file))?;
     Ok(pem)
 }
 

@@ -72,13 +72,13 @@ fn an_agent_names_the_flag_that_is_wrong() {
 async fn an_agent_with_a_certificate_of_another_authority_is_not_admitted() {
     let tunnel = Tunnel::start(Maker::Oarlock, Maker::Oarlock, Mode::Grpc).await;
     let (stranger, health, _) = attach(&Maker::Oarlock, &tunnel.keys, "stranger", tunnel.agent_port);
+    // In some attempts the agent still writes when the server has closed, and sees no alert.
     wait::step("the refusal is logged", async {
-        while !stranger.said().contains("no connection to a tunnel server") {
+        while !stranger.said().contains("received fatal alert: UnknownCA") {
             pause().await;
         }
     })
     .await;
-    assert!(stranger.said().contains("alert"), "{}", stranger.said());
     assert_eq!(super::programs::get(health, "/readyz").await.unwrap().0, 500);
     let metrics = super::programs::get(tunnel.server_admin, "/metrics").await.unwrap().1;
     assert!(metrics.contains("konnectivity_network_proxy_server_ready_backend_connections 1\n"), "{metrics}");

@@ -24,6 +24,8 @@ pub(super) async fn tell(server: Maker, agent: Maker, mode: Mode) {
     slow_beside_fast(&tunnel, &world).await;
     agent_killed(&mut tunnel, &world).await;
     server_killed(&mut tunnel, &world).await;
+    // Upstream's agent outlives SIGTERM while it has no server.
+    tunnel.agent.kill();
 }
 
 /// Forty connections at once, each with bytes of its own.
