@@ -1,17 +1,19 @@
 //! Bad flags and certificates: each an error that names the flag with its value or file.
 
 use oarlock_konnectivity::Mode;
-use oarlock_testkit::{port, wait};
+use oarlock_testkit::{Process, port, wait};
 
 use super::keys::Keys;
 use super::programs::{Maker, Tunnel, attach, pause};
 
 /// Runs a program that must fail. Returns what it printed.
 fn refused(part: &str, flags: &[String]) -> String {
-    let ran = oarlock_testkit::part(part).args(flags).output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert!(matches!(ran.status.code(), Some(1 | 2)), "{part} {flags:?}: {said}");
-    said
+    let mut command = oarlock_testkit::part(part);
+    command.args(flags);
+    let mut ran = Process::start(command, part);
+    let code = ran.wait_for_end();
+    assert!(matches!(code, Some(1 | 2)), "{part} {flags:?}: {}", ran.said());
+    ran.said()
 }
 
 #[test]
