@@ -226,7 +226,8 @@ mod tests {
         prost::encoding::bytes::encode(99, &vec![b'x'; 1 << 20], &mut state);
         let long = format!("01-{}", TRACE.trim_start_matches("00-")) + "-" + &"x".repeat(1 << 20);
         let zeros = "00-00000000000000000000000000000000-0000000000000000-01";
-        for (text, more) in [("", &[][..]), ("", &state), ("00-0", &[]), (&long, &[]), (zeros, &[]), ("\u{0}ä-\n", &[])] {
+        for (text, more) in [("", &[][..]), ("", &state), ("00-0", &[]), (&long, &[]), (zeros, &[]), ("\u{0}ä-\n", &[])]
+        {
             let opened = with_context(Role::Scheduler, text, more);
             assert_eq!(opened.trace, None, "{} bytes", text.len());
             assert_eq!(opened.sender, Identity::new(Role::Scheduler, "n1").unwrap());

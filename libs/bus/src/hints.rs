@@ -47,9 +47,7 @@ impl Hints {
                 QueueItem::Message(arrived) => {
                     let opened = Subject::parse(&arrived.subject)
                         .ok_or_else(|| EnvelopeError::Subject(arrived.subject.to_string()))
-                        .and_then(|subject| {
-                            Ok(Hint { opened: envelope::open(&subject, arrived.payload)?, subject })
-                        });
+                        .and_then(|subject| Ok(Hint { opened: envelope::open(&subject, arrived.payload)?, subject }));
                     match opened {
                         Ok(hint) => return HintEvent::Hint(hint),
                         Err(why) => {
