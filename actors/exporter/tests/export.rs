@@ -11,12 +11,13 @@ use oarlock_testkit::otlp::{Answer, Collector, text};
 use oarlock_testkit::wait;
 use opentelemetry::trace::{SpanContext, TraceFlags, TraceState};
 
-const BOTH: [OtlpProtocol; 2] = [OtlpProtocol::Grpc, OtlpProtocol::Http];
+pub(crate) const BOTH: [OtlpProtocol; 2] = [OtlpProtocol::Grpc, OtlpProtocol::Http];
 const UID: &str = "6d0a3c52-9e1f-4b7a-8c55-0123456789ab";
 
-async fn exporter(protocol: OtlpProtocol, address: std::net::SocketAddr) -> (System, Arc<ExportQueue>) {
+/// Settings of an export to a collector at this address, without TLS and compression.
+pub(crate) fn settings(protocol: OtlpProtocol, address: std::net::SocketAddr) -> TracingExport {
     let path = if protocol == OtlpProtocol::Http { "/v1/traces" } else { "" };
-    let settings = TracingExport {
+    TracingExport {
         protocol,
         endpoint: format!("http://{address}{path}"),
         headers: vec![("authorization".to_owned(), "Bearer x".to_owned())],
@@ -28,18 +29,26 @@ async fn exporter(protocol: OtlpProtocol, address: std::net::SocketAddr) -> (Sys
         queue: 64,
         batch: 32,
         resource: vec![("service.name".to_owned(), "test".to_owned())],
-    };
+    }
+}
+
+/// Starts an exporter with its queue.
+pub(crate) async fn start(settings: &TracingExport) -> (System, Arc<ExportQueue>) {
     let system = System::start(Options::default()).await.unwrap();
     let queue = Arc::new(ExportQueue::new(settings.queue, settings.batch));
-    oarlock_exporter::export(&system, &settings, Arc::clone(&queue)).await.unwrap();
+    oarlock_exporter::export(&system, settings, Arc::clone(&queue)).await.unwrap();
     (system, queue)
 }
 
-fn step(name: &'static str) -> Step {
+async fn exporter(protocol: OtlpProtocol, address: std::net::SocketAddr) -> (System, Arc<ExportQueue>) {
+    start(&settings(protocol, address)).await
+}
+
+pub(crate) fn step(name: &'static str) -> Step {
     Step::of(&Change::new(UID, 1), name)
 }
 
-fn push(queue: &ExportQueue, step: Step) {
+pub(crate) fn push(queue: &ExportQueue, step: Step) {
     queue.push(Arc::new(step.finish()));
 }
 

@@ -31,6 +31,7 @@ mod decide;
 mod doubt;
 mod duties;
 mod evict;
+mod hint_contexts;
 mod inbox;
 mod intake;
 mod metrics;

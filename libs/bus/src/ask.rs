@@ -67,7 +67,7 @@ impl Asks {
     fn open(&self, arrived: Delivery) -> Result<Ask, (Option<Box<dyn ReplyChannel>>, String)> {
         let Delivery { subject, payload, at, reply } = arrived;
         let Some(subject) = Subject::parse(&subject) else { return Err((reply, format!("no subject: {subject}"))) };
-        match (envelope::open_ask(&subject, payload), reply) {
+        match (envelope::open(&subject, payload), reply) {
             // No answer at all: a refusal would go to the inbox that the sender names.
             (Ok(opened), Some(reply)) if !reply.belongs_to(&opened.sender) => {
                 Err((None, format!("{} wants the answer to go to somebody else", opened.sender)))
@@ -149,7 +149,7 @@ impl Ask {
         })
     }
 
-    /// Returns the trace context of the ask.
+    /// Returns the context of the asker's span, or, of an ask outside every span, an unsampled one that names no span. `None` when the ask has none.
     #[must_use]
     pub fn trace(&self) -> Option<&SpanContext> {
         self.opened.trace.as_deref()

@@ -146,7 +146,7 @@ impl Bus {
         if budget.is_zero() {
             return Err(AskError::Expired);
         }
-        let payload = self.seal(question, budget, wants_proof);
+        let payload = self.seal(question, budget, row.carries, wants_proof);
         let limit = inner.transport.max_payload();
         if payload.len() > limit {
             return Err(AskError::TooLarge { bytes: payload.len(), limit });
@@ -167,7 +167,7 @@ impl Bus {
             stats.refused();
             return Err(HintError::Denied(subject.to_string()));
         }
-        let payload = self.seal(message, Duration::ZERO, false);
+        let payload = self.seal(message, Duration::ZERO, row.carries, false);
         let (bytes, limit) = (payload.len(), inner.transport.max_payload());
         if bytes > limit {
             return Err(HintError::TooLarge { bytes, limit });
@@ -177,9 +177,10 @@ impl Bus {
         Ok(())
     }
 
-    /// Builds an envelope in the trace of the span that runs, which is the parent of the receiver's work, or in a new trace. A new trace is not sampled, because no span of it
-    /// is recorded here: asks outside every span, as polls are, make none elsewhere either.
-    fn seal<M: Name>(&self, message: &M, budget: Duration, wants_proof: bool) -> bytes::Bytes {
+    /// Builds an envelope with the context of the span that runs: the parent of the work that an ask begins, and the target of a link of the work that a hint begins. An ask outside every span begins a new trace,
+    /// for logs. A new trace is not sampled, because no span of it is recorded here: asks outside every span, as polls are, make none elsewhere either. A hint outside every span has no context, since
+    /// a link would lead nowhere.
+    fn seal<M: Name>(&self, message: &M, budget: Duration, carries: Traffic, wants_proof: bool) -> bytes::Bytes {
         let (process, number) = self.inner.transport.number();
         let root = || {
             let trace = u128::from(process) << 64 | u128::from(number);
@@ -187,7 +188,10 @@ impl Bus {
         };
         let current =
             Some(traces::current()).filter(|current| current.is_valid() && !seeded_bug!("context_lost_at_the_bus"));
-        let trace = Some(current.unwrap_or_else(root));
+        let trace = match carries {
+            Traffic::Asks => Some(current.unwrap_or_else(root)),
+            Traffic::Hints => current,
+        };
         envelope::seal(message, &self.inner.identity, (process, number), budget, trace, wants_proof)
     }
 

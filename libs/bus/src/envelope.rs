@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use oarlock_meta::Revision;
 use oarlock_seeded_bug::seeded_bug;
-use oarlock_telemetry::traces::opentelemetry::trace::SpanContext;
+use oarlock_telemetry::traces::opentelemetry::trace::{SpanContext, TraceState};
 use oarlock_telemetry::traces::traceparent;
 use prost::{Message, Name};
 
@@ -24,7 +24,7 @@ const VERSION: u32 = 1;
 pub(crate) struct OpenedEnvelope {
     pub(crate) sender: Identity,
     pub(crate) budget: Duration,
-    /// The sender's trace context; `None` in hints, whose receivers have no use for it.
+    /// The sender's trace context; `None` without one, and when its text is no context.
     pub(crate) trace: Option<Box<SpanContext>>,
     pub(crate) type_name: String,
     pub(crate) body: Bytes,
@@ -54,31 +54,11 @@ pub(crate) fn seal<M: Name>(
     envelope.encode_to_vec().into()
 }
 
-/// Decodes and checks the envelope of a hint received on a subject.
+/// Decodes and checks the envelope of a message received on a subject.
 ///
 /// # Errors
 /// When the envelope is invalid or does not fit the subject.
-pub(crate) fn open_hint(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, EnvelopeError> {
-    open(subject, payload).map(|(opened, _)| opened)
-}
-
-/// Decodes and checks the envelope of an ask received on a subject, with its trace context.
-///
-/// # Errors
-/// As [`open_hint`], and when the text of the trace context is none.
-pub(crate) fn open_ask(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, EnvelopeError> {
-    let (opened, traceparent) = open(subject, payload)?;
-    if traceparent.is_empty() {
-        return Ok(opened);
-    }
-    match traceparent::parse(&traceparent) {
-        Some(trace) => Ok(OpenedEnvelope { trace: Some(Box::new(trace)), ..opened }),
-        None => Err(EnvelopeError::Trace { text: traceparent }),
-    }
-}
-
-/// Decodes and checks an envelope; returns the text of its trace context too, which is empty without one.
-fn open(subject: &Subject, payload: Bytes) -> Result<(OpenedEnvelope, String), EnvelopeError> {
+pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, EnvelopeError> {
     let envelope = wire::Envelope::decode(payload.clone()).map_err(EnvelopeError::Undecodable)?;
     if envelope.version != VERSION {
         return Err(EnvelopeError::Version { found: envelope.version, own: VERSION });
@@ -92,8 +72,17 @@ fn open(subject: &Subject, payload: Bytes) -> Result<(OpenedEnvelope, String), E
     }
     let budget = Duration::from_micros(envelope.budget_us);
     let proof_of = envelope.wants_proof.then(|| Box::new(proof::asked(&payload)));
-    let (type_name, body) = (envelope.r#type, envelope.body);
-    Ok((OpenedEnvelope { sender, budget, trace: None, type_name, body, proof_of }, envelope.traceparent))
+    let trace = context(&sender, &envelope.traceparent).map(Box::new);
+    Ok(OpenedEnvelope { sender, budget, trace, type_name: envelope.r#type, body: envelope.body, proof_of })
+}
+
+/// Reads a sender's trace context. A text that is none does no harm: the message counts without it, as W3C Trace Context asks of receivers. The flag "sampled" of a node does not count, as in its requests over HTTP:
+/// whoever has taken the node's machine over could have every message exported. On subjects that nodes may use, the server checks who sends.
+fn context(sender: &Identity, text: &str) -> Option<SpanContext> {
+    let context = traceparent::parse(text)?;
+    let counts = sender.role() != Role::Node || seeded_bug!("nodes_sample_by_the_bus");
+    let flags = context.trace_flags().with_sampled(context.is_sampled() && counts);
+    Some(SpanContext::new(context.trace_id(), context.span_id(), flags, true, TraceState::NONE))
 }
 
 fn impostor_allowed() -> bool {
@@ -178,13 +167,13 @@ mod tests {
     fn presence(of: &str, by: &str) -> Result<OpenedEnvelope, EnvelopeError> {
         let payload =
             seal(&"here".to_owned(), &node(by), (1, 2), Duration::from_secs(3), traceparent::parse(TRACE), false);
-        open_ask(&Subject::presence(&node(of)), payload)
+        open(&Subject::presence(&node(of)), payload)
     }
 
     #[test]
     fn what_is_sealed_can_be_opened() {
         let opened = presence("n1", "n1").unwrap();
-        assert_eq!(opened.trace.as_deref(), traceparent::parse(TRACE).as_ref());
+        assert_eq!(opened.trace.map(|trace| trace.trace_id()), traceparent::parse(TRACE).map(|trace| trace.trace_id()));
         assert_eq!((opened.sender, opened.budget), (node("n1"), Duration::from_secs(3)));
         assert_eq!(body::<String>(&opened.type_name, opened.body), Ok("here".to_owned()));
     }
@@ -203,8 +192,7 @@ mod tests {
             sender: Some(wire::Sender { role: "node".to_owned(), name: "n1".to_owned() }),
             ..wire::Envelope::default()
         };
-        let open =
-            |envelope: &wire::Envelope| open_hint(&Subject::presence(&node("n1")), envelope.encode_to_vec().into());
+        let open = |envelope: &wire::Envelope| open(&Subject::presence(&node("n1")), envelope.encode_to_vec().into());
         assert!(open(&good).is_ok());
         for version in [0, 2] {
             let error = open(&wire::Envelope { version, ..good.clone() }).unwrap_err();
@@ -214,12 +202,48 @@ mod tests {
             let sender = Some(wire::Sender { role: role.to_owned(), name: name.to_owned() });
             assert!(open(&wire::Envelope { sender, ..good.clone() }).is_err(), "{role}/{name}");
         }
-        assert!(open(&wire::Envelope { sender: None, ..good.clone() }).is_err());
-        // Only asks have a use for the trace context, so only they are refused for a bad one.
-        let bad = wire::Envelope { traceparent: "00-0".to_owned(), ..good };
-        assert!(open(&bad).unwrap().trace.is_none());
-        let refused = open_ask(&Subject::presence(&node("n1")), bad.encode_to_vec().into()).unwrap_err();
-        assert_eq!(refused, EnvelopeError::Trace { text: "00-0".to_owned() });
+        assert!(open(&wire::Envelope { sender: None, ..good }).is_err());
+    }
+
+    /// Opens an envelope of a member of a role with this `traceparent` and `more` at its end.
+    fn with_context(role: Role, text: &str, more: &[u8]) -> OpenedEnvelope {
+        let sender = Identity::new(role, "n1").unwrap();
+        let envelope = wire::Envelope {
+            version: VERSION,
+            sender: Some(wire::Sender { role: role.as_str().to_owned(), name: "n1".to_owned() }),
+            traceparent: text.to_owned(),
+            r#type: String::full_name(),
+            body: "here".to_owned().encode_to_vec().into(),
+            ..wire::Envelope::default()
+        };
+        open(&Subject::presence(&sender), [&envelope.encode_to_vec(), more].concat().into()).unwrap()
+    }
+
+    #[test]
+    fn a_broken_trace_context_is_left_out_and_the_message_is_read() {
+        // A field that no version has, as a `tracestate` would be, of a mebibyte.
+        let mut state = Vec::new();
+        prost::encoding::bytes::encode(99, &vec![b'x'; 1 << 20], &mut state);
+        let long = format!("01-{}", TRACE.trim_start_matches("00-")) + "-" + &"x".repeat(1 << 20);
+        let zeros = "00-00000000000000000000000000000000-0000000000000000-01";
+        for (text, more) in [("", &[][..]), ("", &state), ("00-0", &[]), (&long, &[]), (zeros, &[]), ("\u{0}ä-\n", &[])]
+        {
+            let opened = with_context(Role::Scheduler, text, more);
+            assert_eq!(opened.trace, None, "{} bytes", text.len());
+            assert_eq!(opened.sender, Identity::new(Role::Scheduler, "n1").unwrap());
+            assert_eq!(body::<String>(&opened.type_name, opened.body), Ok("here".to_owned()));
+        }
+        let whole = with_context(Role::Scheduler, TRACE, &state).trace.unwrap();
+        assert_eq!(Some(*whole), traceparent::parse(TRACE), "the other fields count for nothing");
+    }
+
+    #[test]
+    fn a_node_has_no_message_sampled() {
+        for role in [Role::ApiServer, Role::Controllers, Role::Scheduler, Role::Node] {
+            let trace = with_context(role, TRACE, &[]).trace.unwrap();
+            assert_eq!((trace.trace_id(), trace.span_id()), (4.into(), 5.into()));
+            assert_eq!(trace.is_sampled(), role != Role::Node, "{role}");
+        }
     }
 
     #[test]
@@ -230,7 +254,7 @@ mod tests {
         let answer = answer(Outcome::Done(done(&"there".to_owned())));
         let (mut refused, mut read) = (0, 0);
         for copy in oarlock_testkit::damaged(1, &sealed, 4000) {
-            match open_ask(&subject, copy.into()) {
+            match open(&subject, copy.into()) {
                 Ok(opened) => {
                     assert_eq!(opened.sender, node("n1"));
                     read += 1;

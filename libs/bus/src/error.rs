@@ -40,12 +40,6 @@ pub enum EnvelopeError {
         /// Subject of the message.
         subject: Subject,
     },
-    /// The trace context is malformed.
-    #[error("{text:?} is no traceparent")]
-    Trace {
-        /// The trace context's text.
-        text: String,
-    },
     /// The body is a message of another type than its reader expects.
     #[error("a {found:?} where a {wanted:?} belongs")]
     OtherType {

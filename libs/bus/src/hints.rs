@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use oarlock_seeded_bug::seeded_bug;
+use oarlock_telemetry::traces::opentelemetry::trace::SpanContext;
 use prost::Name;
 
 use crate::envelope::{self, OpenedEnvelope};
@@ -45,9 +47,7 @@ impl Hints {
                 QueueItem::Message(arrived) => {
                     let opened = Subject::parse(&arrived.subject)
                         .ok_or_else(|| EnvelopeError::Subject(arrived.subject.to_string()))
-                        .and_then(|subject| {
-                            Ok(Hint { opened: envelope::open_hint(&subject, arrived.payload)?, subject })
-                        });
+                        .and_then(|subject| Ok(Hint { opened: envelope::open(&subject, arrived.payload)?, subject }));
                     match opened {
                         Ok(hint) => return HintEvent::Hint(hint),
                         Err(why) => {
@@ -81,6 +81,13 @@ impl Hint {
     #[must_use]
     pub const fn sender(&self) -> &Identity {
         &self.opened.sender
+    }
+
+    /// Returns the context of the span that was running when the hint was sent; `None` outside every span. Work that a hint begins is linked with this span and never its child: the sender does not wait for the
+    /// work, and several hints may begin the same work. Whether the work is sampled follows from the work alone.
+    #[must_use]
+    pub fn trace(&self) -> Option<&SpanContext> {
+        self.opened.trace.as_deref().filter(|_| !seeded_bug!("hints_lose_their_context"))
     }
 
     /// Decodes the body.

@@ -93,6 +93,14 @@ pub(crate) const BUGS: &[Bug] = &[
         "a_queue_that_is_dropped_leaves_its_counts_and_takes_its_gauges",
     ),
     bug("context_lost_at_the_bus", "oarlock-bus", Some("bus"), "memory::a_trace_goes_on"),
+    bug("hints_lose_their_context", "oarlock-bus", Some("bus"), "memory::a_hint_names_the_span_that_sends_it"),
+    bug(
+        "hints_lose_their_context",
+        "oarlock-scheduler",
+        None,
+        "the_queueing_of_a_relayed_pod_is_linked_with_the_message_that_brought_it",
+    ),
+    bug("nodes_sample_by_the_bus", "oarlock-bus", None, "a_node_has_no_message_sampled"),
     bug("life_sampled_by_half", "oarlock-tests-sim", None, HOUR),
     bug(
         "any_member_records_any_span",

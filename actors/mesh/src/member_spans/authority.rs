@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn each_role_records_its_own_steps_and_no_others() {
         let recorders = [
-            (Role::Scheduler, ["queue", "decide", "propose", "arbiter", "bind"].as_slice()),
+            (Role::Scheduler, ["relay", "queue", "decide", "propose", "arbiter", "bind"].as_slice()),
             (Role::Node, &["admit", "volumes", "pull", "sandbox", "start", "ready"]),
             (Role::Controllers, &["reconcile"]),
             (Role::ApiServer, &["commit"]),

@@ -93,7 +93,7 @@ impl Shell {
         if matches!(decision, Decision::Bind { .. } | Decision::Propose { .. }) {
             self.set.metrics.found_node(began.elapsed());
         }
-        spans::decided(&decision, self.origin, began);
+        spans::decided(&decision, self.origin, began, self.relay.contexts());
         Some(decision)
     }
 

@@ -1,16 +1,17 @@
-//! The scheduler's spans in the life of a pod: `queue`, `decide`, `propose`, `arbiter` and `bind` (`docs/adr/0007-traces.md`). Nothing is stored or sent for
+//! The scheduler's spans in the life of a pod: `relay`, `queue`, `decide`, `propose`, `arbiter` and `bind` (`docs/adr/0007-traces.md`). Nothing is stored for
 //! them: the ids follow from the pod's UID and generation.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use oarlock_runtime::{Instant, clock};
-use oarlock_telemetry::traces::{self, Step, Subject};
+use oarlock_telemetry::traces::{self, Change, Step, Subject};
 
 use crate::engine::Decision;
 use crate::model::PodInfo;
 use crate::queue::{Popped, Stamp};
 
+use super::hint_contexts::HintContexts;
 use super::names::namespace;
 use super::outcome::{Done, Unbound};
 use super::proposal_messages::ProposalVerdict;
@@ -27,8 +28,9 @@ fn step(pod: &PodInfo, name: &'static str) -> Step {
 }
 
 /// Records how long a pod was queued, and the decision about the pod, which has just been made. `origin` is the time of stamp zero. Of attempts that fail,
-/// only those are recorded whose number is a power of two: thousands of pods that never fit would displace all other lives from memory.
-pub(super) fn decided<C>(decision: &Decision<C>, origin: Instant, began: Instant) {
+/// only those are recorded whose number is a power of two: thousands of pods that never fit would displace all other lives from memory. `hints` brought
+/// the pods that another process has relayed.
+pub(super) fn decided<C>(decision: &Decision<C>, origin: Instant, began: Instant, hints: &HintContexts) {
     if !traces::recording() {
         return;
     }
@@ -39,7 +41,7 @@ pub(super) fn decided<C>(decision: &Decision<C>, origin: Instant, began: Instant
         return;
     }
     let began = clock::wall_at(began);
-    traces::record(|| queued(popped, origin, began));
+    traces::record(|| queued(popped, origin, began, hints));
     traces::record(|| {
         let step = step(&popped.pod, "decide").began(began).ended(clock::wall().into());
         let step = step.attribute("oarlock.scheduler.attempt", i64::from(popped.attempt));
@@ -60,13 +62,36 @@ const fn is_recorded(failed: bool, attempt: u32) -> bool {
     !failed || attempt.is_power_of_two()
 }
 
-fn queued(popped: &Popped, origin: Instant, taken: SystemTime) -> Step {
+fn queued(popped: &Popped, origin: Instant, taken: SystemTime, hints: &HintContexts) -> Step {
     let Stamp(nanos) = popped.queued;
     let queued = clock::wall_at(origin + Duration::from_nanos(nanos));
-    step(&popped.pod, "queue")
+    let step = step(&popped.pod, "queue")
         .began(queued)
         .ended(taken)
-        .attribute("oarlock.scheduler.attempt", i64::from(popped.attempt))
+        .attribute("oarlock.scheduler.attempt", i64::from(popped.attempt));
+    // Later attempts are begun by other changes of the cluster.
+    let hint = if popped.attempt == 1 { hints.of(popped.pod.version) } else { None };
+    match hint {
+        Some(hint) => step.linked("hint", &hint),
+        None => step,
+    }
+}
+
+/// Returns the span of a message that relays new pods to the processes that find nodes for them; `None` without such pods, or if no span is recorded. The
+/// span is in the life of one of the pods, if possible of one that is sampled, and is linked with the lives of the others.
+pub(super) fn relay(pods: &[&Arc<PodInfo>], began: Option<Instant>) -> Option<Step> {
+    let began = clock::wall_at(began?);
+    let root = |pod: &PodInfo| Change::new(&pod.uid, pod.generation).context();
+    let first = pods.iter().find(|pod| root(pod).is_sampled()).or(pods.first())?;
+    let count = i64::try_from(pods.len()).unwrap_or(i64::MAX);
+    let span = step(first, "relay").began(began).attribute("oarlock.scheduler.pods", count);
+    Some(pods.iter().fold(span, |span, pod| span.caused_by(&root(pod))))
+}
+
+/// Records the span of a message that was sent or could not be sent.
+pub(super) fn relayed(span: Step, sent: bool) {
+    let span = span.ended(clock::wall().into());
+    traces::record(|| if sent { span } else { span.failed("not sent") });
 }
 
 /// Returns the time if spans are recorded, as the begin of a span.

@@ -43,6 +43,7 @@ macro_rules! each_case {
             bodies_are_of_the_type_they_say
             the_table_is_kept
             a_trace_goes_on
+            a_hint_names_the_span_that_sends_it
             nothing_is_kept_for_later
             who_waits_when_the_connection_breaks_knows_at_once
             listeners_hear_again_and_know_that_they_missed
@@ -408,6 +409,20 @@ pub(crate) async fn a_trace_goes_on(ground: &dyn Ground) {
     let other = trace.expect("the root of another");
     assert_ne!(other.trace_id(), context.trace_id());
     assert!(!other.is_sampled(), "nobody has recorded its root");
+}
+
+pub(crate) async fn a_hint_names_the_span_that_sends_it(ground: &dyn Ground) {
+    let listener = ground.join(who(Role::Controllers, "listener")).await;
+    let mut hints = listener.listen(&Pattern::hint("nodes").unwrap(), 64).await.unwrap();
+    let (sender, subject) = (ground.join(who(Role::ApiServer, "sender")).await, Subject::hint("nodes").unwrap());
+    let context = traceparent::parse("00-0000000000000000000000000000feed-0000000000000008-01").unwrap();
+    let sending = async { sender.hint(&subject, &"inside a span".to_owned()) };
+    traces::within(Some(context.clone()), sending).await.unwrap();
+    sender.hint(&subject, &"outside".to_owned()).unwrap();
+    for expected in [Some(context), None] {
+        let HintEvent::Hint(hint) = timeout(LONG_BUDGET, hints.next()).await.unwrap() else { panic!("lost") };
+        assert_eq!(hint.trace(), expected.as_ref(), "{:?}", hint.body::<String>());
+    }
 }
 
 pub(crate) async fn nothing_is_kept_for_later(ground: &dyn Ground) {

@@ -14,9 +14,10 @@ pub enum Recorder {
 }
 
 /// Every step, with the part that records it. Roots are named by kind and verb and are not in the table.
-const STEPS: [(&str, Recorder); 13] = [
+const STEPS: [(&str, Recorder); 14] = [
     (super::step::COMMIT, Recorder::ApiServer),
     (super::step::RECONCILE, Recorder::Controller),
+    ("relay", Recorder::Scheduler),
     ("queue", Recorder::Scheduler),
     ("decide", Recorder::Scheduler),
     ("propose", Recorder::Scheduler),

@@ -180,7 +180,7 @@ pub(super) fn node(obj: &Obj) -> Option<Node<'_>> {
 
 /// Whether a part records the end of the changes of an object's kind: its readiness, or its end.
 pub(super) fn has_end(found: &Found) -> bool {
-    ["pods", "deployments", "replicasets", "jobs"].contains(&found.resource.plural)
+    ["pods", "deployments", "replicasets", "statefulsets", "jobs"].contains(&found.resource.plural)
 }
 
 /// Says how far a workload is, or whether a node is ready.

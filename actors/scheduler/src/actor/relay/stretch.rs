@@ -9,10 +9,14 @@ use oarlock_bus::proto::scheduler::v1 as wire;
 use oarlock_client::{Object, Wanted, encode};
 use oarlock_informer::{Cache, Delta, Item, Key, Project, Read, Stretch};
 use oarlock_meta::{Revision, Status};
+use oarlock_runtime::Instant;
 
 use crate::intern::Interner;
 use crate::map::Map;
+use crate::model::PodInfo;
 use crate::project::{PodIdentity, PodView, alike, like};
+
+use super::super::spans;
 
 /// The fields of a sample pod that are sent.
 static SAMPLE_FIELDS: LazyLock<Wanted> = LazyLock::new(|| PodView::FIELDS.wanted());
@@ -50,12 +54,15 @@ pub(super) struct StretchBuilder {
     size: usize,
     /// Index of each pod's change in the message. Each pod occurs once, with its latest state.
     places: Map<Key, usize>,
+    /// When the message was begun, and the new pods in it that wait for a node: for the message's span. `None` and none while no span is recorded.
+    began: Option<Instant>,
+    new: Vec<Arc<PodInfo>>,
 }
 
 impl StretchBuilder {
     fn new(epoch: u64, series: u64, from: u64) -> Self {
         let message = wire::Stretch { epoch, series, from, to: from, ..wire::Stretch::default() };
-        Self { message, samples: Vec::new(), size: 0, places: Map::default() }
+        Self { message, samples: Vec::new(), size: 0, places: Map::default(), began: spans::begin(), new: Vec::new() }
     }
 
     /// Starts a message under `epoch` with the changes of one read.
@@ -95,6 +102,16 @@ impl StretchBuilder {
         &self.message
     }
 
+    /// Returns when the message was begun; `None` while no span is recorded.
+    pub(super) const fn began(&self) -> Option<Instant> {
+        self.began
+    }
+
+    /// Returns the new pods in the message that wait for a node; none while no span is recorded.
+    pub(super) fn new_pods(&self) -> &[Arc<PodInfo>] {
+        &self.new
+    }
+
     fn take(&mut self, read: Read<PodView>, known: &mut Samples) {
         let mut objects = read.objects.iter();
         self.message.to = read.stretch.to.get();
@@ -103,6 +120,9 @@ impl StretchBuilder {
                 Delta::Set(item) => {
                     let Some(object) = objects.next() else { continue };
                     let (key, info) = (item.key().clone(), Arc::clone(&item.value.info));
+                    if self.began.is_some() && is_new(&item) {
+                        self.new.push(Arc::clone(&info));
+                    }
                     let change = wire::Change {
                         revision: info.version,
                         name: info.name.to_string(),
@@ -145,6 +165,13 @@ impl StretchBuilder {
         });
         u32::try_from(at + 1).unwrap_or(0)
     }
+}
+
+/// Whether a pod waits for its first scheduling attempt.
+fn is_new(pod: &Item<PodView>) -> bool {
+    let (view, info) = (&pod.value, &pod.value.info);
+    let waits = info.node.is_none() && info.gates.is_empty() && !info.terminating;
+    waits && !view.ended && view.scheduled_condition.is_none()
 }
 
 /// Why a message with changes of pods cannot be decoded.
@@ -208,6 +235,7 @@ pub(super) fn open(
 #[cfg(test)]
 mod tests {
     use oarlock_bus::proto::scheduler::v1::Stretch as Wire;
+    use oarlock_telemetry::traces::{self, Change, Settings};
     use serde_json::{Value, json};
 
     use super::*;
@@ -287,6 +315,34 @@ mod tests {
             let Delta::Set(told) = delta else { panic!("{delta:?}") };
             same(told, item);
         }
+    }
+
+    #[test]
+    fn the_span_of_a_message_is_in_the_life_of_one_new_pod_and_linked_with_those_of_the_others() {
+        traces::start(Settings::ring());
+        let pods = Cache::<PodView>::default();
+        let unschedulable = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]);
+        let not_new = [
+            ("/spec/nodeName", json!("n1")),
+            ("/spec/schedulingGates", json!([{"name": "g"}])),
+            ("/status/conditions", unschedulable),
+            ("/status/phase", json!("Failed")),
+            ("/metadata/deletionTimestamp", json!("2026-01-02T03:04:07Z")),
+        ];
+        let mut objects: Vec<_> = (1..=40).map(|number| pod(number, &[])).collect();
+        objects.extend(not_new.into_iter().zip(41..).map(|(change, number)| pod(number, &[change])));
+        let builder = StretchBuilder::of(Revision(9), read(&pods, (0, 50), objects), &mut Samples::default());
+        let new: Vec<_> = builder.new_pods().iter().collect();
+        assert_eq!(new.len(), 40);
+
+        let span = spans::relay(&new, builder.began()).unwrap().finish();
+        let root = |number: u64| Change::new(&format!("u{number}"), 1).context().span_id();
+        assert_eq!((&*span.name, span.parent_span_id), ("relay", root(1)));
+        let linked: Vec<_> = span.links.iter().map(|link| link.span_context.span_id()).collect();
+        assert_eq!(linked, (2..=33).map(root).collect::<Vec<_>>());
+        assert_eq!(span.links.dropped_count, 7, "links are bounded");
+        assert!(spans::relay(&[], builder.began()).is_none(), "no pod");
+        assert!(spans::relay(&new, None).is_none(), "no span is recorded");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The scheduler's spans in the lives of pods.
 
-use oarlock_telemetry::traces::opentelemetry::trace::Status;
+use oarlock_telemetry::traces::opentelemetry::KeyValue;
+use oarlock_telemetry::traces::opentelemetry::trace::{SpanContext, Status};
 use oarlock_telemetry::traces::opentelemetry_sdk::trace::SpanData;
 use oarlock_telemetry::traces::{self, Change, Settings};
 
@@ -93,10 +94,9 @@ fn a_binding_that_is_refused_is_a_failed_step() {
     });
 }
 
-#[test]
-fn proposer_and_arbiter_record_their_own_steps_of_one_life() {
-    traces::start(Settings::ring());
-    Universe::run(24, || async {
+/// Runs two schedulers on a bus and one node: an arbiter without shards, and a proposer with all of them.
+fn play_two<F: Future<Output = ()>>(seed: u64, story: impl Fn(Fake) -> F) {
+    Universe::run(seed, || async {
         let fake = Fake::default();
         fake.put("nodes", node("n1"));
         let exchange = Exchange::new();
@@ -113,14 +113,63 @@ fn proposer_and_arbiter_record_their_own_steps_of_one_life() {
         let one = spawn("arbiter", arbiter, &all).await;
         let other = spawn("proposer", shards().collect(), &all).await;
         clock::sleep(Duration::from_secs(1)).await;
+        story(fake).await;
+        for (system, _) in [one, other] {
+            shutdown::shutdown(&system, shutdown::Graces::default()).await;
+        }
+    });
+}
+
+#[test]
+fn proposer_and_arbiter_record_their_own_steps_of_one_life() {
+    traces::start(Settings::ring());
+    play_two(24, |fake| async move {
         fake.put("pods", pod("traced-remote", "1"));
         fake.until("its proposal has a verdict", |_| steps("traced-remote").contains(&step("propose", ""))).await;
         let mut names: Vec<_> = steps("traced-remote").into_iter().map(|(name, _)| name).collect();
         names.sort_unstable();
+        // Nothing is relayed before the first proposal.
         assert_eq!(names, ["arbiter", "bind", "decide", "propose", "queue"]);
         assert!(steps("traced-remote").iter().all(|(_, why)| why.is_empty()), "{:?}", steps("traced-remote"));
-        for (system, _) in [one, other] {
-            shutdown::shutdown(&system, shutdown::Graces::default()).await;
+    });
+}
+
+/// Returns the spans that the queueing of the pod of this name is linked with.
+fn hints(name: &str) -> Vec<SpanContext> {
+    let spans = spans(name);
+    let queue = spans.iter().find(|span| span.name == "queue").unwrap_or_else(|| panic!("{spans:?}"));
+    assert!(queue.links.iter().all(|link| link.attributes == [KeyValue::new(traces::RELATION, "hint")]), "{queue:?}");
+    queue.links.iter().map(|link| link.span_context.clone()).collect()
+}
+
+#[test]
+fn the_queueing_of_a_relayed_pod_is_linked_with_the_message_that_brought_it() {
+    traces::start(Settings::ring());
+    play_two(26, |fake| async move {
+        let proposed = async |name: &str| {
+            fake.until("its proposal has a verdict", |_| steps(name).contains(&step("propose", ""))).await;
+        };
+        // The proposer's own watch brings the first pods; then it follows the arbiter's messages.
+        for number in 0..4 {
+            let name = format!("watched-{number}");
+            fake.put("pods", pod(&name, "10m"));
+            proposed(&name).await;
+            clock::sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(hints("watched-0"), []);
+        let names = ["relayed-0", "relayed-1", "relayed-2"];
+        names.iter().for_each(|name| fake.put("pods", pod(name, "10m")));
+        for name in names {
+            proposed(name).await;
+            let [hint] = &hints(name)[..] else { panic!("{:?}", hints(name)) };
+            let message = traces::ring().unwrap().trace(hint.trace_id());
+            let message = message.iter().find(|span| span.span_context.span_id() == hint.span_id()).unwrap();
+            assert_eq!(message.name, "relay");
+            // The message's span is in the life of one of its pods and is linked with the lives of the others, so each pod's graph has it.
+            let life = Change::new(&format!("uid-{name}"), 1).context();
+            let linked = message.links.iter().any(|link| link.span_context.span_id() == life.span_id());
+            assert!(message.parent_span_id == life.span_id() || linked, "{message:?}");
+            assert!(message.end_time >= message.start_time && message.status == Status::Unset, "{message:?}");
         }
     });
 }
