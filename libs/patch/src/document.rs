@@ -77,8 +77,10 @@ pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Val
         PatchKind::Json | PatchKind::Merge => tree::type_value(&doc, current.ty(), mode),
     };
     let decoded = decoded.map_err(|error| {
-        let converted = (kind == PatchKind::Strategic).then(|| unstructured::failure(&doc, current.ty())).flatten();
-        refuse(converted.unwrap_or_else(|| error.to_string()))
+        refuse(match kind {
+            PatchKind::Strategic => unstructured::refusal(&doc, current.ty(), &error),
+            PatchKind::Json | PatchKind::Merge => error.to_string(),
+        })
     })?;
     problems.extend(decoded.findings.iter().map(ToString::to_string));
     if validation == Validation::Strict && !problems.is_empty() {

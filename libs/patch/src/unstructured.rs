@@ -38,9 +38,18 @@ fn truncate(found: &mut Value, shape: &Shape) -> bool {
     truncated
 }
 
+/// Returns the converter's error for a document that [`typed`] refuses with `error`.
+pub(crate) fn refusal(doc: &Value, ty: TypeRef, error: &DecodeError) -> String {
+    failure(doc, ty).unwrap_or_else(|| {
+        let text = error.to_string();
+        // The converter decodes bytes, and no other text, with a decoder of JSON of its own.
+        if text.starts_with("illegal base64 data") { format!("error decoding from json: {text}") } else { text }
+    })
+}
+
 /// Returns the converter's error for the first value, in the order of Go's fields, that does not convert to the type of its field. `None` when there is no such
 /// value: then a text that its type parses is invalid, and the error is the type's own.
-pub(crate) fn failure(doc: &Value, ty: TypeRef) -> Option<String> {
+fn failure(doc: &Value, ty: TypeRef) -> Option<String> {
     let fields = match doc {
         Value::Null => return None,
         Value::Map(fields) => fields,
@@ -117,7 +126,7 @@ mod tests {
     use oarlock_codec::{Mode, json};
     use oarlock_schema::{Value, type_named};
 
-    use super::{failure, typed};
+    use super::{failure, refusal, typed};
 
     fn read(text: &str) -> Value {
         json::decode_value(text.as_bytes(), Mode::Lenient).unwrap().value
@@ -165,5 +174,31 @@ mod tests {
         let patch = r#"{"spec": {"strategy": {"rollingUpdate": {"maxSurge": "x"}}}, "metadata": {"creationTimestamp": "yesterday"}}"#;
         let doc = read(patch);
         assert_eq!(failure(&doc, type_named("apps/v1.Deployment").unwrap()), None);
+    }
+
+    /// Each text is a part of a live v1.35.0 server's answer to an apply.
+    #[test]
+    fn a_refused_document_is_described_as_by_the_converter() {
+        for (kind, doc, text) in [
+            (
+                "core/v1.Secret",
+                r#"{"data": {"a": "%%%"}}"#,
+                "error decoding from json: illegal base64 data at input byte 0",
+            ),
+            (
+                "core/v1.Pod",
+                r#"{"spec": {"containers": [{"name": "a", "livenessProbe": {"httpGet": {"port": true}}}]}}"#,
+                "json: cannot unmarshal bool into Go value of type int32",
+            ),
+            (
+                "batch/v1.Job",
+                r#"{"status": {"startTime": "x"}}"#,
+                "parsing time \"x\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"x\" as \"2006\"",
+            ),
+        ] {
+            let (doc, ty) = (read(doc), type_named(kind).unwrap());
+            let error = typed(&doc, ty, Mode::Lenient).unwrap_err();
+            assert_eq!(refusal(&doc, ty, &error), text, "{kind}");
+        }
     }
 }

@@ -99,8 +99,12 @@ pub fn apply(
         let typed = unstructured::typed(&merged, ty, Mode::Lenient);
         typed
             .map_err(|error| {
-                let what = described(&config);
-                Status::custom(500, "", format!("failed to convert new typed object ({what}) to object: {error}"))
+                let (what, kind) = (described(&config), kind_of(&config));
+                let refusal = unstructured::refusal(&merged, ty, &error);
+                let text = format!(
+                    "failed to convert new object ({what}) to proper version: unable to convert unstructured object to {kind}: {refusal}"
+                );
+                Status::custom(500, "", text)
             })?
             .value
     };
@@ -153,8 +157,12 @@ fn check_kind(config: &Value, ty: TypeRef) -> Result<(), Status> {
 /// Returns `namespace/name; group/version, Kind=X`, as upstream names objects in errors.
 fn described(config: &Value) -> String {
     let text = |path: &[&str]| config.at(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let kind = oarlock_meta::GroupVersionKind::parse(&text(&["apiVersion"]), &text(&["kind"])).unwrap_or_default();
-    format!("{}/{}; {kind}", text(&["metadata", "namespace"]), text(&["metadata", "name"]))
+    format!("{}/{}; {}", text(&["metadata", "namespace"]), text(&["metadata", "name"]), kind_of(config))
+}
+
+fn kind_of(config: &Value) -> oarlock_meta::GroupVersionKind {
+    let text = |name| config.at(&[name]).and_then(Value::as_str).unwrap_or_default();
+    oarlock_meta::GroupVersionKind::parse(text("apiVersion"), text("kind")).unwrap_or_default()
 }
 
 fn check_schema(config: &Value, ty: TypeRef) -> Result<(), Status> {

@@ -306,10 +306,11 @@ fn requests_of_the_size_limit_of_every_kind_end_and_stall_nothing() {
     assert_eq!(all, others_and(count), "{:?}", codes.keys());
     for (code, answers) in &codes {
         // Refusals and successes; no answer that the server itself takes for a fault of its own, and none that was not worked on. A live v1.35.0 server
-        // answers three faults of the client with 500, too: an applied object whose types are wrong, an item of a strategic patch without its merge key, and
-        // a Binding without a target.
-        const UPSTREAMS: [&str; 3] = [
+        // answers four faults of the client with 500, too: an applied object whose types are wrong, or whose text its type cannot parse, an item of a strategic
+        // patch without its merge key, and a Binding without a target.
+        const UPSTREAMS: [&str; 4] = [
             "failed to create typed patch object",
+            "failed to convert new object",
             "\"message\":\"map: map[",
             "\"message\":\"target.name: Required value\"",
         ];
