@@ -16,6 +16,8 @@ mod core;
 mod error;
 mod harness;
 mod nodes;
+mod pod_create;
+mod pod_names;
 mod pod_template;
 mod project;
 mod selection;

@@ -3,7 +3,7 @@
 use futures::stream::{self, StreamExt};
 use oarlock_apis::last_change;
 use oarlock_client::{Client, ListOptions, Object, PatchType, WriteOptions};
-use oarlock_informer::{ObjMeta, ObjectRef};
+use oarlock_informer::{Key, ObjMeta, ObjectRef};
 use oarlock_meta::{FieldSelector, Status, Time};
 use oarlock_runtime::clock;
 use oarlock_schema::views::{View, core_v1};
@@ -31,6 +31,19 @@ pub(crate) async fn current(client: &Client, resource: &'static Resource, meta: 
         return Err(Status::conflict_modified(&resource.group_resource(), meta.name()));
     }
     object.obj()
+}
+
+/// Reads the most recent state of one object with the verb list, because upstream's roles of most controllers of pods lack the verb get.
+///
+/// # Errors
+/// The server's Status.
+pub(crate) async fn find_listed(
+    client: &Client,
+    resource: &'static Resource,
+    key: &Key,
+) -> Result<Option<Object>, Status> {
+    let only = ListOptions::fields(FieldSelector::equal("metadata.name", &*key.name));
+    Ok(client.list(resource, &key.namespace, only).await?.items.into_iter().next())
 }
 
 /// Changes the object of a cached projection, or the object's status.
@@ -170,7 +183,7 @@ pub(crate) fn all<F: Future, I: IntoIterator<Item = F>>(calls: I) -> impl Future
 }
 
 /// Runs calls in batches whose size doubles from one, at most `IN_FLIGHT` concurrently, and stops after a batch with a failure, so that a cluster that
-/// refuses the first pod does not get a thousand requests (upstream `slowStartBatch`).
+/// refuses the first pod does not get a thousand requests (upstream `slowStartBatch`). Returns the answers in the order of the calls.
 pub(crate) async fn slow_start<F, T>(count: usize, call: impl Fn(usize) -> F) -> Vec<Result<T, Status>>
 where
     F: Future<Output = Result<T, Status>>,
@@ -179,7 +192,8 @@ where
     while done.len() < count {
         let from = done.len();
         let to = count.min(from.saturating_add(batch));
-        let answers = all((from..to).map(&call)).await;
+        let calls: Vec<F> = (from..to).map(&call).collect();
+        let answers: Vec<Result<T, Status>> = stream::iter(calls).buffered(IN_FLIGHT).collect().await;
         let failed = answers.iter().any(Result::is_err);
         done.extend(answers);
         if failed {
@@ -207,9 +221,7 @@ pub(crate) async fn disrupted(
     why: (&str, &str),
     failed: bool,
 ) -> Result<(), Status> {
-    // The pod is listed by name instead of read: upstream's role `system:controller:pod-garbage-collector` has the verb list, but not get.
-    let only = ListOptions::fields(FieldSelector::equal("metadata.name", pod.name()));
-    let found = client.list(pods, pod.namespace(), only).await?.items.into_iter().next();
+    let found = find_listed(client, pods, &pod.key).await?;
     let Some(found) = found.filter(|found| found.uid() == pod.uid.0) else { return Ok(()) };
     let patch = (PatchType::Strategic, disruption(&found.obj()?, why, failed, now()).to_string());
     match client.patch(pods, "status", (pod.namespace(), pod.name()), patch, WriteOptions::default()).await {
@@ -304,5 +316,18 @@ mod tests {
         assert_eq!(order(&pod), (vec![target.to_owned(), "Ready".to_owned()], "1970-01-01T00:00:02Z".to_owned()));
         let failed = disruption(&pod, ("Why", "because"), true, Time::from_unix(5));
         assert_eq!(failed["status"]["phase"], "Failed");
+    }
+
+    #[tokio::test]
+    async fn calls_are_answered_in_their_order_and_none_follows_a_failed_batch() {
+        let call = |at: usize| async move {
+            // Later calls of a batch end first.
+            for _ in at..10 {
+                tokio::task::yield_now().await;
+            }
+            if at == 4 { Err(Status::internal_error("no")) } else { Ok(at) }
+        };
+        let answers: Vec<Option<usize>> = slow_start(10, call).await.into_iter().map(Result::ok).collect();
+        assert_eq!(answers, [Some(0), Some(1), Some(2), Some(3), None, Some(5), Some(6)]);
     }
 }

@@ -236,6 +236,13 @@ impl Status {
         self.reason == Reason::ServerTimeout
     }
 
+    /// Whether a write with this answer may have been made, or may still be made: the server failed, or no server answered. A refusal (any other 4xx) is
+    /// certain.
+    #[must_use]
+    pub const fn has_unknown_outcome(&self) -> bool {
+        !self.success && matches!(self.code, 0 | 408 | 500..)
+    }
+
     /// Whether the claim of the write is not the current one: this write and every later write under the same claim are refused.
     #[must_use]
     pub fn is_stale_owner(&self) -> bool {

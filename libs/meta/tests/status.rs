@@ -132,6 +132,27 @@ fn unknown_reasons_survive_and_leave_the_code_to_decide() {
 }
 
 #[test]
+fn only_a_refusal_says_that_a_write_was_not_made() {
+    let unknown = [
+        Status::timeout("outcome unknown", 0),
+        Status::service_unavailable("the connection broke"),
+        Status::internal_error("the answer was lost"),
+        Status { code: 408, ..Status::bad_request("too slow") },
+        Status { code: 0, ..Status::bad_request("no code") },
+    ];
+    assert!(unknown.iter().all(Status::has_unknown_outcome));
+    let known = [
+        Status::success(),
+        Status { code: 0, ..Status::success() },
+        Status::bad_request("no"),
+        Status::forbidden(&pods(), "a", "no"),
+        Status::already_exists(&pods(), "a"),
+        Status::too_many_requests("later", 1),
+    ];
+    assert!(!known.iter().any(Status::has_unknown_outcome));
+}
+
+#[test]
 fn success_names_what_was_deleted() {
     let status = Status::success_deleted(&pods(), "x", "u-1");
     assert_eq!(

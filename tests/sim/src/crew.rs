@@ -23,6 +23,7 @@ mod hour;
 mod jobs;
 mod judge;
 mod lives;
+mod lost_answers;
 mod member;
 mod spans;
 mod told;

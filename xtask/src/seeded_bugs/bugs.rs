@@ -355,6 +355,19 @@ pub(crate) const BUGS: &[Bug] = &[
     ),
     bug("job_counts_twice", "oarlock-controllers", None, "a_restart_after_any_write_counts_every_pod_once"),
     bug(
+        "unknown_create_repeated",
+        "oarlock-controllers",
+        None,
+        "a_create_of_unknown_outcome_is_repeated_under_its_name",
+    ),
+    // The same bug also proves that the pods are counted.
+    bug(
+        "unknown_create_repeated",
+        "oarlock-tests-sim",
+        None,
+        "no_pod_is_made_twice_when_the_answer_to_its_create_is_lost",
+    ),
+    bug(
         "unseen_owner_forgotten",
         "oarlock-tests-sim",
         None,

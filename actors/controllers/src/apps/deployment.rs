@@ -8,7 +8,7 @@ mod annotations;
 mod plan;
 mod rolling;
 mod scale;
-mod scene;
+mod snapshot;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ use oarlock_schema::Resource;
 use crate::controller_ref::{Candidates, claim};
 use crate::error::Error;
 use crate::harness::{Concurrency, Env, Row, Spread, must};
+use crate::pod_create::PodCreates;
 use crate::project::{PodView, ReplicaSet};
 
 use crate::write;
@@ -42,6 +43,7 @@ pub(crate) struct ReplicaSets {
     pods: Arc<Cache<PodView>>,
     candidates: Candidates<PodView>,
     siblings: Candidates<ReplicaSet>,
+    creates: PodCreates,
     own: Arc<OwnWrites>,
     set: &'static Resource,
     pod: &'static Resource,
@@ -53,10 +55,12 @@ async fn start(env: Env) -> Result<(), Error> {
     let own = Arc::new(OwnWrites::default());
     let (candidates, siblings) = (Candidates::of(&pods), Candidates::of(&sets));
     let (set, pod) = (must(ReplicaSet::RESOURCE)?, must(PodView::RESOURCE)?);
+    let creates = PodCreates::new(&env.client, pod, &pods, &sets);
     let shell = env.shell();
     let orphans = sets.clone();
+    let (all_sets, all_pods, writes) = (sets.clone(), pods.clone(), own.clone());
     let this =
-        ReplicaSets { env, sets: sets.clone(), pods: pods.clone(), candidates, siblings, own: own.clone(), set, pod };
+        ReplicaSets { env, sets: all_sets, pods: all_pods, candidates, siblings, creates, own: writes, set, pod };
     let controller = shell
         .controller(this)
         .reconciles(&sets)

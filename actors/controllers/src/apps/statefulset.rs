@@ -11,7 +11,7 @@ mod objects;
 mod plan;
 mod revisions;
 mod roll;
-mod scene;
+mod snapshot;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -32,7 +32,7 @@ use crate::project::{ControllerRevision, PodView, StatefulSet};
 use crate::write;
 
 use revisions::SameTemplates;
-use scene::Scene;
+use snapshot::Snapshot;
 
 pub(crate) const ROW: Row = Row {
     name: "statefulset-controller",
@@ -152,7 +152,7 @@ impl StatefulSets {
         revisions: &[Arc<Item<ControllerRevision>>],
     ) -> Result<Requeue, Failure> {
         let names = self.revision_names(set, revisions).await?;
-        let mut plan = plan::plan(&Scene {
+        let mut plan = plan::plan(&Snapshot {
             set,
             pods,
             names: &names,

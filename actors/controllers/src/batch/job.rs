@@ -30,6 +30,7 @@ use oarlock_schema::Resource;
 use crate::controller_ref::{Candidates, Claims, claim};
 use crate::error::Error;
 use crate::harness::{Concurrency, Env, Row, Spread, must};
+use crate::pod_create::PodCreates;
 use crate::project::{Job, Mode, PodView};
 
 use crate::write;
@@ -56,6 +57,7 @@ struct Jobs {
     pods: Arc<Cache<PodView>>,
     candidates: Candidates<PodView>,
     tracked: Index<PodView>,
+    creates: PodCreates,
     memory: Memory,
     own: Arc<OwnWrites>,
     job: &'static Resource,
@@ -66,13 +68,15 @@ async fn start(env: Env) -> Result<(), Error> {
     let jobs = env.informers.all::<Job>().await?;
     let pods = env.informers.all::<PodView>().await?;
     let own = Arc::new(OwnWrites::default());
+    let pod = must(PodView::RESOURCE)?;
     let this = Jobs {
         candidates: Candidates::of(&pods),
         tracked: orphans::index(&pods),
+        creates: PodCreates::new(&env.client, pod, &pods, &jobs),
         memory: Memory::default(),
         own: own.clone(),
         job: must(Job::RESOURCE)?,
-        pod: must(PodView::RESOURCE)?,
+        pod,
         jobs: jobs.clone(),
         pods: pods.clone(),
         env: env.clone(),

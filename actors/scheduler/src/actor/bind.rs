@@ -117,7 +117,7 @@ async fn preempt(
 
 async fn bind(ctx: &LoopCtx, client: &Client, pod: &PodInfo, node: &str) -> Result<(), Status> {
     match client.bind(&namespace(pod), &pod.name, &pod.uid, node).await {
-        Err(status) if status.code >= 500 && !seeded_bug!("room_given_back_on_lost_answer") => {
+        Err(status) if status.has_unknown_outcome() && !seeded_bug!("room_given_back_on_lost_answer") => {
             tokio::select! {
                 biased;
                 () = ctx.cancelled() => Err(status),

@@ -55,7 +55,7 @@ async fn expect(
             Err(status) => status,
         };
         tried += 1;
-        let lost = is_lost(&status);
+        let lost = status.has_unknown_outcome();
         if tried == MAX_TRIES || status.is_stale_owner() || !(lost || status.is_conflict()) {
             return Err(status);
         }
@@ -68,11 +68,6 @@ async fn expect(
         }
         version = found.version;
     }
-}
-
-/// Whether the outcome of a write is unknown.
-fn is_lost(status: &Status) -> bool {
-    status.code >= 500
 }
 
 /// Returns the API's state of a pod; `None` if the pod has a node or is deleted.
@@ -137,7 +132,7 @@ async fn until_answered<T, W: Future<Output = Result<T, Status>>>(
             Err(status) => status,
         };
         tried += 1;
-        if tried == MAX_TRIES || !is_lost(&status) {
+        if tried == MAX_TRIES || !status.has_unknown_outcome() {
             return Err(status);
         }
         clock::sleep(RETRY_PAUSE).await;

@@ -9,13 +9,16 @@ use oarlock_client::{
     Call, Event, ListOptions, RawBody, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
 };
 use oarlock_meta::Status;
-use oarlock_runtime::{Gate, clock};
+use oarlock_runtime::{Gate, Rng, clock, rng};
 use oarlock_schema::Resource;
+use oarlock_storage::testing::faulty::Faults;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::replicas::history::Recorder;
 use crate::replicas::replica::{Answer, Replica, Stream};
+use crate::replicas::truth::Truth;
 use crate::replicas::wire::{Kind, Marks, Wire};
 
 /// The time after which a call without an answer is given up.
@@ -24,6 +27,10 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(10);
 /// The time between two attempts of a refused request.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A log without faults.
+pub(super) const FAITHFUL: Faults =
+    Faults { lose_answer: 0, drop: 0, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
 
 /// A process's connection to the API server. Clones share the connection.
 #[derive(Clone)]
@@ -41,6 +48,19 @@ pub(super) struct Door {
 }
 
 impl Door {
+    /// Starts a server without faults, and connects to it. Returns the server's log, too.
+    pub(super) async fn to_new_server() -> (Self, Arc<Truth>) {
+        let mut rng = rng::with(Rng::fork);
+        let (net, marks) = (Gate::new("net"), Arc::new(Marks::default()));
+        let truth = Arc::new(Truth::new(Arc::new(Recorder::new())).await);
+        let log = Arc::clone(&truth);
+        let server = Replica::new("api".to_owned(), &mut rng, log, FAITHFUL, net.clone(), Arc::clone(&marks));
+        server.start().await;
+        let wire = Arc::new(Wire::new(rng.fork(), Arc::clone(&marks)));
+        let (life, missing) = (CancellationToken::new(), Arc::default());
+        (Self { server: Arc::new(server), wire, net, life, missing, member: false, marks }, truth)
+    }
+
     async fn alive(&self) {
         if self.life.is_cancelled() {
             std::future::pending::<()>().await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use oarlock_bus::Exchange;
 use oarlock_client::{Client, ListOptions, PatchType, WriteOptions};
 use oarlock_meta::Revision;
-use oarlock_runtime::{Gate, Rng, Universe, clock, rng};
+use oarlock_runtime::{Rng, Universe, clock, rng};
 use oarlock_storage::{Log as _, Record};
 use oarlock_telemetry::traces::opentelemetry::trace::{SpanContext, SpanId, Status, TraceId};
 use oarlock_telemetry::traces::opentelemetry_sdk::trace::SpanData;
@@ -19,11 +19,9 @@ use super::alone::alone;
 use super::door::Door;
 use super::member::{Member, Role};
 use super::users::{NAMESPACE, kind, object, prepare, surely};
-use super::world::{FAITHFUL, HEALED};
-use crate::replicas::history::Recorder;
-use crate::replicas::replica::Replica;
+use super::world::HEALED;
 use crate::replicas::truth::Truth;
-use crate::replicas::wire::{Marks, Wire};
+use crate::replicas::wire::Wire;
 
 const CREW: [Role; 4] = [Role::Controllers, Role::Controllers, Role::Scheduler, Role::Scheduler];
 /// The pause between two looks at the cluster.
@@ -47,15 +45,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn new(pods: usize) -> Self {
-        let mut rng = rng::with(Rng::fork);
-        let (net, marks) = (Gate::new("net"), Arc::new(Marks::default()));
-        let truth = Arc::new(Truth::new(Arc::new(Recorder::new())).await);
-        let log = Arc::clone(&truth);
-        let server = Replica::new("api".to_owned(), &mut rng, log, FAITHFUL, net.clone(), Arc::clone(&marks));
-        server.start().await;
-        let wire = Arc::new(Wire::new(rng.fork(), Arc::clone(&marks)));
-        let (life, missing) = (CancellationToken::new(), Arc::default());
-        let door = Door { server: Arc::new(server), wire, net, life, missing, member: false, marks };
+        let (door, truth) = Door::to_new_server().await;
         let admin = Client::new(Arc::new(door.clone()));
         prepare(&admin).await;
         // Each look reads every pod.

@@ -20,7 +20,7 @@ const BURIAL: Duration = Duration::from_millis(100);
 /// Interval of the check for stuck actors.
 const TICK: Duration = Duration::from_secs(2);
 /// Controllers that are off: in these tests no kubelet reports the state of Nodes, and no rule concerns Services.
-const DISABLED: [&str; 5] = [
+pub(super) const DISABLED: [&str; 5] = [
     "node-lifecycle-controller",
     "taint-eviction-controller",
     "endpoints-controller",

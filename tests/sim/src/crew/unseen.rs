@@ -13,18 +13,13 @@ use oarlock_controllers::Options;
 use oarlock_mesh::Placement;
 use oarlock_meta::Status;
 use oarlock_runtime::shutdown::{Graces, shutdown};
-use oarlock_runtime::{Gate, Rng, System, Universe, clock, rng};
+use oarlock_runtime::{System, Universe, clock};
 use oarlock_schema::Resource;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::door::Door;
 use super::users::{kind, object, prepare};
-use super::world::{FAITHFUL, HEALED};
-use crate::replicas::history::Recorder;
-use crate::replicas::replica::Replica;
-use crate::replicas::truth::Truth;
-use crate::replicas::wire::{Marks, Wire};
+use super::world::HEALED;
 
 /// A client whose watches can be interrupted, so that they deliver no events of Deployments meanwhile.
 struct Blind {
@@ -82,7 +77,7 @@ impl Watch for Without {
 }
 
 /// Waits until a condition holds, at most for [`HEALED`].
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(super) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let healed = clock::after(HEALED);
     while !holds().await {
         assert!(!healed.passed(), "not true in time: {what}");
@@ -93,14 +88,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 #[test]
 fn who_depends_on_an_owner_that_no_watch_has_shown_goes_with_it() {
     Universe::run(1, || async {
-        let mut rng = rng::with(Rng::fork);
-        let (net, marks) = (Gate::new("net"), Arc::new(Marks::default()));
-        let log = Arc::new(Truth::new(Arc::new(Recorder::new())).await);
-        let server = Replica::new("api".to_owned(), &mut rng, log, FAITHFUL, net.clone(), Arc::clone(&marks));
-        server.start().await;
-        let wire = Arc::new(Wire::new(rng.fork(), Arc::clone(&marks)));
-        let (life, missing) = (CancellationToken::new(), Arc::default());
-        let door = Door { server: Arc::new(server), wire, net, life, missing, member: false, marks };
+        let (door, _) = Door::to_new_server().await;
         let (admin, shared) = (Client::new(Arc::new(door.clone())), Arc::new(Shared::default()));
         prepare(&admin).await;
         let system = System::start(oarlock_runtime::Options::default()).await.unwrap();

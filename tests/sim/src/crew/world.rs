@@ -10,11 +10,10 @@ use oarlock_bus::Exchange;
 use oarlock_client::{Client, Event, ListOptions};
 use oarlock_runtime::{Gate, Rng, clock, rng};
 use oarlock_schema::views::oarlock_v1;
-use oarlock_storage::testing::faulty::Faults;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::door::Door;
+use super::door::{Door, FAITHFUL};
 use super::jobs;
 use super::judge::{self, Nodes};
 use super::member::{Member, Role};
@@ -30,8 +29,6 @@ pub(super) const HEALED: Duration = Duration::from_secs(30);
 const USERS: u64 = 2;
 const CALLS: u64 = 30;
 const JOBS: u64 = 8;
-pub(super) const FAITHFUL: Faults =
-    Faults { lose_answer: 0, drop: 0, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
 /// The members at the start of a seed.
 const CREW: [Role; 4] = [Role::Controllers, Role::Controllers, Role::Scheduler, Role::Scheduler];
 /// Duration of the long faults. Longer than a Lease, so that units move.

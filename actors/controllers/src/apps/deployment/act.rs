@@ -10,7 +10,7 @@ use oarlock_schema::views::{View, apps_v1, meta_v1};
 use oarlock_schema::{Map, Obj, Str, Value};
 
 use super::plan::{Create, Plan};
-use super::scene::Resize;
+use super::snapshot::Resize;
 use super::{Deployments, annotations, status};
 use crate::project::{Condition, Deployment, DeploymentState, HASH, ReplicaSet};
 use crate::write;
@@ -161,7 +161,7 @@ impl Deployments {
         now: Time,
     ) -> Result<(), Status> {
         let Some(create) = &plan.create else { return Ok(()) };
-        let retried = refusal.is_conflict() || refusal.is_already_exists() || refusal.code >= 500;
+        let retried = refusal.is_conflict() || refusal.is_already_exists() || refusal.has_unknown_outcome();
         if retried || refusal.cause("NamespaceTerminating").is_some() {
             return Ok(());
         }

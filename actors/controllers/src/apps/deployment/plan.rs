@@ -10,7 +10,7 @@ use oarlock_meta::Time;
 use oarlock_schema::Str;
 use oarlock_workloads::safe_text;
 
-use super::scene::{Resize, Scene, Sets};
+use super::snapshot::{Resize, Sets, Snapshot};
 use super::{annotations, rolling, scale, status};
 use crate::project::{Condition, Deployment, DeploymentState, Digest, ReplicaSet, Strategy, condition};
 
@@ -51,44 +51,44 @@ pub(super) fn plan(
     running: &dyn Fn(&str) -> bool,
     now: Time,
 ) -> Plan {
-    let scene = Scene::new(deployment, sets);
+    let snapshot = Snapshot::new(deployment, sets);
     let conditions = deployment.value.status.conditions.clone();
     let mut plan = Plan { status: DeploymentState { conditions, ..DeploymentState::default() }, ..Plan::default() };
     if deployment.meta.deleting() {
-        status::count(&scene, &mut plan.status, now);
+        status::count(&snapshot, &mut plan.status, now);
         return plan;
     }
     // Conditions are listed in the order in which they are first set.
-    pause(&scene, &mut plan, now);
-    if deployment.value.paused || scale::wanted(&scene) {
-        keep_revision(&scene, &mut plan, now, false);
-        status::count(&scene, &mut plan.status, now);
-        plan.resize.extend(scale::scale(&scene));
+    pause(&snapshot, &mut plan, now);
+    if deployment.value.paused || scale::wanted(&snapshot) {
+        keep_revision(&snapshot, &mut plan, now, false);
+        status::count(&snapshot, &mut plan.status, now);
+        plan.resize.extend(scale::scale(&snapshot));
         if deployment.value.paused {
-            plan.forget = history(&scene);
+            plan.forget = history(&snapshot);
         }
         return plan;
     }
-    let create = deployment.value.strategy != Strategy::Recreate || rolling::recreated(&scene, running);
-    keep_revision(&scene, &mut plan, now, create);
-    status::count(&scene, &mut plan.status, now);
+    let create = deployment.value.strategy != Strategy::Recreate || rolling::recreated(&snapshot, running);
+    keep_revision(&snapshot, &mut plan, now, create);
+    status::count(&snapshot, &mut plan.status, now);
     if plan.create.is_none() && plan.resize.is_empty() {
         plan.resize = match deployment.value.strategy {
-            Strategy::Recreate => rolling::recreate(&scene, create),
-            Strategy::Rolling { .. } => rolling::roll(&scene),
+            Strategy::Recreate => rolling::recreate(&snapshot, create),
+            Strategy::Rolling { .. } => rolling::roll(&snapshot),
         };
         if plan.resize.is_empty() && status::complete(deployment, &plan.status) {
-            plan.forget = history(&scene);
+            plan.forget = history(&snapshot);
         }
     }
-    plan.again = status::progress(&scene, &mut plan.status, now);
-    status::failures(&scene, &mut plan.status, now);
+    plan.again = status::progress(&snapshot, &mut plan.status, now);
+    status::failures(&snapshot, &mut plan.status, now);
     plan
 }
 
 /// Sets the Progressing condition of a paused or resumed Deployment, so that a paused one does not exceed its progress deadline.
-fn pause(scene: &Scene<'_>, plan: &mut Plan, now: Time) {
-    let spec = &scene.deployment.value;
+fn pause(snapshot: &Snapshot<'_>, plan: &mut Plan, now: Time) {
+    let spec = &snapshot.deployment.value;
     if spec.deadline.is_none() {
         return;
     }
@@ -107,12 +107,12 @@ fn pause(scene: &Scene<'_>, plan: &mut Plan, now: Time) {
 }
 
 /// Sets the revision of the current template's set, or plans to create the set (upstream `getNewReplicaSet`).
-fn keep_revision(scene: &Scene<'_>, plan: &mut Plan, now: Time, create: bool) {
-    let deployment = scene.deployment;
-    let last = scene.old.iter().map(|set| annotations::revision(set)).max().unwrap_or(0);
+fn keep_revision(snapshot: &Snapshot<'_>, plan: &mut Plan, now: Time, create: bool) {
+    let deployment = snapshot.deployment;
+    let last = snapshot.old.iter().map(|set| annotations::revision(set)).max().unwrap_or(0);
     let revision = last + 1;
     let progressing = condition(&plan.status.conditions, status::PROGRESSING).is_some();
-    let place = if let Some(new) = scene.new {
+    let place = if let Some(new) = snapshot.new {
         let missing = annotations::for_set(deployment, Some(new), revision);
         let min_ready = (new.value.min_ready != deployment.value.min_ready).then_some(deployment.value.min_ready);
         let place = revision.max(annotations::revision(new));
@@ -133,14 +133,14 @@ fn keep_revision(scene: &Scene<'_>, plan: &mut Plan, now: Time, create: bool) {
         }
         let hash = hash(deployment.value.template, deployment.value.status.collisions);
         let mut annotations = annotations::for_set(deployment, None, revision);
-        annotations.extend(annotations::for_size(None, deployment.value.replicas, scene.surge));
+        annotations.extend(annotations::for_size(None, deployment.value.replicas, snapshot.surge));
         let name = format!("{}-{hash}", deployment.meta.name());
         if deployment.value.deadline.is_some() {
             let message = format!("Created new replica set {name:?}");
             let made = Condition::new(status::PROGRESSING, "True", "NewReplicaSetCreated", message, now);
             status::set(&mut plan.status.conditions, made);
         }
-        plan.create = Some(Create { name, hash, replicas: scene.new_size(), annotations });
+        plan.create = Some(Create { name, hash, replicas: snapshot.new_size(), annotations });
         revision
     };
     let place = place.to_string();
@@ -159,9 +159,9 @@ pub(super) fn hash(template: Digest, collisions: Option<i64>) -> String {
 }
 
 /// Returns the old sets beyond the history limit, oldest revisions first, except sets that still have pods.
-fn history(scene: &Scene<'_>) -> Vec<Str> {
-    let Some(limit) = scene.deployment.value.history else { return Vec::new() };
-    let mut old: Sets<'_> = scene.old.iter().copied().filter(|set| !set.meta.deleting()).collect();
+fn history(snapshot: &Snapshot<'_>) -> Vec<Str> {
+    let Some(limit) = snapshot.deployment.value.history else { return Vec::new() };
+    let mut old: Sets<'_> = snapshot.old.iter().copied().filter(|set| !set.meta.deleting()).collect();
     old.sort_by_key(|set| (annotations::revision(set), set.meta.created, Reverse(set.key().clone())));
     let surplus = old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
     let idle = |set: &&Item<ReplicaSet>| {

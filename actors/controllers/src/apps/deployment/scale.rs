@@ -3,55 +3,55 @@
 use oarlock_informer::Item;
 
 use super::annotations::{self, DESIRED, MAX};
-use super::scene::{Resize, Scene, Sets};
+use super::snapshot::{Resize, Sets, Snapshot};
 use crate::project::{ReplicaSet, Strategy};
 
 /// Whether the Deployment's size has changed since the active sets were scaled (upstream `isScalingEvent`).
-pub(super) fn wanted(scene: &Scene<'_>) -> bool {
-    let size = scene.deployment.value.replicas;
-    scene
+pub(super) fn wanted(snapshot: &Snapshot<'_>) -> bool {
+    let size = snapshot.deployment.value.replicas;
+    snapshot
         .all()
         .filter(|set| set.value.replicas > 0)
         .any(|set| annotations::number(&set.meta, DESIRED).is_some_and(|desired| desired != size))
 }
 
 /// Returns the ReplicaSets to resize.
-pub(super) fn scale(scene: &Scene<'_>) -> Vec<Resize> {
-    let deployment = &scene.deployment.value;
-    if let Some(only) = active_or_latest(scene) {
-        return scene.resize(only, deployment.replicas).into_iter().collect();
+pub(super) fn scale(snapshot: &Snapshot<'_>) -> Vec<Resize> {
+    let deployment = &snapshot.deployment.value;
+    if let Some(only) = active_or_latest(snapshot) {
+        return snapshot.resize(only, deployment.replicas).into_iter().collect();
     }
-    if scene.new.is_some_and(|new| saturated(scene, new)) {
-        let active = scene.old.iter().filter(|set| set.value.replicas > 0);
-        return active.filter_map(|set| scene.resize(set, 0)).collect();
+    if snapshot.new.is_some_and(|new| saturated(snapshot, new)) {
+        let active = snapshot.old.iter().filter(|set| set.value.replicas > 0);
+        return active.filter_map(|set| snapshot.resize(set, 0)).collect();
     }
     if deployment.strategy == Strategy::Recreate {
         return Vec::new();
     }
-    let allowed = if deployment.replicas > 0 { deployment.replicas.saturating_add(scene.surge) } else { 0 };
-    proportions(scene, allowed)
+    let allowed = if deployment.replicas > 0 { deployment.replicas.saturating_add(snapshot.surge) } else { 0 };
+    proportions(snapshot, allowed)
 }
 
 /// Returns the only active set, or the newest set if none is active.
-fn active_or_latest<'a>(scene: &Scene<'a>) -> Option<&'a Item<ReplicaSet>> {
-    let mut active = scene.all().filter(|set| set.value.replicas > 0);
+fn active_or_latest<'a>(snapshot: &Snapshot<'a>) -> Option<&'a Item<ReplicaSet>> {
+    let mut active = snapshot.all().filter(|set| set.value.replicas > 0);
     match (active.next(), active.next()) {
-        (None, _) => scene.new.or_else(|| scene.old.last().copied()),
+        (None, _) => snapshot.new.or_else(|| snapshot.old.last().copied()),
         (Some(only), None) => Some(only),
         _ => None,
     }
 }
 
 /// Whether the new set alone has all wanted pods of the Deployment, available.
-fn saturated(scene: &Scene<'_>, new: &Item<ReplicaSet>) -> bool {
-    let size = scene.deployment.value.replicas;
+fn saturated(snapshot: &Snapshot<'_>, new: &Item<ReplicaSet>) -> bool {
+    let size = snapshot.deployment.value.replicas;
     new.value.replicas == size
         && annotations::number(&new.meta, DESIRED) == Some(size)
         && new.value.status.available == size
 }
 
-fn proportions(scene: &Scene<'_>, allowed: i64) -> Vec<Resize> {
-    let mut active: Sets<'_> = scene.all().filter(|set| set.value.replicas > 0).collect();
+fn proportions(snapshot: &Snapshot<'_>, allowed: i64) -> Vec<Resize> {
+    let mut active: Sets<'_> = snapshot.all().filter(|set| set.value.replicas > 0).collect();
     let total: i64 = active.iter().map(|set| set.value.replicas).sum();
     let change = allowed - total;
     // Large ones first; of equal size the newer when growing, the older when shrinking.
@@ -62,7 +62,7 @@ fn proportions(scene: &Scene<'_>, allowed: i64) -> Vec<Resize> {
     let mut left = change;
     let mut sizes: Vec<(&Item<ReplicaSet>, i64)> = Vec::new();
     for set in active {
-        let share = if left == 0 { 0 } else { fraction(scene, set) };
+        let share = if left == 0 { 0 } else { fraction(snapshot, set) };
         let share = if change > 0 { share.min(left) } else { share.max(left) };
         left -= share;
         sizes.push((set, set.value.replicas + share));
@@ -70,13 +70,13 @@ fn proportions(scene: &Scene<'_>, allowed: i64) -> Vec<Resize> {
     if let Some((_, largest)) = sizes.first_mut() {
         *largest = (*largest + left).max(0);
     }
-    sizes.into_iter().filter_map(|(set, size)| scene.resize(set, size)).collect()
+    sizes.into_iter().filter_map(|(set, size)| snapshot.resize(set, size)).collect()
 }
 
 /// Returns by how many pods a set grows (or shrinks) to keep its proportion of the whole, rounded (upstream `getReplicaSetFraction`).
-fn fraction(scene: &Scene<'_>, set: &Item<ReplicaSet>) -> i64 {
+fn fraction(snapshot: &Snapshot<'_>, set: &Item<ReplicaSet>) -> i64 {
     let size = set.value.replicas;
-    let deployment = &scene.deployment.value;
+    let deployment = &snapshot.deployment.value;
     if deployment.replicas == 0 {
         return -size;
     }
@@ -84,7 +84,7 @@ fn fraction(scene: &Scene<'_>, set: &Item<ReplicaSet>) -> i64 {
     if before <= 0 {
         return 0;
     }
-    let after = deployment.replicas.saturating_add(scene.surge);
+    let after = deployment.replicas.saturating_add(snapshot.surge);
     let scaled = (2 * size.saturating_mul(after) + before).div_euclid(2 * before);
     scaled - size
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use oarlock_informer::Item;
 use oarlock_meta::Time;
 
-use super::scene::Scene;
+use super::snapshot::Snapshot;
 use crate::project::{Condition, Deployment, DeploymentState, condition};
 
 pub(super) const PROGRESSING: &str = "Progressing";
@@ -28,14 +28,14 @@ pub(super) fn set(all: &mut Vec<Condition>, mut next: Condition) {
 }
 
 /// Sets the counts and condition Available.
-pub(super) fn count(scene: &Scene<'_>, state: &mut DeploymentState, now: Time) {
-    let spec = &scene.deployment.value;
+pub(super) fn count(snapshot: &Snapshot<'_>, state: &mut DeploymentState, now: Time) {
+    let spec = &snapshot.deployment.value;
     let sum = |of: &dyn Fn(&crate::project::ReplicaSetState) -> i64| -> i64 {
-        scene.all().map(|set| of(&set.value.status)).sum()
+        snapshot.all().map(|set| of(&set.value.status)).sum()
     };
     let available = sum(&|status| status.available);
     let mut conditions = std::mem::take(&mut state.conditions);
-    let enough = available >= spec.replicas - scene.unavailable;
+    let enough = available >= spec.replicas - snapshot.unavailable;
     let (status, reason, message) = if enough {
         ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     } else {
@@ -43,12 +43,12 @@ pub(super) fn count(scene: &Scene<'_>, state: &mut DeploymentState, now: Time) {
     };
     set(&mut conditions, Condition::new("Available", status, reason, message, now));
     *state = DeploymentState {
-        observed: scene.deployment.meta.generation,
+        observed: snapshot.deployment.meta.generation,
         replicas: sum(&|status| status.replicas),
-        updated: scene.new.map_or(0, |new| new.value.status.replicas),
+        updated: snapshot.new.map_or(0, |new| new.value.status.replicas),
         ready: sum(&|status| status.ready),
         available,
-        unavailable: (scene.total() - available).max(0),
+        unavailable: (snapshot.total() - available).max(0),
         terminating: Some(sum(&|status| status.terminating.unwrap_or(0))),
         conditions,
         collisions: spec.status.collisions,
@@ -56,11 +56,11 @@ pub(super) fn count(scene: &Scene<'_>, state: &mut DeploymentState, now: Time) {
 }
 
 /// Copies condition ReplicaFailure from a ReplicaSet.
-pub(super) fn failures(scene: &Scene<'_>, state: &mut DeploymentState, now: Time) {
-    let failure = scene
+pub(super) fn failures(snapshot: &Snapshot<'_>, state: &mut DeploymentState, now: Time) {
+    let failure = snapshot
         .new
         .into_iter()
-        .chain(scene.old.iter().copied())
+        .chain(snapshot.old.iter().copied())
         .find_map(|replica_set| condition(&replica_set.value.status.conditions, FAILURE));
     match failure {
         Some(failure) => set(&mut state.conditions, Condition { updated: Some(now), ..failure.clone() }),
@@ -78,8 +78,8 @@ pub(super) fn complete(deployment: &Item<Deployment>, status: &DeploymentState) 
 }
 
 /// Sets condition Progressing; returns the time after which the progress deadline must be checked again.
-pub(super) fn progress(scene: &Scene<'_>, status: &mut DeploymentState, now: Time) -> Option<Duration> {
-    let spec = &scene.deployment.value;
+pub(super) fn progress(snapshot: &Snapshot<'_>, status: &mut DeploymentState, now: Time) -> Option<Duration> {
+    let spec = &snapshot.deployment.value;
     let Some(deadline) = spec.deadline else {
         status.conditions.retain(|condition| condition.kind != PROGRESSING);
         return None;
@@ -87,15 +87,15 @@ pub(super) fn progress(scene: &Scene<'_>, status: &mut DeploymentState, now: Tim
     let current = condition(&status.conditions, PROGRESSING).cloned();
     let finished = |condition: &Option<Condition>| condition.as_ref().is_some_and(|one| one.reason == FINISHED);
     let settled = status.replicas == status.updated && finished(&current);
-    let what = scene.new.map_or_else(
-        || format!("Deployment {:?}", scene.deployment.meta.name()),
+    let what = snapshot.new.map_or_else(
+        || format!("Deployment {:?}", snapshot.deployment.meta.name()),
         |new| format!("ReplicaSet {:?}", new.meta.name()),
     );
     let condition_of = |status: &str, reason: &str, tail: &str| {
         Condition::new(PROGRESSING, status, reason, format!("{what} {tail}"), now)
     };
     if !settled {
-        if complete(scene.deployment, status) {
+        if complete(snapshot.deployment, status) {
             set(&mut status.conditions, condition_of("True", FINISHED, "has successfully progressed."));
         } else if progressed(&spec.status, status) {
             // Replaced each time, because the deadline counts from the last progress.
@@ -110,7 +110,7 @@ pub(super) fn progress(scene: &Scene<'_>, status: &mut DeploymentState, now: Tim
         }
     }
     let standing = condition(&status.conditions, PROGRESSING)?;
-    if standing.reason == TIMED_OUT || standing.reason == FINISHED || complete(scene.deployment, status) {
+    if standing.reason == TIMED_OUT || standing.reason == FINISHED || complete(snapshot.deployment, status) {
         return None;
     }
     let due = standing.updated?.unix().saturating_add(deadline).saturating_sub(now.unix());

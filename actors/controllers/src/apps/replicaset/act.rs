@@ -43,10 +43,9 @@ impl ReplicaSets {
     async fn create(&self, set: &Item<ReplicaSet>, count: usize) -> Result<(), Status> {
         let (client, about) = (&self.env.client, write::about(self.set, &set.meta));
         let whole = write::current(client, self.set, &set.meta).await?;
-        let template = self.pod_of(set, &whole)?;
-        let answers = write::slow_start(count, |_| client.create(self.pod, template.clone())).await;
+        let pod = self.pod_of(set, &whole)?;
         let mut failure = None;
-        for answer in answers {
+        for answer in self.creates.create(&set.meta, &vec![&pod; count]).await {
             match answer {
                 Ok(object) => self.created(set, &object),
                 // Pods cannot be created in a namespace that is being deleted; the set is deleted with the namespace.

@@ -8,8 +8,8 @@ use oarlock_workloads::revision;
 
 use super::claims::ClaimWork;
 use super::members::{Pod, pod_name};
-use super::plan::{Action, Form, Plan};
-use super::scene::Names;
+use super::plan::{Action, Plan, PodRevision};
+use super::snapshot::Names;
 use super::{StatefulSets, objects, status};
 use crate::project::{StatefulSet, StatefulSetState};
 use crate::write;
@@ -26,10 +26,10 @@ pub(super) struct Target<'a> {
 
 impl Target<'_> {
     /// Returns the whole set with the template of a revision.
-    pub(super) fn whole(&self, form: Form) -> Result<&Obj, Status> {
-        let whole = match form {
-            Form::Current => self.current.as_ref(),
-            Form::Update => self.update.as_ref(),
+    pub(super) fn whole(&self, revision: PodRevision) -> Result<&Obj, Status> {
+        let whole = match revision {
+            PodRevision::Current => self.current.as_ref(),
+            PodRevision::Update => self.update.as_ref(),
         };
         whole.ok_or_else(|| Status::internal_error("a template that was not planned"))
     }
@@ -82,7 +82,7 @@ impl StatefulSets {
             Action::Claims { claims, .. } => !claims.missing.is_empty(),
             Action::Delete { .. } => false,
         };
-        let of_current = |action: &Action| matches!(action, Action::Create { form: Form::Current, .. });
+        let of_current = |action: &Action| matches!(action, Action::Create { revision: PodRevision::Current, .. });
         let any = |test: &dyn Fn(&Action) -> bool| plan.stages.iter().flatten().any(test);
         let (mut update, mut current) = (None, None);
         if any(&builds) {
@@ -101,7 +101,7 @@ impl StatefulSets {
     /// Takes one action; returns whether a pod of the current revision was deleted to be replaced.
     async fn take(&self, target: &Target<'_>, action: &Action) -> Result<bool, Status> {
         match action {
-            Action::Create { ordinal, form, claims } => self.create(target, (*ordinal, *form), claims).await?,
+            Action::Create { ordinal, revision, claims } => self.create(target, (*ordinal, *revision), claims).await?,
             Action::Claims { ordinal, pod, claims } => self.keep_claims(target, (*ordinal, pod), claims).await?,
             Action::Repair { ordinal, pod, identity, storage, claims } => {
                 let repaired = self.repair(target, (*ordinal, pod), (*identity, *storage), claims).await;
@@ -119,17 +119,17 @@ impl StatefulSets {
     async fn create(
         &self,
         target: &Target<'_>,
-        (ordinal, form): (i64, Form),
+        (ordinal, revision): (i64, PodRevision),
         claims: &ClaimWork,
     ) -> Result<(), Status> {
         let set = target.set;
         let name = pod_name(set.meta.name(), ordinal);
-        let revision = match form {
-            Form::Current => &target.names.current,
-            Form::Update => &target.names.update,
+        let label = match revision {
+            PodRevision::Current => &target.names.current,
+            PodRevision::Update => &target.names.update,
         };
         let owner = (self.sets.resource, &set.meta);
-        let pod = objects::pod(self.pod, owner, target.whole(form)?, (ordinal, revision))?;
+        let pod = objects::pod(self.pod, owner, target.whole(revision)?, (ordinal, label))?;
         let created = async {
             self.create_claims(target, ordinal, claims).await?;
             self.own_claims(set, (&name, None), claims).await?;
@@ -166,7 +166,7 @@ impl StatefulSets {
             objects::identify(&mut whole, pod.meta.name(), ordinal);
         }
         if storage {
-            objects::store(&mut whole, &target.set.meta, target.whole(Form::Update)?, ordinal)?;
+            objects::store(&mut whole, &target.set.meta, target.whole(PodRevision::Update)?, ordinal)?;
         }
         let written = self.env.client.update(self.pod, whole).await?;
         self.sets.own.wrote(target.set.key(), &self.pods, written.revision);

@@ -8,7 +8,7 @@ use oarlock_schema::views::{View, meta_v1};
 use super::act::Target;
 use super::claims::{ClaimWork, Owner, claim_name};
 use super::members::{Pod, pod_name};
-use super::plan::Form;
+use super::plan::PodRevision;
 use super::{StatefulSets, objects};
 use crate::project::StatefulSet;
 use crate::write;
@@ -44,7 +44,8 @@ impl StatefulSets {
         for place in &claims.missing {
             let template = set.value.claims.get(*place).map_or("", |template| template.as_str());
             let name = claim_name(template, set.meta.name(), ordinal);
-            let claim = objects::claim((self.sets.resource, set), target.whole(Form::Update)?, (*place, ordinal))?;
+            let claim =
+                objects::claim((self.sets.resource, set), target.whole(PodRevision::Update)?, (*place, ordinal))?;
             match self.env.client.create(self.claim, claim).await {
                 Ok(object) => {
                     self.sets.own.wrote(set.key(), &self.claims, object.revision);

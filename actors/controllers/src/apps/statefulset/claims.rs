@@ -8,7 +8,7 @@ use oarlock_schema::Str;
 use oarlock_seeded_bug::seeded_bug;
 
 use super::members::{self, Pod, pod_name};
-use super::scene::{Claim, Scene};
+use super::snapshot::{Claim, Snapshot};
 use crate::project::{ClaimDeletion, StatefulSet};
 
 /// The owner of a claim, with which the claim is deleted.
@@ -39,8 +39,8 @@ pub(super) fn is_of(set: &Item<StatefulSet>, claim: &str) -> bool {
 }
 
 /// Whether a pod has the volumes that its claims are.
-pub(super) fn are_volumes_of(scene: &Scene<'_>, ordinal: i64, pod: &Pod) -> bool {
-    let set = scene.set;
+pub(super) fn are_volumes_of(snapshot: &Snapshot<'_>, ordinal: i64, pod: &Pod) -> bool {
+    let set = snapshot.set;
     let has = |template: &Str| {
         let name = claim_name(template, set.meta.name(), ordinal);
         pod.value.claims.iter().any(|(volume, claim)| volume == template && *claim == name)
@@ -49,14 +49,14 @@ pub(super) fn are_volumes_of(scene: &Scene<'_>, ordinal: i64, pod: &Pod) -> bool
 }
 
 /// Whether a claim of an ordinal without a pod belongs to an earlier pod, with which the claim is about to be deleted.
-pub(super) fn is_stale(scene: &Scene<'_>, ordinal: i64) -> bool {
-    let set = scene.set;
+pub(super) fn is_stale(snapshot: &Snapshot<'_>, ordinal: i64) -> bool {
+    let set = snapshot.set;
     if !set.value.deletes.when_scaled {
         return false;
     }
     let pod = pod_name(set.meta.name(), ordinal);
     let is_pods = |owner: &OwnerRef| named(owner, set.meta.name(), &pod) == Some(Owner::Pod);
-    let claim = |template: &Str| (scene.claim)(&claim_name(template, set.meta.name(), ordinal));
+    let claim = |template: &Str| (snapshot.claim)(&claim_name(template, set.meta.name(), ordinal));
     set.value.claims.iter().filter_map(claim).any(|claim| claim.meta.owners.iter().any(is_pods))
 }
 
@@ -75,11 +75,12 @@ pub(super) struct ClaimWork {
 
 impl ClaimWork {
     /// Plans the missing claims of a pod and the owners of the others; `pod` is `None` for a pod that is yet to be created.
-    pub(super) fn complete(scene: &Scene<'_>, ordinal: i64, pod: Option<&Pod>) -> Self {
-        let mut work = Self::owners(scene, ordinal, pod, false);
-        let names = scene.set.value.claims.iter().map(|template| claim_name(template, scene.set.meta.name(), ordinal));
+    pub(super) fn complete(snapshot: &Snapshot<'_>, ordinal: i64, pod: Option<&Pod>) -> Self {
+        let mut work = Self::owners(snapshot, ordinal, pod, false);
+        let names =
+            snapshot.set.value.claims.iter().map(|template| claim_name(template, snapshot.set.meta.name(), ordinal));
         for (place, name) in names.enumerate() {
-            match (scene.claim)(&name) {
+            match (snapshot.claim)(&name) {
                 None => work.missing.push(place),
                 Some(claim) if claim.meta.deleting() => work.deleted.push(name.into()),
                 Some(_) => {}
@@ -89,10 +90,10 @@ impl ClaimWork {
     }
 
     /// Plans the owners of a pod's claims.
-    pub(super) fn owners(scene: &Scene<'_>, ordinal: i64, pod: Option<&Pod>, is_surplus: bool) -> Self {
-        let (set, mut work) = (scene.set, Self::default());
+    pub(super) fn owners(snapshot: &Snapshot<'_>, ordinal: i64, pod: Option<&Pod>, is_surplus: bool) -> Self {
+        let (set, mut work) = (snapshot.set, Self::default());
         let names = set.value.claims.iter().map(|template| claim_name(template, set.meta.name(), ordinal));
-        for claim in names.filter_map(|name| (scene.claim)(&name)) {
+        for claim in names.filter_map(|name| (snapshot.claim)(&name)) {
             let pod_name = pod_name(set.meta.name(), ordinal);
             let parties = Parties { set: &set.meta, pod_name: &pod_name, pod: pod.map(|pod| &pod.meta), is_surplus };
             let Ownership { conflicts, change } = judge(&claim.meta.owners, &parties, set.value.deletes);

@@ -25,14 +25,14 @@ pub(super) fn value<'a>(whole: &'a Obj, path: &[&str]) -> Result<&'a Value, Stat
     whole.at(path).ok_or_else(|| Status::internal_error(format!("the answer has no {}", path.join("."))))
 }
 
-/// Returns the pod of an ordinal, made from the template of `form`, a whole StatefulSet, and labelled with the revision of that template.
+/// Returns the pod of an ordinal, made from the template of a `whole` StatefulSet, and labelled with the revision of that template.
 pub(super) fn pod(
     resource: &'static Resource,
     set: SetRef<'_>,
-    form: &Obj,
+    whole: &Obj,
     (ordinal, revision): (i64, &str),
 ) -> Result<Obj, Status> {
-    let spec = view(form)?.spec();
+    let spec = view(whole)?.spec();
     let name = pod_name(set.1.name(), ordinal);
     let mut pod = pod_template::pod(resource, spec.template(), set);
     pod.set_at(&["metadata", "name"], name.as_str());
@@ -41,7 +41,7 @@ pub(super) fn pod(
     pod.set_at(&["spec", "hostname"], name.as_str());
     pod.set_at(&["spec", "subdomain"], spec.service_name());
     identify(&mut pod, &name, ordinal);
-    store(&mut pod, set.1, form, ordinal)?;
+    store(&mut pod, set.1, whole, ordinal)?;
     Ok(pod)
 }
 
@@ -52,8 +52,8 @@ pub(super) fn identify(pod: &mut Obj, name: &str, ordinal: i64) {
 }
 
 /// Sets the volumes of a pod: its claims in place of volumes of the same names.
-pub(super) fn store(pod: &mut Obj, set: &ObjMeta, form: &Obj, ordinal: i64) -> Result<(), Status> {
-    let templates = view(form)?.spec().volume_claim_templates();
+pub(super) fn store(pod: &mut Obj, set: &ObjMeta, whole: &Obj, ordinal: i64) -> Result<(), Status> {
+    let templates = view(whole)?.spec().volume_claim_templates();
     if templates.is_empty() {
         return Ok(());
     }

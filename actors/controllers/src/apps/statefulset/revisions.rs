@@ -11,7 +11,7 @@ use oarlock_workloads::{Fingerprint, Update, revision};
 use parking_lot::Mutex;
 
 use super::members::{self, Pod};
-use super::scene::Names;
+use super::snapshot::Names;
 use super::{StatefulSets, objects};
 use crate::project::{ControllerRevision, StatefulSet, history};
 use crate::write;

@@ -3,26 +3,26 @@
 use oarlock_informer::Item;
 
 use super::members::{REVISION, runs_ready};
-use super::scene::Scene;
+use super::snapshot::Snapshot;
 use crate::project::{PodView, Replacement, StatefulSet, StatefulSetState};
 
 /// Counts the pods of a set.
-pub(super) fn count(scene: &Scene<'_>) -> StatefulSetState {
+pub(super) fn count(snapshot: &Snapshot<'_>) -> StatefulSetState {
     let count = |test: &dyn Fn(&Item<PodView>) -> bool| {
-        i64::try_from(scene.pods.iter().filter(|pod| test(pod)).count()).unwrap_or(i64::MAX)
+        i64::try_from(snapshot.pods.iter().filter(|pod| test(pod)).count()).unwrap_or(i64::MAX)
     };
     let has = |pod: &Item<PodView>, revision: &str| !pod.meta.deleting() && pod.meta.label(REVISION) == Some(revision);
-    let seconds = scene.set.value.min_ready;
+    let seconds = snapshot.set.value.min_ready;
     StatefulSetState {
-        observed: scene.set.meta.generation,
+        observed: snapshot.set.meta.generation,
         replicas: count(&|_| true),
         ready: count(&|pod| runs_ready(&pod.value)),
-        available: count(&|pod| runs_ready(&pod.value) && pod.value.available(seconds, scene.now)),
-        current: count(&|pod| has(pod, &scene.names.current)),
-        updated: count(&|pod| has(pod, &scene.names.update)),
-        current_revision: scene.names.current.clone(),
-        update_revision: scene.names.update.clone(),
-        collisions: Some(scene.names.collisions),
+        available: count(&|pod| runs_ready(&pod.value) && pod.value.available(seconds, snapshot.now)),
+        current: count(&|pod| has(pod, &snapshot.names.current)),
+        updated: count(&|pod| has(pod, &snapshot.names.update)),
+        current_revision: snapshot.names.current.clone(),
+        update_revision: snapshot.names.update.clone(),
+        collisions: Some(snapshot.names.collisions),
     }
 }
 

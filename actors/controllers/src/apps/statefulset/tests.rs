@@ -14,8 +14,8 @@ use oarlock_meta::{Time, Uid};
 
 use super::claims::{ClaimWork, Owner};
 use super::members::{POD_NAME, Pod, REVISION};
-use super::plan::{Action, Form, Plan, plan};
-use super::scene::{Claim, Names, Scene};
+use super::plan::{Action, Plan, PodRevision, plan};
+use super::snapshot::{Claim, Names, Snapshot};
 use crate::project::{Amount, Phase, PodView, Replacement, StatefulSet};
 
 const NOW: Time = Time::from_unix(10_000);
@@ -101,7 +101,7 @@ fn names() -> Names {
 
 /// Plans with claims, and with or without the gate of `maxUnavailable`.
 fn planned_with(set: &Item<StatefulSet>, pods: &[Pod], claims: &[Claim], counts_unavailable: bool) -> Plan {
-    plan(&Scene {
+    plan(&Snapshot {
         set,
         pods,
         names: &names(),
@@ -122,8 +122,8 @@ fn shown(plan: &Plan) -> String {
 
 fn shown_action(action: &Action) -> String {
     match action {
-        Action::Create { ordinal, form, claims } => {
-            let of = if *form == Form::Current { "@old" } else { "" };
+        Action::Create { ordinal, revision, claims } => {
+            let of = if *revision == PodRevision::Current { "@old" } else { "" };
             format!("+{ordinal}{of}{}", shown_claims(claims))
         }
         Action::Claims { ordinal, claims, .. } => format!("claims-{ordinal}{}", shown_claims(claims)),

@@ -128,15 +128,8 @@ impl Jobs {
             Ok(pods) => pods,
             Err(status) => return (0, Some(status)),
         };
-        let call = |at: usize| {
-            let pod = pods.get(at).cloned();
-            async move {
-                let pod = pod.ok_or_else(|| Status::internal_error("a pod that was not planned"))?;
-                client.create(self.pod, pod).await
-            }
-        };
         let (mut created, mut failure) = (0, None);
-        for answer in write::slow_start(pods.len(), call).await {
+        for answer in self.creates.create(&job.meta, &pods.iter().collect::<Vec<_>>()).await {
             match answer {
                 Ok(object) => {
                     created += 1;

@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::provider::FakeCloud;
-use crate::crew::door::Door;
+use crate::crew::door::{Door, FAITHFUL};
 use crate::crew::judge;
 use crate::crew::member::{Member, Role};
 use crate::crew::told::ClaimLog;
 use crate::crew::users::{self, kind, object, surely};
-use crate::crew::world::{FAITHFUL, during};
+use crate::crew::world::during;
 use crate::replicas::history::Recorder;
 use crate::replicas::replica::Replica;
 use crate::replicas::truth::Truth;

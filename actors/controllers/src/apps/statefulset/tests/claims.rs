@@ -5,7 +5,7 @@ use std::sync::Arc;
 use oarlock_informer::Item;
 
 use super::super::claims::is_of;
-use super::super::scene::Claim;
+use super::super::snapshot::Claim;
 use super::{NOW, Reference, claim, planned_with, pod_that, pods, set, shown};
 use crate::project::{ClaimDeletion, PodView, StatefulSet};
 

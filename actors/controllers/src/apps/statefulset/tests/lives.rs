@@ -8,8 +8,8 @@ use oarlock_meta::{Time, Uid};
 use oarlock_runtime::Rng;
 
 use super::super::members::{self, POD_NAME, Pod, REVISION, is_available, pod_name};
-use super::super::plan::{Action, Form, plan};
-use super::super::scene::{Names, Scene};
+use super::super::plan::{Action, PodRevision, plan};
+use super::super::snapshot::{Names, Snapshot};
 use super::super::status::complete;
 use super::{pod, set};
 use crate::project::{Amount, Phase, Replacement, StatefulSet};
@@ -52,7 +52,7 @@ impl World {
     /// Plans and takes at most `writes` actions; returns whether nothing was to be done.
     fn reconcile(&mut self, mut writes: usize) -> bool {
         let (names, pods) = (self.names(), self.pods.values().cloned().collect::<Vec<_>>());
-        let scene = Scene {
+        let snapshot = Snapshot {
             set: &self.set,
             pods: &pods,
             names: &names,
@@ -60,7 +60,7 @@ impl World {
             counts_unavailable: true,
             now: Time::from_unix(self.now),
         };
-        let mut plan = plan(&scene);
+        let mut plan = plan(&snapshot);
         let is_calm = plan.stages.is_empty();
         for action in plan.stages.iter().flatten() {
             if writes == 0 {
@@ -79,7 +79,7 @@ impl World {
 
     fn take(&mut self, action: &Action) {
         match action {
-            Action::Create { ordinal, form, .. } => {
+            Action::Create { ordinal, revision: of, .. } => {
                 assert!(!self.pods.contains_key(ordinal), "a second pod of ordinal {ordinal}");
                 if !self.set.value.parallel {
                     let now = Time::from_unix(self.now);
@@ -89,7 +89,7 @@ impl World {
                     assert!(waits, "ordinal {ordinal} before all of {before:?} are available");
                 }
                 let names = self.names();
-                let revision = if *form == Form::Current { names.current } else { names.update };
+                let revision = if *of == PodRevision::Current { names.current } else { names.update };
                 self.made += 1;
                 let uid = Uid::from(format!("uid-{}", self.made).as_str());
                 let name = pod_name("web", *ordinal);

@@ -1,4 +1,4 @@
-//! What the plan of a StatefulSet is made from.
+//! The input of a StatefulSet's plan: the set with its pods, revisions and claims at one time.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) struct Names {
 }
 
 /// The input of the plan: a StatefulSet, its pods, its revisions and its claims.
-pub(super) struct Scene<'a> {
+pub(super) struct Snapshot<'a> {
     pub(super) set: &'a Item<StatefulSet>,
     pub(super) pods: &'a [Pod],
     pub(super) names: &'a Names,
@@ -35,7 +35,7 @@ pub(super) struct Scene<'a> {
     pub(super) now: Time,
 }
 
-impl Scene<'_> {
+impl Snapshot<'_> {
     /// Whether pods are created and deleted one by one, in the order of ordinals.
     pub(super) fn is_ordered(&self) -> bool {
         !self.set.value.parallel

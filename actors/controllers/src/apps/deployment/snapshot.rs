@@ -28,7 +28,7 @@ pub(super) struct Resize {
 pub(super) type Sets<'a> = Vec<&'a Item<ReplicaSet>>;
 
 /// The input of a Deployment's plan: the Deployment with its sorted ReplicaSets.
-pub(super) struct Scene<'a> {
+pub(super) struct Snapshot<'a> {
     pub(super) deployment: &'a Item<Deployment>,
     /// The set of the current template.
     pub(super) new: Option<&'a Item<ReplicaSet>>,
@@ -38,7 +38,7 @@ pub(super) struct Scene<'a> {
     pub(super) unavailable: i64,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Snapshot<'a> {
     /// Sorts the ReplicaSets of a Deployment.
     pub(super) fn new(deployment: &'a Item<Deployment>, sets: &'a [Arc<Item<ReplicaSet>>]) -> Self {
         let mut all: Sets<'a> = sets.iter().map(|set| &**set).collect();
