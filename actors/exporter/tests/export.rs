@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use oarlock_config::{OtlpProtocol, TracingExport};
 use oarlock_runtime::shutdown::{self, Graces};
-use oarlock_runtime::{Options, System};
+use oarlock_runtime::{Options, System, clock};
 use oarlock_telemetry::traces::{Change, DropReason, ExportQueue, Ratio, Sampler, Step};
 use oarlock_testkit::otlp::{Answer, Collector, text};
 use oarlock_testkit::wait;
@@ -101,6 +101,72 @@ async fn a_refused_batch_does_not_hold_up_the_next() {
         push(&queue, step("next"));
         assert_eq!(collector.spans_at_least(1).await[0].name, "next");
         assert_eq!(queue.dropped(DropReason::Failed), 1);
+    }
+}
+
+/// How a collector with a full disk may answer, and the most requests that one batch then costs: without a time for a second attempt, with one that is
+/// within the batch's deadline, and with one that is beyond it.
+const FULL: [(Answer, usize); 3] = [
+    (Answer::Full(None), 1),
+    (Answer::Full(Some(Duration::from_secs(1))), 4),
+    (Answer::Full(Some(Duration::from_secs(60))), 1),
+];
+
+/// Waits until a queue is empty and each of so many spans is exported or counted as dropped. Returns how many are exported, not accepted by the collector, and without room in the queue.
+async fn settled(queue: &ExportQueue, spans: u64) -> (u64, u64, u64) {
+    let counts = || (queue.exported(), queue.dropped(DropReason::Failed), queue.dropped(DropReason::QueueFull));
+    let all_counted = async {
+        loop {
+            let (exported, failed, full) = counts();
+            if queue.is_empty() && exported + failed + full == spans {
+                return;
+            }
+            clock::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    wait::step("every span is counted", all_counted).await;
+    counts()
+}
+
+#[tokio::test]
+async fn a_collector_with_a_full_disk_costs_spans_until_the_disk_is_free_and_every_one_is_counted() {
+    for protocol in BOTH {
+        for (full, most) in FULL {
+            let collector = Collector::start(full).await;
+            let settings = settings(protocol, collector.address);
+            let (_system, queue) = start(&settings).await;
+            push(&queue, step("refused"));
+            assert_eq!(settled(&queue, 1).await, (0, 1, 0), "{protocol:?}, {full:?}");
+            let attempts = collector.requests_seen();
+            assert!((1..=most).contains(&attempts) && (attempts > 1) == (most > 1), "{full:?}: {attempts}");
+
+            // The code that ends these spans lets nothing else run: whoever waited here would wait for ever.
+            let (waits, more) = (u64::try_from(settings.queue).unwrap(), 136);
+            for _ in 0..waits + more {
+                push(&queue, step("many"));
+                assert!(queue.len() <= settings.queue, "{}", queue.len());
+            }
+            collector.answer(Answer::Accept);
+            let spans = waits + more + 1;
+            assert_eq!(settled(&queue, spans).await, (waits, 1, more), "{protocol:?}, {full:?}");
+            push(&queue, step("after"));
+            assert_eq!(settled(&queue, spans + 1).await, (waits + 1, 1, more));
+            assert_eq!(collector.spans().last().unwrap().name, "after");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_a_full_disk_has_refused_is_sent_again_at_the_time_that_the_collector_names() {
+    for protocol in BOTH {
+        let collector = Collector::start(Answer::Full(Some(Duration::from_secs(1)))).await;
+        let (_system, queue) = exporter(protocol, collector.address).await;
+        let began = clock::now();
+        push(&queue, step("early"));
+        collector.seen(1).await;
+        collector.answer(Answer::Accept);
+        assert_eq!(collector.spans_at_least(1).await[0].name, "early");
+        assert!(began.elapsed() >= Duration::from_secs(1), "{protocol:?}: sooner than the collector wanted");
     }
 }
 

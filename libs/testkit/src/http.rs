@@ -1,9 +1,10 @@
-//! A raw HTTP/1.1 client over TLS: one connection per request, full control of every byte, streams read as they arrive.
+//! A raw HTTP/1.1 client over TLS: full control of every byte, streams read as they arrive. Each request has a connection of its own, except those of a [`Session`].
 
 mod answer;
 pub mod frames;
+mod session;
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 pub use answer::{Answer, Stream};
+pub use session::Session;
 
 use crate::wait::STEP_TIMEOUT;
 
@@ -137,7 +139,13 @@ impl Http {
     /// # Errors
     /// When the connection fails, or the answer is not HTTP.
     pub fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Stream> {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.authority);
+        let headers = [&[("Connection", "close")], headers].concat();
+        self.raw(self.head(method, path, &headers, body).as_bytes(), body)
+    }
+
+    /// Returns the head of a request.
+    fn head(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> String {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.authority);
         if let Some(token) = &self.token {
             head += &format!("Authorization: Bearer {token}\r\n");
         }
@@ -147,8 +155,7 @@ impl Http {
         if !body.is_empty() || method != "GET" {
             head += &format!("Content-Length: {}\r\n", body.len());
         }
-        head += "\r\n";
-        self.raw(head.as_bytes(), body)
+        head + "\r\n"
     }
 
     /// Sends raw bytes, which need not be a valid request.
@@ -160,7 +167,7 @@ impl Http {
         tls.write_all(head)?;
         // A server that refuses a large body answers and closes without reading it: its answer counts.
         let written = tls.write_all(body).and_then(|()| tls.flush());
-        Stream::read_head(Connection(tls)).map_err(|error| written.err().unwrap_or(error))
+        Stream::read_head(BufReader::new(Connection(tls))).map_err(|error| written.err().unwrap_or(error))
     }
 
     /// Connects, with an application protocol (ALPN).

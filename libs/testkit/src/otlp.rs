@@ -3,8 +3,10 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -19,11 +21,16 @@ use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::wait;
 
 /// Path of the one method of OTLP over gRPC.
 const GRPC: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+
+/// Why a collector with a full disk refuses spans.
+const NO_SPACE: &str = "no space left on device";
 
 /// Returns the text of an attribute.
 #[must_use]
@@ -58,8 +65,35 @@ pub enum Answer {
     Unavailable,
     /// The collector refuses the spans, and no second attempt is allowed.
     Refuse,
+    /// The collector's disk is full: it refuses the spans, and allows a second attempt after this time, if there is one.
+    Full(Option<Duration>),
     /// The collector never answers.
     Hang,
+}
+
+impl Answer {
+    /// Returns the status with which the collector answers over gRPC.
+    fn grpc_status(self) -> Status {
+        match self {
+            Self::Accept | Self::Discard | Self::Hang => Status::ok(""),
+            Self::Unavailable => Status::unavailable(""),
+            Self::Refuse => Status::invalid_argument(""),
+            Self::Full(None) => Status::resource_exhausted(NO_SPACE),
+            Self::Full(after) => {
+                Status::with_error_details(Code::ResourceExhausted, NO_SPACE, ErrorDetails::with_retry_info(after))
+            }
+        }
+    }
+
+    /// Returns the status with which the collector answers over HTTP.
+    const fn http_status(self) -> StatusCode {
+        match self {
+            Self::Accept | Self::Discard | Self::Hang => StatusCode::OK,
+            Self::Unavailable | Self::Full(Some(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Refuse => StatusCode::BAD_REQUEST,
+            Self::Full(None) => StatusCode::INSUFFICIENT_STORAGE,
+        }
+    }
 }
 
 /// A running collector on the loopback address.
@@ -168,7 +202,7 @@ impl Collector {
                 let body = if grpc { body.slice(5..) } else { body };
                 self.received.lock().push((headers, ExportTraceServiceRequest::decode(body).unwrap()));
             }
-            Answer::Discard | Answer::Unavailable | Answer::Refuse | Answer::Hang => {}
+            Answer::Discard | Answer::Unavailable | Answer::Refuse | Answer::Full(_) | Answer::Hang => {}
         }
         self.seen.send_modify(|seen| *seen += 1);
         if answer == Answer::Hang {
@@ -181,26 +215,21 @@ impl Collector {
 
 fn of_http(answer: Answer, body: Vec<u8>) -> Response<BoxBody<Bytes, Infallible>> {
     let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
-    *response.status_mut() = match answer {
-        Answer::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        Answer::Refuse => StatusCode::BAD_REQUEST,
-        Answer::Accept | Answer::Discard | Answer::Hang => StatusCode::OK,
-    };
+    *response.status_mut() = answer.http_status();
+    if let Answer::Full(Some(after)) = answer {
+        response.headers_mut().insert(RETRY_AFTER, after.as_secs().into());
+    }
     response
 }
 
 /// One message behind its flag and length, then the status as a trailer.
 fn of_grpc(answer: Answer, message: &[u8]) -> Response<BoxBody<Bytes, Infallible>> {
-    let status = match answer {
-        Answer::Unavailable => "14",
-        Answer::Refuse => "3",
-        Answer::Accept | Answer::Discard | Answer::Hang => "0",
-    };
     let mut framed = BytesMut::new();
     framed.put_u8(0);
     framed.put_u32(u32::try_from(message.len()).unwrap());
     framed.put_slice(message);
-    let trailers = HeaderMap::from_iter([("grpc-status".parse().unwrap(), HeaderValue::from_static(status))]);
+    let mut trailers = HeaderMap::new();
+    answer.grpc_status().add_header(&mut trailers).unwrap();
     let frames = [Ok(Frame::data(framed.freeze())), Ok(Frame::trailers(trailers))];
     let mut response = Response::new(BodyExt::boxed(StreamBody::new(futures::stream::iter(frames))));
     response.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));

@@ -7,9 +7,10 @@ use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
+use std::thread;
 
 use oarlock_config::{Kubeconfig, ServerTrust};
-use oarlock_testkit::http::{Answer, Http, Who};
+use oarlock_testkit::http::{Answer, Http, Session, Who};
 use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Cluster, Kubectl, Process, metrics, port};
 use serde_json::Value;
@@ -342,37 +343,65 @@ fn metrics_that_are_shown_elsewhere_are_checked_there() {
     }
 }
 
+/// Sends one request of each kind that names made-up things, with a user agent of its own.
+fn ask_for_made_up_things(session: &mut Session, number: usize) -> usize {
+    let verb = format!("MADEUP{number}");
+    let requests = [
+        ("GET", format!("/apis/made-up-{number}.example/v1/things/x")),
+        ("GET", format!("/apis/apps/made-up-{number}/deployments")),
+        ("GET", format!("/apis/apps/v1/namespaces/default/made-up-{number}/x")),
+        ("GET", format!("/api/v1/namespaces/made-up-{number}/pods")),
+        ("GET", format!("/api/v1/namespaces/default/pods/x/made-up-{number}")),
+        ("GET", format!("/made-up-{number}")),
+        ("POST", format!("/api/v1/namespaces/default/configmaps?dryRun=made-up-{number}")),
+        (verb.as_str(), "/api/v1/namespaces/default/pods/x".to_owned()),
+    ];
+    let agent = format!("made-up-{number}/1.0");
+    for (method, path) in &requests {
+        // Refused or not found: what counts is only how it is counted.
+        let answer = session.send(method, path, &[("User-Agent", &agent)], b"");
+        assert!(answer.code < 500 || answer.code == 501, "{method} {path}: {answer}");
+    }
+    requests.len()
+}
+
 #[test]
-fn requests_for_made_up_things_add_no_series() {
+fn ten_thousand_requests_for_made_up_things_add_no_series() {
+    const REQUESTS: usize = 10_000;
+    const CONNECTIONS: usize = 4;
     let cluster = Cluster::api_only();
     let http = cluster.http(Who::Admin);
-    let round = |number: u32| {
-        for (method, path) in [
-            ("GET", format!("/apis/made-up-{number}.example/v1/things/x")),
-            ("GET", format!("/apis/apps/v1/namespaces/default/made-up-{number}/x")),
-            ("GET", format!("/api/v1/namespaces/made-up-{number}/pods")),
-            ("GET", format!("/api/v1/namespaces/default/pods/x/made-up-{number}")),
-            ("GET", format!("/made-up-{number}")),
-            ("POST", format!("/api/v1/namespaces/default/configmaps?dryRun=made-up-{number}")),
-            (&*format!("MADEUP{number}"), "/api/v1/namespaces/default/pods/x".to_owned()),
-        ] {
-            let agent = format!("made-up-{number}/1.0");
-            // Refused or not found: what counts is only how it is counted.
-            let answer = http.send(method, &path, &[("User-Agent", &agent)], b"");
-            assert!(answer.code < 500 || answer.code == 501, "{method} {path}: {answer}");
-        }
-    };
     let series = || -> BTreeSet<String> {
         let text = http.get("/metrics").text();
         assert!(!text.to_lowercase().contains("made-up") && !text.contains("MADEUP"), "{text}");
-        let of_requests = metrics::samples(&text).into_iter().filter(|one| one.name.starts_with("apiserver_request"));
-        of_requests.map(|one| format!("{} {:?}", one.name, one.labels)).collect()
+        // The lives of actors change from one scrape to the next.
+        let counted = metrics::samples(&text).into_iter().filter(|one| one.name != "oarlock_actors");
+        counted.map(|one| format!("{} {:?}", one.name, one.labels)).collect()
     };
-    round(0);
+    let of_a_round = ask_for_made_up_things(&mut http.session(), 0);
     // The first scrape is itself a request.
     series();
     let before = series();
-    (1..60).for_each(round);
-    let added: Vec<String> = series().difference(&before).cloned().collect();
-    assert!(added.is_empty(), "{}", added.join("\n"));
+    let rounds = REQUESTS.div_ceil(of_a_round);
+    let sent: usize = thread::scope(|scope| {
+        let threads: Vec<_> = (1..=CONNECTIONS)
+            .map(|first| {
+                let mut session = http.session();
+                scope.spawn(move || {
+                    let rounds = (first..=rounds).step_by(CONNECTIONS);
+                    rounds.map(|number| ask_for_made_up_things(&mut session, number)).sum::<usize>()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(sent >= REQUESTS, "{sent}");
+    let after = series();
+    let added: Vec<&String> = after.difference(&before).collect();
+    assert!(
+        added.is_empty() && after.len() == before.len(),
+        "{} before, {} after: {added:#?}",
+        before.len(),
+        after.len()
+    );
 }

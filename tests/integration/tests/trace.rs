@@ -1,4 +1,4 @@
-//! `oarlock trace` against `oarlock up` in a process of its own: the stages of a pod in their order, a Deployment with its pods, pods that do not start, and errors.
+//! `oarlock trace` against `oarlock up` in a process of its own: the stages of a pod in their order, a Deployment and a Job with their pods, a Node, pods that do not start, and errors.
 
 use std::process::{Command, Output};
 
@@ -25,7 +25,7 @@ fn trace(kubectl: &Kubectl, words: &[&str]) -> Output {
 }
 
 /// Repeats the command until its output has these texts, in this order.
-fn shows(kubectl: &Kubectl, words: &[&str], texts: &[&str]) -> String {
+pub(crate) fn shows(kubectl: &Kubectl, words: &[&str], texts: &[&str]) -> String {
     eventually(&format!("oarlock trace {words:?}"), || {
         let output = trace(kubectl, words);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -87,6 +87,40 @@ fn a_deployment_is_shown_with_what_it_owns() {
     assert_eq!(text.matches("  pod create").count(), 2, "{text}");
     let pod = kubectl.ok("get pods -o jsonpath={.items[0].metadata.name}");
     shows(&kubectl, &[&format!("pod/{pod}")], &["deployment/web", "replicaset/web-", "pod create"]);
+}
+
+#[test]
+fn a_job_is_shown_with_its_pods_up_to_their_ends() {
+    let (_cluster, kubectl) = up();
+    let job = r#"{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sum"}, "spec": {"completions": 2, "parallelism": 2, "template": {
+        "metadata": {"annotations": {"sim.oarlock.dev/exit-after": "1s"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "nginx:1"}]}}}}"#;
+    kubectl.run_with("create -f -", job).says(["created"]);
+    kubectl.ok(&format!("wait --for=condition=Complete job/sum {WAIT}"));
+    let pod = ["pod/sum-", "  pod create", "commit", "start main"];
+    let sentences = ["job/sum took", "most of it: ", "stage succeeded", "stage succeeded"];
+    let stages = [&["job/sum\n", "  job create", "commit", "reconcile"][..], &pod, &pod, &sentences].concat();
+    let text = shows(&kubectl, &["job/sum"], &stages);
+    assert_eq!(text.matches("  pod create").count(), 2, "{text}");
+    let name = kubectl.ok("get pods -o jsonpath={.items[0].metadata.name}");
+    shows(
+        &kubectl,
+        &[&format!("pod/{name}")],
+        &["job/sum\n", "  job create", &format!("pod/{name}\n"), "  pod create"],
+    );
+}
+
+#[test]
+fn a_node_is_shown_with_its_creation_and_its_state() {
+    let (_cluster, kubectl) = up();
+    shows(&kubectl, &["node/node-0"], &["node/node-0\n", "  node create", "    commit", "node/node-0: Ready since 20"]);
+    let silent = r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "silent"}}"#;
+    kubectl.run_with("create -f -", silent).says(["created"]);
+    shows(
+        &kubectl,
+        &["no/silent"],
+        &["node/silent\n", "  node create", "node/silent: its kubelet has written no status"],
+    );
 }
 
 #[test]

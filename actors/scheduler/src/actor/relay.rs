@@ -26,6 +26,8 @@ use super::set::Config;
 use super::spans;
 
 mod stretch;
+#[cfg(test)]
+mod tests;
 
 use stretch::{Samples, StretchBuilder, StretchError};
 

@@ -62,8 +62,7 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    pub(super) fn read_head(connection: Connection) -> io::Result<Self> {
-        let mut from = BufReader::new(connection);
+    pub(super) fn read_head(mut from: BufReader<Connection>) -> io::Result<Self> {
         let status = line(&mut from)?;
         let code = status.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
         let code = code.ok_or_else(|| wrong(format!("no status line: {status:?}")))?;
@@ -95,10 +94,30 @@ impl Stream {
     ///
     /// # Errors
     /// When the connection breaks before the answer is complete.
-    pub fn finish(mut self) -> io::Result<Answer> {
+    pub fn finish(self) -> io::Result<Answer> {
+        Ok(self.read_body()?.0)
+    }
+
+    /// Reads the rest of the answer, and returns the connection if the server keeps it open for further requests.
+    ///
+    /// # Errors
+    /// When the connection breaks before the answer is complete.
+    pub(super) fn finish_and_keep(self) -> io::Result<(Answer, Option<BufReader<Connection>>)> {
+        let (answer, Body { mut from, left }) = self.read_body()?;
+        if matches!(left, Remaining::ToTheEnd) || answer.header("connection") == Some("close") {
+            return Ok((answer, None));
+        }
+        if matches!(left, Remaining::Nothing) {
+            // The empty line after the last chunk.
+            line(&mut from)?;
+        }
+        Ok((answer, Some(from)))
+    }
+
+    fn read_body(mut self) -> io::Result<(Answer, Body)> {
         let mut body = Vec::new();
         self.body.read_to_end(&mut body)?;
-        Ok(Answer { code: self.code, headers: self.headers, body })
+        Ok((Answer { code: self.code, headers: self.headers, body }, self.body.into_inner()))
     }
 
     /// Reads the next event of a watch; `None` at its end.
