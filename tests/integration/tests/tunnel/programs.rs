@@ -239,7 +239,7 @@ pub(super) async fn until_metrics(admin: u16, line: &str) {
 
 /// Waits until the value of a program's metric meets a condition.
 pub(super) async fn until_metric(admin: u16, name: &str, condition: impl Fn(f64) -> bool) {
-    let value = |text: &str| {
+    let value = |text: &str| -> Option<f64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
         line.trim().parse().ok()
     };

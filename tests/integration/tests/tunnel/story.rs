@@ -39,7 +39,7 @@ async fn many(tunnel: &Tunnel, world: &Destinations) {
         let mut stream = tunnel.dial(&echo.address).await.unwrap();
         let sent = n.to_be_bytes().repeat(50_000);
         let (mut read, mut write) = tokio::io::split(&mut stream);
-        let mut received = Vec::with_capacity(sent.len());
+        let mut received = Vec::<u8>::with_capacity(sent.len());
         let writes = async {
             write.write_all(&sent).await?;
             write.flush().await
@@ -127,7 +127,7 @@ async fn agent_killed(tunnel: &mut Tunnel, world: &Destinations) {
     ended("agent", has_reason, &mut streams).await;
     drop((streams, full));
     if tunnel.server_maker == Maker::Oarlock {
-        until_metric(tunnel.server_admin, SERVER_BUFFERED, |bytes| bytes == 0.0).await;
+        until_metric(tunnel.server_admin, SERVER_BUFFERED, |bytes| bytes < 1.0).await;
     }
     tunnel.replace_agent().await;
     open(tunnel, &echo.address).await;
@@ -144,7 +144,7 @@ async fn server_killed(tunnel: &mut Tunnel, world: &Destinations) {
     ended("server", tunnel.mode == Mode::Grpc, &mut streams).await;
     drop((streams, full));
     if tunnel.agent_maker == Maker::Oarlock {
-        until_metric(tunnel.agent_admin, AGENT_BUFFERED, |bytes| bytes == 0.0).await;
+        until_metric(tunnel.agent_admin, AGENT_BUFFERED, |bytes| bytes < 1.0).await;
     }
     tunnel.replace_server().await;
     open(tunnel, &echo.address).await;
