@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Verb::Check { words } => exec(oracle.arg("check").args(words)),
         Verb::Record { bin, only } => {
             let bin = bin.clone().map_or_else(|| peer::build(&peer::folder(), &peer::SERVERS), Ok)?;
-            let upstream = Peer::start(&bin, &peer::folder().join("run"), &[], &[], Size::ONE)?;
+            let upstream = Peer::start(&bin, &peer::folder().join("run"), &[], &[], Size::ONE, &[])?;
             exec(oracle.args(["record", "--only", only, "--kubeconfig"]).arg(&upstream.kubeconfig))
         }
     }

@@ -59,6 +59,9 @@ enum Verb {
         /// Address by which nodes and pods reach the servers, which then listen on all addresses. Default: loopback only.
         #[arg(long, value_name = "IP")]
         advertise: Option<IpAddr>,
+        /// A further flag of kube-apiserver, without its dashes. May be repeated.
+        #[arg(long, value_name = "NAME=VALUE")]
+        api_server_flag: Vec<String>,
     },
 }
 
@@ -117,12 +120,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 if names.is_empty() { SERVERS.to_vec() } else { names.iter().map(String::as_str).collect() };
             say(&build(&folder(), &names)?.display().to_string());
         }
-        Verb::Up { dir, with, without, members, servers, advertise } => {
+        Verb::Up { dir, with, without, members, servers, advertise, api_server_flag } => {
             let names: Vec<&str> = SERVERS.into_iter().chain(with.iter().chain(without).map(String::as_str)).collect();
             let bin = build(&folder(), &names)?;
             let size = Size { servers: *servers, members: *members, advertise: *advertise };
             let dir = dir.clone().unwrap_or_else(|| folder().join("run"));
-            let peer = Peer::start(&bin, &dir, with, without, size)?;
+            let peer = Peer::start(&bin, &dir, with, without, size, api_server_flag)?;
             let pids: BTreeMap<&str, u32> = peer.pids().collect();
             let ready = peer.ready.as_secs_f64() * 1000.0;
             let said = serde_json::json!({

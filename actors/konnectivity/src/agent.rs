@@ -26,6 +26,7 @@ use tonic_prost::ProstCodec;
 use crate::limits::{Limits, MAX_PACKET};
 use crate::link::{MANY_CONNECTIONS, link};
 use crate::metrics::{FAMILIES, Segment};
+use crate::probes;
 use crate::server::agents::{AGENT_ID, AGENT_IDENTIFIERS, AUTHORIZATION, BEARER, SERVER_COUNT, SERVER_ID};
 use crate::window::{self, Windows};
 use session::Session;
@@ -49,12 +50,6 @@ pub(crate) static AGENT: ActorKind = ActorKind {
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time for which an agent that stops waits for its connections.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time without data after which the kernel probes a connection to a server.
-const PROBE_AFTER: Duration = Duration::from_secs(15);
-/// The pause between two of these probes.
-const PROBE_PAUSE: Duration = Duration::from_secs(5);
-/// The number of probes without an answer after which the connection is lost.
-const PROBES: u32 = 3;
 /// The longest time for the answer to a ping over HTTP/2 (gRPC's default).
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// The share by which pauses vary at random, in percent (upstream's).
@@ -211,8 +206,8 @@ async fn connect(options: &AgentOptions) -> Result<Connected, String> {
     let text = oarlock_telemetry::logs::chain;
     let endpoint = options.endpoint.clone().http2_keep_alive_interval(options.keepalive);
     let endpoint = endpoint.keep_alive_timeout(PING_TIMEOUT).keep_alive_while_idle(true).tcp_nodelay(true);
-    let endpoint = endpoint.tcp_keepalive(Some(PROBE_AFTER)).tcp_keepalive_interval(Some(PROBE_PAUSE));
-    let endpoint = endpoint.tcp_keepalive_retries(Some(PROBES));
+    let endpoint = endpoint.tcp_keepalive(Some(probes::AFTER)).tcp_keepalive_interval(Some(probes::PAUSE));
+    let endpoint = endpoint.tcp_keepalive_retries(Some(probes::COUNT));
     let channel = endpoint.connect().await.map_err(|error| text(&error))?;
     let (session_link, outbound) = link(Segment::AGENT_SENDS, MANY_CONNECTIONS);
     let mut request = Request::new(outbound);

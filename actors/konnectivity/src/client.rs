@@ -1,7 +1,6 @@
 //! The client of a tunnel: connects to an address behind it.
 
 mod grpc;
-mod http_connect;
 
 use std::path::Path;
 
@@ -10,9 +9,8 @@ use oarlock_streams::BoxIo;
 use oarlock_telemetry::logs::chain;
 use tonic::transport::Endpoint;
 
-pub use http_connect::HttpConnect;
-
 use crate::error::{DialError, Reason};
+use crate::http_connect::HttpConnect;
 use crate::server::Server;
 
 /// A way into the tunnel.
@@ -48,13 +46,4 @@ impl Dialer {
             Self::HttpConnect(proxy) => proxy.dial(address, deadline).await,
         }
     }
-}
-
-/// The error of a client that gets no connection to the server.
-fn unreachable(error: &(dyn std::error::Error + 'static)) -> DialError {
-    DialError::new(Reason::Unreachable, chain(error))
-}
-
-fn no_connection_in_time() -> DialError {
-    DialError::new(Reason::Unreachable, "i/o timeout")
 }

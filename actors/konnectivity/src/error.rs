@@ -46,6 +46,16 @@ impl DialError {
         Self { reason, text: text.into() }
     }
 
+    /// The error of a client that gets no connection to the server.
+    pub(crate) fn unreachable(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self::new(Reason::Unreachable, oarlock_telemetry::logs::chain(error))
+    }
+
+    /// The error of a client that has no connection to the server at its deadline.
+    pub(crate) fn no_connection_in_time() -> Self {
+        Self::new(Reason::Unreachable, "i/o timeout")
+    }
+
     /// The class of the error.
     #[must_use]
     pub const fn reason(&self) -> Reason {

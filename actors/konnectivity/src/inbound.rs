@@ -2,6 +2,7 @@
 //! the credit of the connection's writer.
 
 mod flow;
+mod held;
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,10 +14,12 @@ use bytes::Bytes;
 use oarlock_runtime::clock;
 use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
 
 use crate::error::{DialError, Reason, Refused};
 use crate::window::{self, Exceeded};
 pub(crate) use flow::Flow;
+use held::Held;
 
 /// Pieces below this size are copied: each would hold the whole buffer that it was received in.
 const COPIED_BELOW: usize = 2 << 10;
@@ -39,7 +42,7 @@ enum Phase {
 #[derive(Debug)]
 struct State {
     queue: VecDeque<Bytes>,
-    cost: usize,
+    held: Held,
     phase: Phase,
     waker: Option<Waker>,
     /// Of a writer that waits for credit.
@@ -59,11 +62,12 @@ pub(crate) struct Inbound {
 }
 
 impl Inbound {
-    /// Creates the queue of a connection that is being dialled. Without flow control it has room for `limit` bytes, otherwise for the window.
-    pub(crate) fn new(limit: usize, flow: Option<Flow>) -> Arc<Self> {
+    /// Creates the queue of a connection that is being dialled. Without flow control it has room for `limit` bytes, otherwise for the window. `buffered` counts what it
+    /// holds.
+    pub(crate) fn new(limit: usize, flow: Option<Flow>, buffered: &Gauge) -> Arc<Self> {
         let state = State {
             queue: VecDeque::new(),
-            cost: 0,
+            held: Held::new(buffered),
             phase: Phase::Dialling,
             waker: None,
             writer: None,
@@ -88,7 +92,7 @@ impl Inbound {
             Some(flow) => flow.received(cost).err().map(|Exceeded| Refused::BeyondWindow),
             // An empty queue takes any packet: the size of one packet has a bound of its own.
             None => {
-                let is_full = !state.queue.is_empty() && state.cost + cost > self.limit;
+                let is_full = !state.queue.is_empty() && state.held.bytes() + cost > self.limit;
                 (is_full && !seeded_bug!("tunnel_buffers_without_bound")).then_some(Refused::Full)
             }
         };
@@ -97,7 +101,7 @@ impl Inbound {
         }
         let data = if data.len() < COPIED_BELOW { Bytes::copy_from_slice(&data) } else { data };
         state.queue.push_back(data);
-        state.cost += cost;
+        state.held.add(cost);
         state.wake();
         Ok(())
     }
@@ -169,7 +173,7 @@ impl Inbound {
         let mut state = self.state.lock();
         if let Some(data) = state.queue.pop_front() {
             let cost = window::cost(data.len());
-            state.cost = state.cost.saturating_sub(cost);
+            state.held.remove(cost);
             let open = match state.phase {
                 Phase::Open(id) => Some(id),
                 _ => None,
@@ -275,7 +279,7 @@ impl Inbound {
     /// Returns the number of bytes that wait for the reader.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.state.lock().cost
+        self.state.lock().held.bytes()
     }
 }
 
@@ -292,7 +296,7 @@ impl State {
     fn refuse(&mut self, refused: Refused) -> Result<(), Refused> {
         if matches!(self.phase, Phase::Open(_) | Phase::Dialling | Phase::Closed) {
             self.queue = VecDeque::new();
-            self.cost = 0;
+            self.held.clear();
             self.end(Phase::Broken(refused.to_string().into()));
         }
         Err(refused)

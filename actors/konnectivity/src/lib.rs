@@ -7,7 +7,8 @@
 //! ```
 //!
 //! - [`Server`] chooses the agent of each connection by [strategies](Strategy). Frontends are the API servers' side: gRPC (`ProxyService`) and HTTP `CONNECT`.
-//! - [`Agent`] connects to as many servers as there are, and dials destinations.
+//!   Dials for which a server has no agent are forwarded to [`Peers`] that have one.
+//! - [`Agent`] connects to as many servers as there are, or to some of them, and dials destinations.
 //! - [`Dialer`] is the client: it returns a connection to an address.
 //!
 //! Upstream's protocol has no window, so a receiver cannot slow down the sender of one connection without slowing down all. Between a [`Server`] and an [`Agent`] each
@@ -21,26 +22,31 @@
 mod agent;
 mod client;
 mod error;
+mod http_connect;
 mod id;
 mod inbound;
 mod limits;
 mod link;
 mod metrics;
 mod packet;
+mod probes;
 mod server;
 mod window;
 
 pub use agent::token::{Token, TokenFile};
 pub use agent::{Agent, AgentOptions};
-pub use client::{Dialer, HttpConnect};
+pub use client::Dialer;
 pub use error::{DialError, Reason};
+pub use http_connect::HttpConnect;
 pub use id::{InvalidId, check_id};
 pub use limits::{CLOSE_TIMEOUT, Limits};
 pub use server::authenticate::service_account::ServiceAccountToken;
 pub use server::authenticate::{Authenticate, ClientCertificate, Credentials, Denied};
+pub use server::connection::{Connection, Forwarded};
 pub use server::frontend::{Mode, ParseModeError};
 pub use server::identifiers::{Identifiers, InvalidIdentifier};
 pub use server::leases::{InvalidLabel, LeaseOptions};
+pub use server::peers::{InvalidPeer, Peers, SERVER_USER};
 pub use server::strategy::{ParseStrategyError, Strategy};
 pub use server::stream::TunnelStream;
 pub use server::{Server, ServerOptions};
@@ -48,5 +54,10 @@ pub use server::{Server, ServerOptions};
 use oarlock_runtime::ActorKind;
 
 /// The actor kinds of this crate.
-pub static KINDS: &[&ActorKind] =
-    &[&agent::AGENT, &server::AGENT_LISTENER, &server::FRONTEND_LISTENER, &server::leases::LEASE];
+pub static KINDS: &[&ActorKind] = &[
+    &agent::AGENT,
+    &server::AGENT_LISTENER,
+    &server::FRONTEND_LISTENER,
+    &server::PEER_LISTENER,
+    &server::leases::LEASE,
+];

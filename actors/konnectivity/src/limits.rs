@@ -22,7 +22,7 @@ pub struct Limits {
     /// The most unread bytes of one connection through a peer with flow control, 4 KiB to 1 GiB: the peer waits when so many are unread. It bounds the throughput of
     /// one connection as well: a window for each round trip. `None` offers no flow control.
     pub window: Option<usize>,
-    /// The most connections of one stream between agent and server.
+    /// The most connections of one stream between agent and server, and the most that other servers have forwarded to one server.
     pub connections: usize,
     /// The time for a dial: at the server for the answer of one agent, at the agent for the destination.
     pub dial_timeout: Duration,

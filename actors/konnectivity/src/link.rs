@@ -4,9 +4,10 @@
 //! sends answers as control packets, without waiting. A peer that leaves so many of them unread ends the session.
 //!
 //! Control packets overtake data. They end a connection at once, or begin one; the packet that ends a connection orderly follows its data. Credit for the peer
-//! overtakes data, too: the data may wait for the very credit that the peer gives in return.
+//! overtakes data, too: the data may wait for the very credit that the peer gives in return. Data never overtakes a control packet.
 
 pub(crate) mod credits;
+mod order;
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -59,6 +60,8 @@ pub(crate) struct Link {
 pub(crate) struct Outbound {
     data: mpsc::Receiver<Packet>,
     control: mpsc::Receiver<Packet>,
+    /// A packet of data that has left its queue, and waits for the control packets that were sent before it.
+    held: Option<Packet>,
     credits: Arc<Credits>,
     taken: Arc<AtomicU64>,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -74,6 +77,7 @@ pub(crate) fn link(segment: Segment, data_packets: usize) -> (Link, Outbound) {
     let outbound = Outbound {
         data: data_queue,
         control: control_queue,
+        held: None,
         credits: Arc::clone(&credits),
         taken: Arc::clone(&taken),
         ended,
@@ -173,27 +177,20 @@ impl Stream for Outbound {
             this.control.close();
             return Poll::Ready(None);
         }
-        let control = this.control.poll_recv(context);
-        if let Poll::Ready(Some(packet)) = control {
-            return this.sent(packet);
+        let Self { data, control, credits, held, .. } = this;
+        let first = |context: &mut Context<'_>| match control.poll_recv(context) {
+            Poll::Ready(Some(packet)) => Poll::Ready(Some(packet)),
+            control => match credits.poll_next(context) {
+                Poll::Ready(packet) => Poll::Ready(Some(packet)),
+                Poll::Pending => control,
+            },
+        };
+        let next = order::next(context, held, |context| data.poll_recv(context), first);
+        if let Poll::Ready(Some(packet)) = &next {
+            this.segment.packet(packet);
+            this.taken.fetch_add(1, Ordering::Relaxed);
         }
-        if let Poll::Ready(packet) = this.credits.poll_next(context) {
-            return this.sent(packet);
-        }
-        match (this.data.poll_recv(context), control) {
-            (Poll::Ready(Some(packet)), _) => this.sent(packet),
-            (Poll::Ready(None), Poll::Ready(None)) => Poll::Ready(None),
-            _ => Poll::Pending,
-        }
-    }
-}
-
-impl Outbound {
-    /// Counts a packet and gives it to the transport.
-    fn sent(&self, packet: Packet) -> Poll<Option<Packet>> {
-        self.segment.packet(&packet);
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        Poll::Ready(Some(packet))
+        next
     }
 }
 

@@ -65,6 +65,11 @@ struct ByMethod {
     service_method: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByResult {
+    result: &'static str,
+}
+
 /// Faults of flow control at one side.
 #[derive(Debug, Default)]
 pub(crate) struct FlowFaults {
@@ -102,6 +107,9 @@ pub(crate) struct Families {
     dial_failures: Family<ByReason, Gauge>,
     grpc_connections: Family<ByMethod, Gauge>,
     endpoint_failures: Family<ByReason, Counter>,
+    forwarded_dials: Family<ByResult, Counter>,
+    /// Connections through other servers.
+    pub(crate) forwarded: Gauge,
     /// Time of successful dials at the server, in seconds.
     pub(crate) dial_seconds: Histogram,
     /// Time of successful dials at an agent, in seconds.
@@ -114,6 +122,10 @@ pub(crate) struct Families {
     pub(crate) established: Gauge,
     /// Open HTTP CONNECT connections.
     pub(crate) http_connections: Gauge,
+    /// Memory that received data of agents holds until it is read, in bytes.
+    pub(crate) server_buffered: Gauge,
+    /// Memory that received data of servers holds until it is read, in bytes.
+    pub(crate) agent_buffered: Gauge,
     /// Of the server: slow frontends, and faults of agents.
     pub(crate) server_flow: FlowFaults,
     /// Of the agent: slow destinations, and faults of servers.
@@ -144,12 +156,16 @@ impl Families {
             dial_failures: Family::default(),
             grpc_connections: Family::default(),
             endpoint_failures: Family::default(),
+            forwarded_dials: Family::default(),
+            forwarded: Gauge::default(),
             dial_seconds: Histogram::new([0.000_001, 0.000_01, 0.000_1, 0.005, 0.025, 0.1, 0.5, 2.5, 12.5]),
             endpoint_dial_seconds: Histogram::new([0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 30.0]),
             backends: Gauge::default(),
             pending_dials: Gauge::default(),
             established: Gauge::default(),
             http_connections: Gauge::default(),
+            server_buffered: Gauge::default(),
+            agent_buffered: Gauge::default(),
             server_flow: FlowFaults::default(),
             agent_flow: FlowFaults::default(),
             server_failures: Counter::default(),
@@ -169,6 +185,10 @@ impl Families {
         server.register("established_connections", "Established connections", self.established.clone());
         server.register("http_connections", "Open HTTP CONNECT connections", self.http_connections.clone());
         server.register("grpc_connections", "Open gRPC streams, by method", self.grpc_connections.clone());
+        let forwarded = self.forwarded_dials.clone();
+        server.register("forwarded_dials", "Dials that other servers were asked for, by result", forwarded);
+        server.register("forwarded_connections", "Connections through other servers", self.forwarded.clone());
+        server.register("buffered_bytes", "Memory that unread data of agents holds", self.server_buffered.clone());
         self.server_flow.register(server);
         let agent = registry.sub_registry_with_prefix("konnectivity_network_proxy_agent");
         agent.register("stream_packets", "Packets of streams, by segment and type", self.agent_packets.clone());
@@ -179,6 +199,7 @@ impl Families {
         agent.register("server_connection_failures", "Failed attempts to connect to a server", failures);
         agent.register("known_server_count", "Servers that shall be connected", self.known_servers.clone());
         agent.register("open_endpoint_connections", "Connections to destinations", self.open_endpoints.clone());
+        agent.register("buffered_bytes", "Memory that unread data of servers holds", self.agent_buffered.clone());
         self.agent_flow.register(agent);
         let client = registry.sub_registry_with_prefix("konnectivity_network_proxy_client");
         client.register("stream_packets", "Packets of streams, by segment and type", self.client_packets.clone());
@@ -201,6 +222,11 @@ impl Families {
             Reason::Unreachable => "unreachable",
         };
         self.dial_failures.get_or_create(&ByReason { reason }).inc();
+    }
+
+    /// Counts a dial that other servers were asked for.
+    pub(crate) fn forwarded_dial(&self, result: &'static str) {
+        self.forwarded_dials.get_or_create(&ByResult { result }).inc();
     }
 
     /// Counts a failed dial of an agent.

@@ -3,12 +3,14 @@
 pub(crate) mod agents;
 pub(crate) mod authenticate;
 mod backend;
+pub(crate) mod connection;
 mod connections;
 pub(crate) mod frontend;
 mod grpc;
 mod http_connect;
 pub(crate) mod identifiers;
 pub(crate) mod leases;
+pub(crate) mod peers;
 pub(crate) mod strategy;
 pub(crate) mod stream;
 
@@ -21,6 +23,7 @@ use std::time::Duration;
 use oarlock_client::Client;
 use oarlock_runtime::gate::Gate;
 use oarlock_runtime::{ActorKind, Instant, Phase, System, clock, rng};
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_serving::listener::{self, Socket};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -29,11 +32,15 @@ use tokio_rustls::TlsAcceptor;
 use crate::error::{DialError, Reason};
 use crate::limits::Limits;
 use crate::metrics::FAMILIES;
+use crate::probes;
 use authenticate::Authenticate;
 use backend::Backend;
+use connection::Connection;
 use frontend::Mode;
 use leases::LeaseOptions;
-use strategy::Strategy;
+use peers::Peers;
+use peers::port::PeerPort;
+use strategy::{Candidate, Strategy};
 use stream::TunnelStream;
 
 /// The kind of the actor that accepts connections of agents.
@@ -43,9 +50,13 @@ pub(crate) static AGENT_LISTENER: ActorKind =
 pub(crate) static FRONTEND_LISTENER: ActorKind =
     ActorKind { name: "konnectivity.frontend-listener", phase: Phase::Ingress, ..ActorKind::DEFAULT };
 
+/// The kind of the actor that accepts connections of other servers.
+pub(crate) static PEER_LISTENER: ActorKind =
+    ActorKind { name: "konnectivity.peer-listener", phase: Phase::Ingress, ..ActorKind::DEFAULT };
+
 /// The most agents that are connected at one time.
 const MAX_AGENTS: usize = 16_384;
-/// The most connections of frontends at one time.
+/// The most connections of frontends, and of other servers, at one time.
 const MAX_FRONTENDS: usize = 16_384;
 /// The most agents that are asked for one connection.
 const MAX_ATTEMPTS: usize = 3;
@@ -65,6 +76,8 @@ pub struct ServerOptions {
     pub authenticate: Arc<dyn Authenticate>,
     /// The time without data after which agents and frontends are pinged over HTTP/2; those that leave a ping unanswered for 20 s are lost.
     pub keepalive: Duration,
+    /// The servers that dials are forwarded to for which this server has no agent. `None`: dials are not forwarded.
+    pub peers: Option<Peers>,
 }
 
 impl std::fmt::Debug for ServerOptions {
@@ -139,6 +152,23 @@ impl Server {
         listener::listen_on(&self.inner.system, &FRONTEND_LISTENER, socket, MAX_FRONTENDS, handler).await
     }
 
+    /// Accepts dials that other servers forward, on a bound socket. They are answered through agents of this server only. `tls` must verify that a client's certificate
+    /// is signed by the authority of servers; it must also be one of the user [`SERVER_USER`](crate::SERVER_USER), which the server checks itself. Returns the socket's
+    /// address.
+    ///
+    /// # Errors
+    /// When the runtime refuses the actor.
+    pub async fn listen_peers(
+        &self,
+        socket: TcpListener,
+        tls: TlsAcceptor,
+    ) -> Result<SocketAddr, oarlock_runtime::Error> {
+        // Over HTTP CONNECT there are no pings.
+        probes::begin(&socket);
+        let handler = PeerPort::new(self.clone(), self.inner.options.limits.connections);
+        listener::listen(&self.inner.system, &PEER_LISTENER, socket, Some(tls), MAX_FRONTENDS, handler).await
+    }
+
     /// Counts the tunnel's servers by Leases from now on, of which this server has one.
     ///
     /// # Errors
@@ -165,13 +195,14 @@ impl Server {
         backends.values().map(|backend| backend.counts()).map(|(dials, open)| dials + open).sum()
     }
 
-    /// Connects to `address` (`host:port`) through an agent. An agent that is lost or does not answer is followed by another one, as far as the deadline allows.
+    /// Connects to `address` (`host:port`) through an agent. A strategy that finds no agent of this server is tried with those of the [peers](ServerOptions::peers) before
+    /// the next strategy. An agent that is lost or does not answer is followed by another one, as far as the deadline allows.
     ///
     /// # Errors
     /// [`DialError`].
-    pub async fn dial(&self, address: &str, deadline: Instant) -> Result<TunnelStream, DialError> {
+    pub async fn dial(&self, address: &str, deadline: Instant) -> Result<Connection, DialError> {
         let begun = clock::now();
-        let dialled = self.try_dial(address, deadline).await;
+        let dialled = self.dial_anywhere(address, deadline).await;
         match &dialled {
             Ok(_) => FAMILIES.dial_seconds.observe(begun.elapsed().as_secs_f64()),
             Err(error) => FAMILIES.dial_failure(error.reason()),
@@ -179,7 +210,48 @@ impl Server {
         dialled
     }
 
-    async fn try_dial(&self, address: &str, deadline: Instant) -> Result<TunnelStream, DialError> {
+    async fn dial_anywhere(&self, address: &str, deadline: Instant) -> Result<Connection, DialError> {
+        let ServerOptions { strategies, peers, .. } = &self.inner.options;
+        let Some(peers) = peers.as_ref().filter(|_| is_address(address)) else {
+            return self.dial_here(strategies, address, deadline).await;
+        };
+        let missing = {
+            let backends = self.inner.backends.lock();
+            strategy::without_agent(strategies, backends.values().map(Candidate::identifiers), address)
+        };
+        if missing.is_empty() {
+            return self.dial_here(strategies, address, deadline).await;
+        }
+        match peers.dial(missing, address, deadline).await {
+            Ok(forwarded) => Ok(Connection::Forwarded(forwarded)),
+            // The next strategy finds an agent of this server.
+            Err(error) if error.reason() == Reason::NoAgent && missing.len() < strategies.len() => {
+                self.dial_here(strategies, address, deadline).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Answers a dial that another server has forwarded: through an agent of this server, so that no dial is forwarded twice.
+    async fn dial_of_peer(
+        &self,
+        strategies: &[Strategy],
+        address: &str,
+        deadline: Instant,
+    ) -> Result<Connection, DialError> {
+        if seeded_bug!("forwarded_dials_are_forwarded_again") {
+            return self.dial_anywhere(address, deadline).await;
+        }
+        self.dial_here(strategies, address, deadline).await
+    }
+
+    /// Connects through an agent of this server.
+    async fn dial_here(
+        &self,
+        strategies: &[Strategy],
+        address: &str,
+        deadline: Instant,
+    ) -> Result<Connection, DialError> {
         if !is_address(address) {
             return Err(DialError::new(Reason::Invalid, format!("{address:?} is not host:port")));
         }
@@ -189,13 +261,12 @@ impl Server {
             // Chosen anew each time: an agent may have connected again meanwhile.
             let untried = |backend: &&Arc<Backend>| !tried.iter().any(|known| Arc::ptr_eq(known, backend));
             let streams: Vec<_> = self.inner.backends.lock().values().filter(untried).cloned().collect();
-            let strategies = &self.inner.options.strategies;
             let chosen = rng::with(|rng| strategy::choose(strategies, streams, address, rng));
             let Some(backend) = chosen.into_iter().next() else { break };
             let attempt = clock::after(self.inner.options.limits.dial_timeout).min(deadline);
             match TunnelStream::dial(Arc::clone(&backend), address, attempt).await {
                 Err(error) if error.is_of_the_agent() => failed = error,
-                answer => return answer,
+                answer => return answer.map(Connection::Own),
             }
             tried.push(backend);
         }

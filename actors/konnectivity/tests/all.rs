@@ -5,6 +5,7 @@
 mod admission;
 mod agents;
 mod faults;
+mod forwarding;
 mod frontends;
 mod support;
 mod windows;

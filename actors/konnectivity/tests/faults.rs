@@ -7,10 +7,10 @@ use oarlock_konnectivity::{Agent, Limits};
 use oarlock_testkit::wait;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{
-    PLAIN_AGENT, PLAIN_SERVER, World, agent_options, serve, server_options, soon, system, tunnel_with, until,
+    PLAIN_AGENT, PLAIN_SERVER, World, agent_options, echoing, runtime, serve, server_options, soon, system,
+    tunnel_with, until,
 };
 
 /// What a source sends, in bytes: more than a connection's buffer and all sockets between hold.
@@ -85,10 +85,6 @@ async fn without_flow_control_a_destination_that_is_too_slow_is_cut_off_and_the_
     }
 }
 
-fn runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
-}
-
 #[test]
 fn connections_of_a_killed_agent_end_with_an_error_and_leave_nothing() {
     let (host, node) = (runtime(), runtime());
@@ -104,16 +100,7 @@ fn connections_of_a_killed_agent_end_with_an_error_and_leave_nothing() {
     });
     let streams = host.block_on(async {
         until("the agent is connected", || served.server.agents() == 1).await;
-        let mut streams = Vec::new();
-        for (name, dialer) in served.dialers() {
-            for _ in 0..20 {
-                let mut stream = dialer.dial(&echo, soon()).await.unwrap();
-                stream.write_all(b"x").await.unwrap();
-                stream.read_exact(&mut [0]).await.unwrap();
-                streams.push((name, stream));
-            }
-        }
-        streams
+        echoing(served.dialers(), &echo, 20).await
     });
     node.shutdown_background();
     host.block_on(async {
@@ -129,7 +116,7 @@ fn connections_of_a_killed_agent_end_with_an_error_and_leave_nothing() {
 
 #[test]
 fn connections_through_a_killed_server_end_with_an_error_and_leave_nothing() {
-    let (host, site) = (runtime(), runtime());
+    let (host, site, spare) = (runtime(), runtime(), runtime());
     let served = host.block_on(async { serve(&system().await, server_options("s")).await });
     let target = Arc::new(Mutex::new(served.agents));
     let (agent, world, echo, node, _balancer) = site.block_on(async {
@@ -148,21 +135,15 @@ fn connections_through_a_killed_server_end_with_an_error_and_leave_nothing() {
         until("the server is connected", || agent.servers() == ["s"]).await;
         (agent, world, echo, node, balancer)
     });
-    let streams = site.block_on(async {
-        let mut streams = Vec::new();
-        // Those over sockets; a dialer in the process of the server ends with it.
-        for (name, dialer) in served.dialers().into_iter().skip(1) {
-            for _ in 0..20 {
-                let mut stream = dialer.dial(&echo, soon()).await.unwrap();
-                stream.write_all(b"x").await.unwrap();
-                stream.read_exact(&mut [0]).await.unwrap();
-                streams.push((name, stream));
-            }
-        }
-        streams
+    // A server of its own runtime, so that its tasks are not counted.
+    let (other, _spare) = spare.block_on(async {
+        let system = system().await;
+        (serve(&system, server_options("t")).await, system)
     });
+    let tasks = site.metrics().num_alive_tasks();
+    // Over sockets: a dialer in the process of the server ends with it.
+    let streams = site.block_on(echoing(served.dialers().into_iter().skip(1), &echo, 20));
     // From now on the load balancer chooses another server.
-    let other = site.block_on(serve(&node, server_options("t")));
     *target.lock() = other.agents;
     host.shutdown_background();
     site.block_on(async {
@@ -174,6 +155,7 @@ fn connections_through_a_killed_server_end_with_an_error_and_leave_nothing() {
         until("no connection is left", || agent.connections() == 0).await;
         until("the destinations are left", || world.open() == 0).await;
         until("another server is connected", || agent.servers() == ["t"]).await;
+        until("no task is left", || site.metrics().num_alive_tasks() <= tasks).await;
         let mut stream = other.server.dial(&echo, soon()).await.unwrap();
         stream.write_all(b"x").await.unwrap();
         stream.read_exact(&mut [0]).await.unwrap();

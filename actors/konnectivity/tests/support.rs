@@ -16,9 +16,11 @@ use oarlock_konnectivity::{
 };
 use oarlock_runtime::gate::Gate;
 use oarlock_runtime::{Instant, Options, System, clock};
+use oarlock_streams::BoxIo;
 use oarlock_testkit::wait;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
@@ -57,6 +59,11 @@ pub(crate) async fn system() -> System {
     System::start(Options { watchdog: None, ..Options::default() }).await.unwrap()
 }
 
+/// A runtime of its own, which can be killed with all that runs on it.
+pub(crate) fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
 pub(crate) fn server_options(id: &str) -> ServerOptions {
     ServerOptions {
         id: id.to_owned(),
@@ -65,6 +72,7 @@ pub(crate) fn server_options(id: &str) -> ServerOptions {
         limits: Limits::SERVER,
         authenticate: Arc::new(Check),
         keepalive: Duration::from_secs(30),
+        peers: None,
     }
 }
 
@@ -114,6 +122,24 @@ impl Served {
             ("http connect", Dialer::HttpConnect(http)),
         ]
     }
+}
+
+/// Opens `count` connections in each of these ways, which have carried a byte to `echo` and back.
+pub(crate) async fn echoing(
+    dialers: impl IntoIterator<Item = (&'static str, Dialer)>,
+    echo: &str,
+    count: usize,
+) -> Vec<(&'static str, BoxIo)> {
+    let mut streams = Vec::new();
+    for (name, dialer) in dialers {
+        for _ in 0..count {
+            let mut stream = dialer.dial(echo, soon()).await.unwrap();
+            stream.write_all(b"x").await.unwrap();
+            stream.read_exact(&mut [0]).await.unwrap();
+            streams.push((name, stream));
+        }
+    }
+    streams
 }
 
 /// A server with an agent.

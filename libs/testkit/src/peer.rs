@@ -64,12 +64,22 @@ impl Peer {
     /// When the programs do not start.
     #[must_use]
     pub fn up(with: &[&str]) -> Self {
+        Self::up_with(with, &[])
+    }
+
+    /// Starts the programs as [`Peer::up`] does, with further flags of kube-apiserver, `NAME=VALUE` each.
+    ///
+    /// # Panics
+    /// When the programs do not start.
+    #[must_use]
+    pub fn up_with(with: &[&str], flags: &[String]) -> Self {
         let folder = tempfile::Builder::new().prefix("oarlock-peer-").tempdir().expect("a temporary directory");
         let mut command = xtask();
         command.args(["up", "--dir"]).arg(folder.path());
         if !with.is_empty() {
             command.args(["--with", &with.join(",")]);
         }
+        command.args(flags.iter().map(|flag| format!("--api-server-flag={flag}")));
         let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cargo xtask starts");
         let said = BufReader::new(keeper.stdout.take().expect("a pipe"));
         let ready = said.lines().map_while(Result::ok).find(|line| line.starts_with('{'));

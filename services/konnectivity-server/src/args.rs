@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use oarlock_konnectivity::{InvalidLabel, LeaseOptions, Mode, Strategy};
+use oarlock_konnectivity::{InvalidLabel, InvalidPeer, LeaseOptions, Mode, Peers, Strategy};
 
 /// Flags of the tunnel's server.
 #[derive(Clone, Debug, clap::Args)]
@@ -53,6 +53,25 @@ pub struct Args {
     /// Authorities (PEM) that must have signed the certificates of agents; otherwise agents authenticate by tokens, see --agent-service-account.
     #[arg(long, value_name = "FILE", required_unless_present = "agent_service_account", conflicts_with_all = ["agent_namespace", "agent_service_account", "authentication_audience"])]
     pub cluster_ca_cert: Option<PathBuf>,
+    /// Other servers of this tunnel, by their --peer-port. A dial for which this server has no agent is forwarded to one that has it. A name may have the addresses of
+    /// several servers, this one among them, as that of a headless Service has.
+    #[arg(long, value_delimiter = ',', value_name = "HOST:PORT,…", value_parser = peer, requires_all = ["peer_cert", "peer_key", "peer_ca_cert"])]
+    pub peer_servers: Vec<String>,
+    /// Port on which other servers forward dials to this one, over TLS, both sides with certificates. Without this flag none.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), requires_all = ["peer_cert", "peer_key", "peer_ca_cert"])]
+    pub peer_port: Option<u16>,
+    /// Address of --peer-port.
+    #[arg(long, default_value_t = Ipv4Addr::UNSPECIFIED.into(), value_name = "IP")]
+    pub peer_bind_address: IpAddr,
+    /// Certificate (PEM) of this server for the other ones, as their client and as their server. Its user (CN) is system:konnectivity-server.
+    #[arg(long, value_name = "FILE", requires = "peer_key")]
+    pub peer_cert: Option<PathBuf>,
+    /// Key (PEM) of --peer-cert.
+    #[arg(long, value_name = "FILE", requires = "peer_cert")]
+    pub peer_key: Option<PathBuf>,
+    /// Authorities (PEM) that must have signed the certificates of the other servers.
+    #[arg(long, value_name = "FILE")]
+    pub peer_ca_cert: Option<PathBuf>,
     /// Namespace of the service account of agents.
     #[arg(long, value_name = "NAMESPACE", requires = "agent_service_account")]
     pub agent_namespace: Option<String>,
@@ -112,6 +131,10 @@ fn labels(text: &str) -> Result<Labels, InvalidLabel> {
     LeaseOptions::labels(text)
 }
 
+fn peer(address: &str) -> Result<String, InvalidPeer> {
+    Peers::check(address).map(|()| address.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -165,12 +188,29 @@ mod tests {
     }
 
     #[test]
+    fn other_servers_need_certificates() {
+        let keys = ["--cluster-ca-cert=a", "--peer-cert=c", "--peer-key=k", "--peer-ca-cert=a"];
+        for flag in ["--peer-servers=one:8094,two:8094", "--peer-port=8094"] {
+            assert!(parse(&[&keys[..], &[flag]].concat()).is_ok(), "{flag}");
+            for missing in 1..keys.len() {
+                let mut some = keys.to_vec();
+                let name = some.remove(missing).split('=').next().unwrap();
+                assert!(parse(&[&some[..], &[flag]].concat()).unwrap_err().contains(name), "{flag} without {name}");
+            }
+        }
+        let args = parse(&[&keys[..], &["--peer-servers=one:8094,two:8094"]].concat()).unwrap();
+        assert_eq!(args.peer_servers, ["one:8094", "two:8094"]);
+    }
+
+    #[test]
     fn bad_values_are_named() {
         for (flag, named) in [
             ("--mode=socks", "\"socks\": must be grpc or http-connect"),
             ("--proxy-strategies=default,nearest", "\"nearest\""),
             ("--server-count=0", "'0'"),
             ("--agent-port=0", "'0'"),
+            ("--peer-port=0", "'0'"),
+            ("--peer-servers=one:8094,two", "\"two\" is no address of a tunnel server"),
             ("--keepalive-time=1", "'1'"),
             ("--lease-label=k8s-app", "\"k8s-app\" is no label"),
             ("--enable-lease-controller", "--kubeconfig"),

@@ -1,6 +1,7 @@
 //! The konnectivity-server subcommand: flags and wiring.
 
 mod args;
+mod peers;
 mod run;
 mod sockets;
 

@@ -17,7 +17,7 @@ use oarlock_serving::check::Check;
 use oarlock_serving::open::{self, Scope};
 
 use crate::args::Args;
-use crate::sockets;
+use crate::{peers, sockets};
 
 /// Environment variable with the id of the server (upstream's).
 const SERVER_ID_VARIABLE: &str = "PROXY_SERVER_ID";
@@ -35,6 +35,7 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
     let (agents, tls) = sockets::agents(&args).await?;
+    let forwarded = peers::socket(&args).await?;
     let health = open::bind(args.health_bind_address, args.health_port).await;
     let health = health.with_context(|| format!("--health-port {}", args.health_port))?;
     let admin = open::bind(args.admin_bind_address, args.admin_port).await;
@@ -50,6 +51,7 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
         limits: Limits::SERVER,
         authenticate: authenticate(&args, client.as_ref()),
         keepalive: args.keepalive_time,
+        peers: peers::servers(&args)?,
     };
     // Last, because it may delete the socket of a server that still runs.
     let frontends = sockets::frontends(&args).await?;
@@ -64,6 +66,9 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
         open::serve(&system, socket, Scope::Admin, Vec::new()).await?;
     }
     server.listen_agents(agents, Some(tls)).await?;
+    if let Some((socket, tls)) = forwarded {
+        server.listen_peers(socket, tls).await?;
+    }
     server.listen_frontends_on(frontends, args.mode).await?;
     if let Some(client) = client.filter(|_| args.enable_lease_controller) {
         let options = LeaseOptions { namespace: args.lease_namespace.clone(), labels: args.lease_label.clone() };

@@ -53,13 +53,13 @@ pub(crate) async fn agents(args: &Args) -> anyhow::Result<(TcpListener, TlsAccep
     Ok((tcp("--agent-port", args.agent_bind_address, args.agent_port).await?, tls))
 }
 
-async fn tcp(flag: &str, address: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
+pub(crate) async fn tcp(flag: &str, address: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
     let address = SocketAddr::new(address, port);
     TcpListener::bind(address).await.with_context(|| format!("{flag} {port}: {address}"))
 }
 
 /// Returns the TLS side of a socket. With `clients` a client must have a certificate of these authorities.
-fn acceptor((certificate, key): (&Path, &Path), clients: Option<&Path>) -> anyhow::Result<TlsAcceptor> {
+pub(crate) fn acceptor((certificate, key): (&Path, &Path), clients: Option<&Path>) -> anyhow::Result<TlsAcceptor> {
     let certificate = ServingCertificate::read(certificate, key)?;
     let clients = clients.map(|file| oarlock_serving::tls::clients(Some(file), None)).transpose()?.flatten();
     let config = match &clients {

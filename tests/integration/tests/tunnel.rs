@@ -2,6 +2,7 @@
 
 mod api;
 mod destinations;
+mod forwarding;
 mod keys;
 mod pairings;
 mod programs;

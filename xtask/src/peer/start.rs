@@ -65,7 +65,7 @@ impl Peer {
     }
 
     /// Starts members of etcd and kube-apiservers over them, and the further programs that are named `with` them, in `folder`, which is emptied,
-    /// and waits until they are ready. Those `without` are not started.
+    /// and waits until they are ready. Those `without` are not started. The API servers get the further flags `more`, `NAME=VALUE` each.
     ///
     /// # Errors
     /// When one does not start, or is not ready in time.
@@ -75,6 +75,7 @@ impl Peer {
         with: &[String],
         without: &[String],
         size: Size,
+        more: &[String],
     ) -> anyhow::Result<Self> {
         if folder.exists() {
             std::fs::remove_dir_all(folder)?;
@@ -95,7 +96,7 @@ impl Peer {
         let begun = std::time::Instant::now();
         let etcd = ports.members.iter().map(|(client, _)| url(*client)).collect();
         let servers = ports.api.iter().map(|port| format!("https://127.0.0.1:{port}")).collect();
-        let start = Start { bin, folder: &folder, pki: &pki, ports: &ports, advertise: size.advertise };
+        let start = Start { bin, folder: &folder, pki: &pki, ports: &ports, advertise: size.advertise, more };
         let commands = without.iter().map(|name| Ok((name.clone(), start.command(name)?)));
         let commands = commands.collect::<anyhow::Result<_>>()?;
         let mut peer = Self { children: Vec::new(), kubeconfig, servers, etcd, commands, ready: Duration::ZERO };
@@ -195,6 +196,8 @@ struct Start<'a> {
     pki: &'a Path,
     ports: &'a Ports,
     advertise: Option<IpAddr>,
+    /// Further flags of the API servers, `NAME=VALUE` each.
+    more: &'a [String],
 }
 
 impl Start<'_> {
@@ -266,7 +269,8 @@ impl Start<'_> {
             ("kubelet-client-key", &self.file("admin.key")),
             ("kubelet-preferred-address-types", "InternalIP,Hostname"),
         ];
-        self.spawn("kube-apiserver", name, &[flags, more].concat())
+        let given: Vec<_> = self.more.iter().filter_map(|flag| flag.split_once('=')).collect();
+        self.spawn("kube-apiserver", name, &[flags, more, &given].concat())
     }
 
     /// kube-controller-manager or kube-scheduler.

@@ -56,6 +56,24 @@ pub(crate) const BUGS: &[Bug] = &[
         "a_writer_without_credit_waits_and_holds_up_no_other_connection",
     ),
     bug(
+        "tunnel_data_overtakes_its_dial",
+        "oarlock-konnectivity",
+        None,
+        "data_never_overtakes_the_control_packet_before_it",
+    ),
+    bug(
+        "anybody_forwards_dials",
+        "oarlock-konnectivity",
+        Some("all"),
+        "forwarding::nobody_but_a_server_forwards_a_dial",
+    ),
+    bug(
+        "forwarded_dials_are_forwarded_again",
+        "oarlock-konnectivity",
+        Some("all"),
+        "forwarding::a_dial_is_forwarded_once",
+    ),
+    bug(
         "user_traffic_on_control_plane_connections",
         "oarlock-apiserver",
         None,

@@ -146,14 +146,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_rest_has_its_time_and_as_long_as_its_reader_takes() {
-        let inbound = Inbound::new(10_000, None);
+        let inbound = Inbound::new(10_000, None, &FAMILIES.agent_buffered);
         inbound.open(1);
         inbound.end(None);
         let begun = clock::now();
         late(&inbound).await;
         assert_eq!(begun.elapsed(), CLOSE_TIMEOUT);
         let (link, _outbound) = link(Segment::AGENT_SENDS, MANY_CONNECTIONS);
-        let inbound = Inbound::new(10_000, Some(Flow::new(Windows { own: 10_000, peer: 10_000 }, &link)));
+        let flow = Flow::new(Windows { own: 10_000, peer: 10_000 }, &link);
+        let inbound = Inbound::new(10_000, Some(flow), &FAMILIES.agent_buffered);
         inbound.open(1);
         inbound.push(Bytes::from_static(b"rest")).unwrap();
         inbound.end(None);

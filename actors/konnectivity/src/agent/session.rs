@@ -85,7 +85,7 @@ impl Session {
         match effect {
             Effect::Dial { random, address } => {
                 let flow = self.stream.windows.map(|windows| Flow::new(windows, &self.stream.link));
-                let inbound = Inbound::new(self.stream.limits.buffer, flow);
+                let inbound = Inbound::new(self.stream.limits.buffer, flow, &FAMILIES.agent_buffered);
                 self.stream.connections.lock().begin(random, Arc::clone(&inbound));
                 let session = Arc::clone(self);
                 let serve = async move {

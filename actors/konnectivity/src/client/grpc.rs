@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use futures::Stream;
 use futures::future::BoxFuture;
 use http::uri::PathAndQuery;
@@ -13,6 +13,7 @@ use oarlock_contracts::konnectivity::{Packet, ProxyService};
 use oarlock_runtime::{Instant, clock, rng};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
+use tokio_util::io::StreamReader;
 use tokio_util::sync::PollSender;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
@@ -28,8 +29,9 @@ use crate::packet;
 /// Opens a stream and dials.
 pub(super) async fn dial(endpoint: &Endpoint, address: &str, deadline: Instant) -> Result<GrpcStream, DialError> {
     let timeout = |_| DialError::new(Reason::Timeout, "the tunnel server did not answer in time");
-    let channel = clock::timeout_at(deadline, endpoint.connect()).await.map_err(|_| super::no_connection_in_time())?;
-    let channel = channel.map_err(|error| super::unreachable(&error))?;
+    let channel =
+        clock::timeout_at(deadline, endpoint.connect()).await.map_err(|_| DialError::no_connection_in_time())?;
+    let channel = channel.map_err(|error| DialError::unreachable(&error))?;
     // Dropped at the deadline, the stream is reset, which withdraws the dial.
     clock::timeout_at(deadline, try_dial(channel, address)).await.map_err(timeout)?
 }
@@ -77,11 +79,16 @@ async fn try_dial(channel: Channel, address: &str) -> Result<GrpcStream, DialErr
 pub(super) struct GrpcStream {
     link: Link,
     sender: PollSender<Packet>,
-    /// Present until the drop.
-    received: Option<Leftover>,
+    incoming: StreamReader<Incoming, Bytes>,
     leave: Option<oneshot::Sender<Leftover>>,
     id: i64,
-    chunk: Bytes,
+}
+
+/// The received bytes of a connection.
+struct Incoming {
+    /// Present until the drop of the connection.
+    received: Option<Leftover>,
+    id: i64,
     /// Set by `shutdown`: ends the wait for `CLOSE_RSP`.
     closing: Option<BoxFuture<'static, ()>>,
     /// Set by `CLOSE_RSP`.
@@ -144,15 +151,26 @@ impl Stream for Lingering {
 impl GrpcStream {
     fn new(link: Link, received: Leftover, leave: oneshot::Sender<Leftover>) -> Self {
         let (sender, id) = (PollSender::new(link.sender()), received.id);
-        let (received, leave) = (Some(received), Some(leave));
-        Self { link, sender, received, leave, id, chunk: Bytes::new(), closing: None, closed: false }
+        let incoming = StreamReader::new(Incoming { received: Some(received), id, closing: None, closed: false });
+        Self { link, sender, incoming, leave: Some(leave), id }
     }
 
+    /// Whether the direction to the destination is closed.
+    fn writing_is_closed(&self) -> bool {
+        let incoming = self.incoming.get_ref();
+        incoming.closed || incoming.closing.is_some()
+    }
+}
+
+impl Stream for Incoming {
+    type Item = io::Result<Bytes>;
+
     /// Waits for received bytes; `None` after the last ones.
-    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let this = self.get_mut();
         let broken = |kind, text: String| Poll::Ready(Some(Err(io::Error::new(kind, text))));
         loop {
-            let Some(Leftover { packets, .. }) = self.received.as_mut().filter(|_| !self.closed) else {
+            let Some(Leftover { packets, .. }) = this.received.as_mut().filter(|_| !this.closed) else {
                 return Poll::Ready(None);
             };
             let received = match Pin::new(packets).poll_next(context) {
@@ -161,7 +179,7 @@ impl GrpcStream {
                     return broken(io::ErrorKind::ConnectionAborted, status.message().to_owned());
                 }
                 Poll::Ready(None) => return broken(io::ErrorKind::ConnectionAborted, Ended.to_string()),
-                Poll::Pending => match &mut self.closing {
+                Poll::Pending => match &mut this.closing {
                     Some(closing) => {
                         ready!(closing.as_mut().poll(context));
                         return broken(io::ErrorKind::TimedOut, "the other side did not confirm the close".to_owned());
@@ -171,18 +189,18 @@ impl GrpcStream {
             };
             Segment::CLIENT_RECEIVES.packet(&received);
             match packet::payload(received) {
-                Some(Payload::Data(data)) if data.connect_id == self.id && !data.data.is_empty() => {
-                    if self.closing.is_some() {
+                Some(Payload::Data(data)) if data.connect_id == this.id && !data.data.is_empty() => {
+                    if this.closing.is_some() {
                         // The rest may take a slow reader long.
-                        self.closing = Some(close_timer());
+                        this.closing = Some(close_timer());
                     }
                     return Poll::Ready(Some(Ok(data.data)));
                 }
-                Some(Payload::CloseResponse(closed)) if closed.connect_id == self.id => {
+                Some(Payload::CloseResponse(closed)) if closed.connect_id == this.id => {
                     if !closed.error.is_empty() {
                         return broken(io::ErrorKind::ConnectionReset, closed.error);
                     }
-                    self.closed = true;
+                    this.closed = true;
                 }
                 _ => {}
             }
@@ -197,24 +215,14 @@ fn close_timer() -> BoxFuture<'static, ()> {
 
 impl AsyncRead for GrpcStream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.chunk.is_empty() {
-            match ready!(this.poll_chunk(context)) {
-                None => return Poll::Ready(Ok(())),
-                Some(chunk) => this.chunk = chunk?,
-            }
-        }
-        let taken = this.chunk.len().min(buffer.remaining());
-        buffer.put_slice(this.chunk.get(..taken).unwrap_or_default());
-        this.chunk.advance(taken);
-        Poll::Ready(Ok(()))
+        Pin::new(&mut self.get_mut().incoming).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for GrpcStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.closed || this.closing.is_some() {
+        if this.writing_is_closed() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         ready!(this.sender.poll_reserve(context)).map_err(|_| Ended)?;
@@ -229,12 +237,12 @@ impl AsyncWrite for GrpcStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.closed || this.closing.is_some() {
+        if this.writing_is_closed() {
             return Poll::Ready(Ok(()));
         }
         ready!(this.sender.poll_reserve(context)).map_err(|_| Ended)?;
         this.sender.send_item(packet::close(this.id)).map_err(|_| Ended)?;
-        this.closing = Some(close_timer());
+        this.incoming.get_mut().closing = Some(close_timer());
         Poll::Ready(Ok(()))
     }
 }
@@ -242,15 +250,16 @@ impl AsyncWrite for GrpcStream {
 impl Drop for GrpcStream {
     fn drop(&mut self) {
         self.sender.abort_send();
-        if self.closed {
+        let incoming = self.incoming.get_mut();
+        if incoming.closed {
             return;
         }
         // The second CLOSE_REQ says that nothing more is wanted.
-        let closes = if self.closing.is_some() { 1 } else { 2 };
+        let closes = if incoming.closing.is_some() { 1 } else { 2 };
         for _ in 0..closes {
             self.link.send_or_overtake(packet::close(self.id));
         }
-        if let (Some(mut received), Some(leave)) = (self.received.take(), self.leave.take()) {
+        if let (Some(mut received), Some(leave)) = (incoming.received.take(), self.leave.take()) {
             received.until = Box::pin(clock::sleep(CLOSE_TIMEOUT));
             // Refused when the transport has ended.
             drop(leave.send(received));

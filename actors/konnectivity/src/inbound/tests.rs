@@ -14,7 +14,7 @@ fn next(inbound: &Inbound) -> Option<Option<io::Result<Bytes>>> {
 
 #[test]
 fn a_full_queue_breaks_the_connection_and_frees_what_it_held() {
-    let inbound = Inbound::new(10_000, None);
+    let inbound = Inbound::new(10_000, None, &Gauge::default());
     assert!(inbound.open(1));
     let piece = Bytes::from(vec![7; 3_000]);
     for _ in 0..3 {
@@ -33,7 +33,7 @@ fn a_full_queue_breaks_the_connection_and_frees_what_it_held() {
 
 #[test]
 fn many_small_pieces_count_with_what_each_costs() {
-    let inbound = Inbound::new(10_000, None);
+    let inbound = Inbound::new(10_000, None, &Gauge::default());
     assert!(inbound.open(1));
     let taken = (0..).take_while(|_| inbound.push(Bytes::from_static(b"x")).is_ok()).count();
     assert_eq!(taken, 10_000 / (1 + PACKET_COST));
@@ -41,7 +41,7 @@ fn many_small_pieces_count_with_what_each_costs() {
 
 #[test]
 fn a_closed_connection_is_read_to_its_end_and_an_id_is_given_once() {
-    let inbound = Inbound::new(10_000, None);
+    let inbound = Inbound::new(10_000, None, &Gauge::default());
     assert!(poll_fn(|context| inbound.poll_open(context)).now_or_never().is_none());
     assert!(inbound.open(4));
     assert!(!inbound.open(5));
@@ -58,7 +58,7 @@ fn a_closed_connection_is_read_to_its_end_and_an_id_is_given_once() {
 
 #[test]
 fn a_connection_that_ends_while_it_is_dialled_has_failed() {
-    let inbound = Inbound::new(10_000, None);
+    let inbound = Inbound::new(10_000, None, &Gauge::default());
     inbound.end(Some("agent lost"));
     let error = poll_fn(|context| inbound.poll_open(context)).now_or_never().unwrap().unwrap_err();
     assert_eq!((error.reason(), error.to_string().as_str()), (Reason::Lost, "agent lost"));
@@ -67,7 +67,7 @@ fn a_connection_that_ends_while_it_is_dialled_has_failed() {
 /// Returns an established connection that may receive 10,000 and send 5,000, and what is sent to its peer.
 fn windowed() -> (Arc<Inbound>, Outbound, Link) {
     let (link, outbound) = link(Segment::TO_AGENT, MANY_CONNECTIONS);
-    let inbound = Inbound::new(0, Some(Flow::new(Windows { own: 10_000, peer: 5_000 }, &link)));
+    let inbound = Inbound::new(0, Some(Flow::new(Windows { own: 10_000, peer: 5_000 }, &link)), &Gauge::default());
     assert!(inbound.open(3));
     (inbound, outbound, link)
 }
@@ -170,7 +170,32 @@ async fn a_connection_is_quiet_when_nothing_has_moved_for_the_time() {
     };
     futures::join!(inbound.quiet(TIMEOUT), moves);
     assert_eq!(begun.elapsed(), 4 * TIMEOUT);
-    let (inbound, begun) = (Inbound::new(10_000, None), clock::now());
+    let (inbound, begun) = (Inbound::new(10_000, None, &Gauge::default()), clock::now());
     inbound.quiet(TIMEOUT).await;
     assert_eq!(begun.elapsed(), TIMEOUT);
+}
+
+#[test]
+fn a_gauge_counts_what_all_queues_hold_until_they_are_dropped() {
+    let gauge = Gauge::default();
+    let queues = [(); 2].map(|()| Inbound::new(10_000, None, &gauge));
+    for queue in &queues {
+        assert!(queue.open(1));
+        queue.push(Bytes::from(vec![7; 3_000])).unwrap();
+        queue.push(Bytes::from(vec![7; 2_000])).unwrap();
+    }
+    let [one, two] = [3_000, 2_000].map(|bytes: usize| i64::try_from(bytes + PACKET_COST).unwrap());
+    assert_eq!(gauge.get(), 2 * (one + two));
+    next(&queues[0]).unwrap().unwrap().unwrap();
+    assert_eq!(gauge.get(), one + 2 * two);
+    // What waits is still read after an orderly end, and after that of the stream.
+    queues[0].end(None);
+    queues[1].end(Some("the agent was lost"));
+    assert_eq!(gauge.get(), one + 2 * two);
+    drop(queues);
+    assert_eq!(gauge.get(), 0);
+    let refused = Inbound::new(10_000, None, &gauge);
+    refused.push(Bytes::from(vec![7; 9_000])).unwrap();
+    refused.push(Bytes::from(vec![7; 9_000])).unwrap_err();
+    assert_eq!(gauge.get(), 0, "a connection that is reset holds nothing");
 }

@@ -60,7 +60,7 @@ impl Backend {
     pub(super) async fn dial(&self, address: &str, deadline: Instant) -> Result<(Arc<Inbound>, i64), DialError> {
         let _pending = Counted::new(&FAMILIES.pending_dials);
         let flow = self.windows.map(|windows| Flow::new(windows, &self.link));
-        let inbound = Inbound::new(self.limits.buffer, flow);
+        let inbound = Inbound::new(self.limits.buffer, flow, &FAMILIES.server_buffered);
         let random = self.connections.lock().dial(Arc::clone(&inbound), || rng::u64().cast_signed() & i64::MAX)?;
         let dial = Dial { backend: self, random, inbound: &inbound };
         let answer = async {

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tonic::{Response, Status, Streaming};
 
-use super::stream::TunnelStream;
+use super::connection::Connection;
 use super::{Server, grpc, http_connect};
 use crate::limits::{CLOSE_TIMEOUT, FRONTEND_DIAL_TIMEOUT};
 use crate::link::{Link, ONE_CONNECTION, link};
@@ -160,10 +160,9 @@ async fn dial_request(packets: &mut Received, link: &Link) -> Option<DialRequest
 }
 
 /// Carries bytes both ways, until the destination has closed the connection, it breaks, or the frontend is lost.
-async fn carry(stream: TunnelStream, packets: Received, link: &Link) {
-    let (id, inbound) = (stream.connect_id(), stream.inbound());
+async fn carry(stream: Connection, packets: Received, link: &Link) {
+    let (id, broken) = (stream.connect_id(), stream.broken());
     let stream = Mutex::new(stream);
-    let broken = poll_fn(|context| inbound.poll_broken(context));
     let down = async {
         loop {
             let chunk = match poll_fn(|context| stream.lock().poll_chunk(context)).await {
@@ -192,11 +191,14 @@ async fn carry(stream: TunnelStream, packets: Received, link: &Link) {
 }
 
 /// Carries the frontend's bytes to the destination. Returns when the connection must end, with the text of an error that the frontend gets.
-async fn up(stream: &Mutex<TunnelStream>, mut packets: Received, id: i64) -> Option<&'static str> {
+async fn up(stream: &Mutex<Connection>, mut packets: Received, id: i64) -> Option<&'static str> {
     let (mut stream, mut close_received) = (Shared(stream), false);
     loop {
         let written = match packets.next().await? {
-            Payload::Data(data) if data.connect_id == id => stream.write_all(&data.data).await,
+            Payload::Data(data) if data.connect_id == id => match stream.write_all(&data.data).await {
+                Ok(()) => stream.flush().await,
+                failed => failed,
+            },
             Payload::CloseRequest(close) if close.connect_id == id => {
                 if std::mem::replace(&mut close_received, true) {
                     return None;
@@ -215,7 +217,7 @@ async fn up(stream: &Mutex<TunnelStream>, mut packets: Received, id: i64) -> Opt
 }
 
 /// The writing half of a stream.
-struct Shared<'a>(&'a Mutex<TunnelStream>);
+struct Shared<'a>(&'a Mutex<Connection>);
 
 impl AsyncWrite for Shared<'_> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {

@@ -1,5 +1,6 @@
 //! The choice of an agent for a connection (upstream `--proxy-strategies`).
 
+use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -23,6 +24,16 @@ pub enum Strategy {
 #[error("unknown proxy strategy {0:?}: must be default, destHost or defaultRoute")]
 pub struct ParseStrategyError(String);
 
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::DestHost => "destHost",
+            Self::DefaultRoute => "defaultRoute",
+        })
+    }
+}
+
 impl FromStr for Strategy {
     type Err = ParseStrategyError;
 
@@ -32,6 +43,17 @@ impl FromStr for Strategy {
             "destHost" => Ok(Self::DestHost),
             "defaultRoute" => Ok(Self::DefaultRoute),
             _ => Err(ParseStrategyError(text.to_owned())),
+        }
+    }
+}
+
+impl Strategy {
+    /// Whether an agent with these identifiers may carry connections to a host; `ip` is the host as an address.
+    fn fits(self, identifiers: &Identifiers, host: &str, ip: Option<IpAddr>) -> bool {
+        match self {
+            Self::Default => true,
+            Self::DestHost => identifiers.names(host, ip),
+            Self::DefaultRoute => identifiers.default_route,
         }
     }
 }
@@ -66,11 +88,7 @@ pub(super) fn choose<C: Candidate>(
     let host = host(address);
     let ip = host.parse::<IpAddr>().ok();
     for strategy in strategies {
-        let fits = |identifiers: &Identifiers| match strategy {
-            Strategy::Default => true,
-            Strategy::DestHost => identifiers.names(host, ip),
-            Strategy::DefaultRoute => identifiers.default_route,
-        };
+        let fits = |identifiers: &Identifiers| strategy.fits(identifiers, host, ip);
         if newest.iter().any(|stream| fits(stream.identifiers())) {
             newest.retain(|stream| fits(stream.identifiers()));
             rng.shuffle(&mut newest);
@@ -79,6 +97,19 @@ pub(super) fn choose<C: Candidate>(
         }
     }
     Vec::new()
+}
+
+/// Returns the strategies before the first one that finds one of these agents for a connection to `address`; all of them if none does.
+pub(super) fn without_agent<'a, 'b>(
+    strategies: &'a [Strategy],
+    agents: impl IntoIterator<Item = &'b Identifiers>,
+    address: &str,
+) -> &'a [Strategy] {
+    let host = host(address);
+    let ip = host.parse::<IpAddr>().ok();
+    let rank = |agent: &Identifiers| strategies.iter().position(|strategy| strategy.fits(agent, host, ip));
+    let first = agents.into_iter().filter_map(rank).min().unwrap_or(strategies.len());
+    strategies.get(..first).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -131,5 +162,26 @@ mod tests {
     fn draining_agents_come_last_and_the_newest_stream_of_an_agent_counts() {
         let streams = [Stream("a", "", false, 1), Stream("b", "", true, 2), Stream("a", "", false, 3)];
         assert_eq!(chosen(&[Strategy::Default], &streams, "x:1"), [[3, 2]]);
+    }
+
+    #[test]
+    fn strategies_that_find_no_agent_are_those_before_the_first_that_does() {
+        use Strategy::{Default, DefaultRoute, DestHost};
+        let all = [DestHost, DefaultRoute, Default];
+        let without = |agents: &[&str], address: &str| {
+            let agents: Vec<_> = agents.iter().map(|agent| Identifiers::parse(agent)).collect();
+            without_agent(&all, &agents, address).to_vec()
+        };
+        assert_eq!(without(&[], "node-a:1"), all);
+        assert_eq!(without(&["host=node-b", "host=node-a"], "node-a:1"), []);
+        assert_eq!(without(&["host=node-b", "default-route=true"], "node-a:1"), [DestHost]);
+        assert_eq!(without(&["host=node-b"], "node-a:1"), [DestHost, DefaultRoute]);
+    }
+
+    #[test]
+    fn a_strategy_is_read_as_it_is_written() {
+        for strategy in [Strategy::Default, Strategy::DestHost, Strategy::DefaultRoute] {
+            assert_eq!(strategy.to_string().parse(), Ok(strategy));
+        }
     }
 }

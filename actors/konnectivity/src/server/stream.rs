@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
+use futures::Stream;
 use futures::future::BoxFuture;
 use oarlock_contracts::konnectivity::Packet;
 use oarlock_runtime::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::io::StreamReader;
 use tokio_util::sync::PollSender;
 
 use super::backend::Backend;
@@ -33,11 +35,34 @@ pub struct TunnelStream {
     backend: Arc<Backend>,
     inbound: Arc<Inbound>,
     id: i64,
-    chunk: Bytes,
+    incoming: StreamReader<Incoming, Bytes>,
     sender: PollSender<Packet>,
+    _counted: Counted,
+}
+
+/// The received bytes of a connection.
+struct Incoming {
+    inbound: Arc<Inbound>,
     /// Set by `shutdown`: ends the wait for `CLOSE_RSP`.
     closing: Option<BoxFuture<'static, ()>>,
-    _counted: Counted,
+}
+
+impl Stream for Incoming {
+    type Item = io::Result<Bytes>;
+
+    /// Waits for received bytes; `None` after the last ones.
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let this = self.get_mut();
+        if let Poll::Ready(next) = this.inbound.poll_next(context) {
+            return Poll::Ready(next);
+        }
+        if let Some(closing) = &mut this.closing {
+            ready!(closing.as_mut().poll(context));
+            let text = "the other side did not confirm the close";
+            return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, text))));
+        }
+        Poll::Pending
+    }
 }
 
 impl TunnelStream {
@@ -45,7 +70,8 @@ impl TunnelStream {
     pub(super) async fn dial(backend: Arc<Backend>, address: &str, deadline: Instant) -> Result<Self, DialError> {
         let (inbound, id) = backend.dial(address, deadline).await?;
         let (sender, counted) = (PollSender::new(backend.link().sender()), Counted::new(&FAMILIES.established));
-        Ok(Self { backend, inbound, id, chunk: Bytes::new(), sender, closing: None, _counted: counted })
+        let incoming = StreamReader::new(Incoming { inbound: Arc::clone(&inbound), closing: None });
+        Ok(Self { backend, inbound, id, incoming, sender, _counted: counted })
     }
 
     /// The connection's id, which the agent chose. Never 0.
@@ -58,17 +84,9 @@ impl TunnelStream {
         Arc::clone(&self.inbound)
     }
 
-    /// Waits for received bytes; `None` after the last ones.
+    /// Waits for received bytes; `None` after the last ones. Not to be mixed with reads.
     pub(crate) fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        if let Poll::Ready(next) = self.inbound.poll_next(context) {
-            return Poll::Ready(next);
-        }
-        if let Some(closing) = &mut self.closing {
-            ready!(closing.as_mut().poll(context));
-            let text = "the other side did not confirm the close";
-            return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, text))));
-        }
-        Poll::Pending
+        Pin::new(self.incoming.get_mut()).poll_next(context)
     }
 
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -88,17 +106,7 @@ impl std::fmt::Debug for TunnelStream {
 
 impl AsyncRead for TunnelStream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.chunk.is_empty() {
-            match ready!(this.poll_chunk(context)) {
-                None => return Poll::Ready(Ok(())),
-                Some(chunk) => this.chunk = chunk?,
-            }
-        }
-        let taken = this.chunk.len().min(buffer.remaining());
-        buffer.put_slice(this.chunk.get(..taken).unwrap_or_default());
-        this.chunk.advance(taken);
-        Poll::Ready(Ok(()))
+        Pin::new(&mut self.get_mut().incoming).poll_read(context, buffer)
     }
 }
 
@@ -110,7 +118,7 @@ impl AsyncWrite for TunnelStream {
         if let Some(error) = this.inbound.ended() {
             return Poll::Ready(Err(error));
         }
-        if this.closing.is_some() {
+        if this.incoming.get_ref().closing.is_some() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         if data.is_empty() {
@@ -131,7 +139,7 @@ impl AsyncWrite for TunnelStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.closing.is_some() || this.inbound.ended().is_some() {
+        if this.incoming.get_ref().closing.is_some() || this.inbound.ended().is_some() {
             return Poll::Ready(Ok(()));
         }
         ready!(this.poll_room(context))?;
@@ -140,7 +148,8 @@ impl AsyncWrite for TunnelStream {
             this.put(close)?;
         }
         let inbound = Arc::clone(&this.inbound);
-        this.closing = Some(Box::pin(async move { inbound.quiet(CLOSE_TIMEOUT + CLOSE_MARGIN).await }));
+        let quiet = async move { inbound.quiet(CLOSE_TIMEOUT + CLOSE_MARGIN).await };
+        this.incoming.get_mut().closing = Some(Box::pin(quiet));
         Poll::Ready(Ok(()))
     }
 }

@@ -62,6 +62,7 @@ impl Tunnel {
                 limits: Limits { buffer: UNREAD, window: Some(UNREAD), ..Limits::SERVER },
                 authenticate: Arc::new(Anybody),
                 keepalive: Duration::from_secs(30),
+                peers: None,
             },
         );
         let agents = server.listen_agents(socket().await, None).await.unwrap();

@@ -48,6 +48,15 @@ impl Destinations {
         self.listen(move |mut socket| async move { socket.write_all(&vec![7; bytes]).await }).await
     }
 
+    /// Reads nothing.
+    pub(super) async fn deaf(&self) -> Destination {
+        self.listen(|socket| async move {
+            let _unread = socket;
+            std::future::pending().await
+        })
+        .await
+    }
+
     async fn listen<F>(&self, serve: impl Fn(TcpStream) -> F + Send + 'static) -> Destination
     where
         F: Future<Output = std::io::Result<()>> + Send + 'static,

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use oarlock_konnectivity::SERVER_USER;
 use oarlock_pki::{Authority, Leaf, San, Subject, UnixTime};
 use tempfile::TempDir;
 
-/// A folder with an authority, the certificates of a server, an agent and an API server, and an agent's certificate of another authority.
+/// A folder with an authority, the certificates of a server (for agents and for other servers), an agent and an API server, and an agent's certificate of another authority.
 pub(super) struct Keys(TempDir);
 
 impl Keys {
@@ -14,7 +15,8 @@ impl Keys {
         let (own, other) = (authority("tunnel"), authority("other"));
         keys.write("ca.crt", &own.certificate_pem());
         let sans = vec![San::Ip("127.0.0.1".parse().unwrap()), San::Dns("localhost".to_owned())];
-        keys.issue("server", &own, &Leaf::server(Subject::named("konnectivity-server"), sans));
+        keys.issue("server", &own, &Leaf::server(Subject::named("konnectivity-server"), sans.clone()));
+        keys.issue("peer", &own, &Leaf::peer(Subject::named(SERVER_USER), sans));
         keys.issue("agent", &own, &Leaf::client(Subject::named("agent")));
         keys.issue("client", &own, &Leaf::client(Subject::named("kube-apiserver")));
         keys.issue("stranger", &other, &Leaf::client(Subject::named("agent")));

@@ -104,25 +104,46 @@ impl Tunnel {
         self.dialer().dial(address, clock::after(wait::STEP_TIMEOUT)).await
     }
 
+    /// An API server's `EgressSelectorConfiguration`: what is for the cluster goes through the tunnel.
+    pub(super) fn egress(&self) -> String {
+        let file = |name: &str| self.keys.path(name).display().to_string();
+        let (protocol, transport) = match self.mode {
+            Mode::Grpc | Mode::Any => ("GRPC", format!("uds: {{udsName: {}}}", self.socket().display())),
+            Mode::HttpConnect => {
+                let files = [("caBundle", "ca.crt"), ("clientCert", "client.crt"), ("clientKey", "client.key")];
+                let tls = files.map(|(field, name)| format!("{field}: {}", file(name))).join(", ");
+                let url = format!("https://127.0.0.1:{}", self.server_port);
+                ("HTTPConnect", format!("tcp: {{url: \"{url}\", tlsConfig: {{{tls}}}}}"))
+            }
+        };
+        let connection = format!("{{proxyProtocol: {protocol}, transport: {{{transport}}}}}");
+        format!(
+            "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: cluster\n  connection: {connection}\n"
+        )
+    }
+
     fn dialer(&self) -> Dialer {
         match self.mode {
             Mode::Grpc | Mode::Any => {
                 let endpoint = Endpoint::from_shared(format!("unix://{}", self.socket().display())).unwrap();
                 Dialer::Grpc(Box::new(endpoint))
             }
-            Mode::HttpConnect => {
-                let read = |name: &str| std::fs::read_to_string(self.keys.path(name)).unwrap();
-                let chain = |name: &str| parse_chain(&read(name)).unwrap();
-                let key = PrivateKeyDer::from_pem_slice(read("client.key").as_bytes()).unwrap();
-                let trust = ServerTrust::Authorities(chain("ca.crt"));
-                let mut config = client_config(trust, Some((chain("client.crt"), key))).unwrap();
-                config.alpn_protocols = vec![b"http/1.1".to_vec()];
-                let tls = TlsConnector::from(Arc::new(config));
-                let name = "127.0.0.1".try_into().unwrap();
-                Dialer::HttpConnect(HttpConnect::Tls(format!("127.0.0.1:{}", self.server_port), tls, name))
-            }
+            Mode::HttpConnect => https(&self.keys, "client", self.server_port),
         }
     }
+}
+
+/// The way by HTTP `CONNECT` over TLS to a port, as the owner of a certificate.
+pub(super) fn https(keys: &Keys, name: &str, port: u16) -> Dialer {
+    let read = |file: &str| std::fs::read_to_string(keys.path(file)).unwrap();
+    let chain = |file: &str| parse_chain(&read(file)).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(read(&format!("{name}.key")).as_bytes()).unwrap();
+    let trust = ServerTrust::Authorities(chain("ca.crt"));
+    let mut config = client_config(trust, Some((chain(&format!("{name}.crt")), key))).unwrap();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let tls = TlsConnector::from(Arc::new(config));
+    let host = "127.0.0.1".try_into().unwrap();
+    Dialer::HttpConnect(HttpConnect::Tls(format!("127.0.0.1:{port}"), tls, host))
 }
 
 /// Starts a server that admits agents by certificates.
@@ -214,4 +235,18 @@ pub(super) async fn until_metrics(admin: u16, line: &str) {
         }
     };
     wait::step(line, has_line).await;
+}
+
+/// Waits until the value of a program's metric meets a condition.
+pub(super) async fn until_metric(admin: u16, name: &str, condition: impl Fn(f64) -> bool) {
+    let value = |text: &str| -> Option<f64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        line.trim().parse().ok()
+    };
+    let is_met = async {
+        while !get(admin, "/metrics").await.is_ok_and(|(_, text)| value(&text).is_some_and(&condition)) {
+            pause().await;
+        }
+    };
+    wait::step(name, is_met).await;
 }

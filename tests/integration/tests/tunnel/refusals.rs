@@ -23,6 +23,12 @@ fn a_server_names_the_flag_that_is_wrong() {
     let flag = |flag: &str, name: &str| keys.flag(flag, name);
     let ports = [format!("--agent-port={}", port::own()), "--health-port=0".to_owned(), "--admin-port=0".to_owned()];
     let uds = |name| flag("uds-name", name);
+    let peers = |name: &str, authorities: &str| {
+        let files = [("peer-cert", format!("{name}.crt")), ("peer-key", format!("{name}.key"))];
+        let mut flags: Vec<_> = files.iter().map(|(named, file)| flag(named, file)).collect();
+        flags.extend([flag("peer-ca-cert", authorities), "--peer-servers=127.0.0.1:8096".to_owned(), uds("uds")]);
+        flags
+    };
     let own =
         [flag("cluster-cert", "server.crt"), flag("cluster-key", "server.key"), flag("cluster-ca-cert", "ca.crt")];
     for (flags, named) in [
@@ -32,6 +38,13 @@ fn a_server_names_the_flag_that_is_wrong() {
         (vec![uds("ca.crt")], "ca.crt: the file is there and is no socket"),
         (vec![uds("uds"), "--server-id=a b".to_owned()], "--server-id: \"a b\" is no id"),
         (vec![uds("uds"), "--kubeconfig=k".to_owned(), "--agent-namespace=n".to_owned()], "--agent-namespace"),
+        (vec![uds("uds"), "--peer-port=8096".to_owned()], "--peer-cert"),
+        (
+            peers("server", "ca.crt"),
+            "is one of \"konnectivity-server\", and must be one of \"system:konnectivity-server\"",
+        ),
+        (peers("none", "ca.crt"), "none.crt"),
+        (peers("peer", "text.crt"), "text.crt"),
     ] {
         let said = refused("konnectivity-server", &[&own[..], &ports, &flags].concat());
         assert!(said.contains(named), "{flags:?}: {said}");

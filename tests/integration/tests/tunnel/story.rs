@@ -10,10 +10,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::destinations::Destinations;
-use super::programs::{Maker, Tunnel, pause, sockets};
+use super::programs::{Maker, Tunnel, pause, sockets, until_metric};
 
 /// What a source sends, in bytes: more than a connection's buffer and all sockets between hold.
 const FLOOD: usize = 64 << 20;
+/// The metric of our server with the memory of its queues.
+const SERVER_BUFFERED: &str = "konnectivity_network_proxy_server_buffered_bytes";
+/// The metric of our agent with the memory of its queues.
+const AGENT_BUFFERED: &str = "konnectivity_network_proxy_agent_buffered_bytes";
 
 pub(super) async fn tell(server: Maker, agent: Maker, mode: Mode) {
     let mut tunnel = Tunnel::start(server, agent, mode).await;
@@ -35,9 +39,21 @@ async fn many(tunnel: &Tunnel, world: &Destinations) {
         let mut stream = tunnel.dial(&echo.address).await.unwrap();
         let sent = n.to_be_bytes().repeat(50_000);
         let (mut read, mut write) = tokio::io::split(&mut stream);
-        let mut received = vec![0; sent.len()];
-        let both = async { futures::try_join!(write.write_all(&sent), read.read_exact(&mut received)) };
-        wait::step("an echo", both).await.unwrap();
+        let mut received = Vec::<u8>::with_capacity(sent.len());
+        let writes = async {
+            write.write_all(&sent).await?;
+            write.flush().await
+        };
+        // Each piece is a step: all of it may take a busy machine long.
+        let reads = async {
+            while received.len() < sent.len() {
+                let what = format!("echo {n} after {} bytes", received.len());
+                let read = wait::step(&what, read.read_buf(&mut received)).await?;
+                assert!(read > 0, "{what}: the connection has ended");
+            }
+            Ok::<_, std::io::Error>(())
+        };
+        futures::try_join!(writes, reads).unwrap();
         assert!(received == sent, "stream {n} got other bytes");
     };
     join_all((0..40).map(one)).await;
@@ -99,32 +115,68 @@ async fn slow_beside_fast(tunnel: &Tunnel, world: &Destinations) {
     assert!(received.len() < FLOOD);
 }
 
-/// The connections of an agent that is killed end; with another agent the tunnel goes on.
+/// The connections of an agent that is killed end, and leave no socket and no buffer at the server; with another agent the tunnel goes on.
 async fn agent_killed(tunnel: &mut Tunnel, world: &Destinations) {
     let echo = world.echo().await;
     let before = sockets(&tunnel.server);
     let mut streams = open(tunnel, &echo.address).await;
+    let full = fill(tunnel, world).await;
     tunnel.agent.kill();
     // Upstream's server says nothing of the agent's end.
     let has_reason = tunnel.mode == Mode::Grpc && tunnel.server_maker == Maker::Oarlock;
     ended("agent", has_reason, &mut streams).await;
-    drop(streams);
+    drop((streams, full));
+    if tunnel.server_maker == Maker::Oarlock {
+        until_metric(tunnel.server_admin, SERVER_BUFFERED, |bytes| bytes < 1.0).await;
+    }
     tunnel.replace_agent().await;
     open(tunnel, &echo.address).await;
     closes_sockets(&tunnel.server_maker, &tunnel.server, before).await;
 }
 
-/// The connections of a server that is killed end, and the agent finds the next server.
+/// The connections of a server that is killed end, and leave no socket and no buffer at the agent, which finds the next server.
 async fn server_killed(tunnel: &mut Tunnel, world: &Destinations) {
     let echo = world.echo().await;
     let before = sockets(&tunnel.agent);
     let mut streams = open(tunnel, &echo.address).await;
+    let full = fill(tunnel, world).await;
     tunnel.server.kill();
     ended("server", tunnel.mode == Mode::Grpc, &mut streams).await;
-    drop(streams);
+    drop((streams, full));
+    if tunnel.agent_maker == Maker::Oarlock {
+        until_metric(tunnel.agent_admin, AGENT_BUFFERED, |bytes| bytes < 1.0).await;
+    }
     tunnel.replace_server().await;
     open(tunnel, &echo.address).await;
     closes_sockets(&tunnel.agent_maker, &tunnel.agent, before).await;
+}
+
+/// Fills the queues of our programs: the server's by a source that nobody reads, the agent's by a destination that reads nothing. With a program of upstream's there is
+/// no window that keeps both connections alive.
+async fn fill(tunnel: &Tunnel, world: &Destinations) -> Vec<BoxIo> {
+    if (&tunnel.server_maker, &tunnel.agent_maker) != (&Maker::Oarlock, &Maker::Oarlock) {
+        return Vec::new();
+    }
+    let (source, deaf) = (world.source(FLOOD).await, world.deaf().await);
+    let unread = tunnel.dial(&source.address).await.unwrap();
+    let mut flooded = tunnel.dial(&deaf.address).await.unwrap();
+    let flood = async {
+        let piece = vec![7; 1 << 16];
+        loop {
+            if let Err(error) = flooded.write_all(&piece).await {
+                break error;
+            }
+        }
+    };
+    let full = async {
+        until_metric(tunnel.server_admin, SERVER_BUFFERED, |bytes| bytes > 0.0).await;
+        until_metric(tunnel.agent_admin, AGENT_BUFFERED, |bytes| bytes > 0.0).await;
+    };
+    tokio::select! {
+        error = flood => panic!("{error}"),
+        () = full => {}
+    }
+    vec![unread, flooded]
 }
 
 /// Waits until a program of ours has no more sockets than before. Upstream's may keep some.
@@ -151,6 +203,7 @@ async fn open(tunnel: &Tunnel, address: &str) -> Vec<BoxIo> {
 
 async fn echoes(stream: &mut BoxIo, n: u32) {
     stream.write_all(&n.to_be_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
     let mut read = [0; 4];
     wait::step("an echo", stream.read_exact(&mut read)).await.unwrap();
     assert_eq!(u32::from_be_bytes(read), n);

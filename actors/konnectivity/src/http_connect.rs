@@ -1,10 +1,10 @@
-//! HTTP `CONNECT` at a server.
+//! HTTP `CONNECT` at a server, as its client.
 
 use std::path::PathBuf;
 
 use bytes::Bytes;
 use http::header::HOST;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderName, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Incoming;
 use oarlock_runtime::{Instant, clock};
@@ -14,6 +14,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use crate::error::{DialError, Reason};
+use crate::probes;
 
 /// The most bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 4 << 10;
@@ -40,12 +41,32 @@ impl std::fmt::Debug for HttpConnect {
 }
 
 impl HttpConnect {
-    pub(super) async fn dial(&self, address: &str, deadline: Instant) -> Result<BoxIo, DialError> {
-        let request = Request::builder().method(Method::CONNECT).uri(address).header(HOST, address);
+    /// Connects to the server, and asks for `address` (`host:port`).
+    pub(crate) async fn dial(&self, address: &str, deadline: Instant) -> Result<BoxIo, DialError> {
+        let io = self.connect(deadline).await?;
+        self.ask(io, address, None, deadline).await
+    }
+
+    /// Connects to the server.
+    pub(crate) async fn connect(&self, deadline: Instant) -> Result<BoxIo, DialError> {
+        let io = clock::timeout_at(deadline, self.socket()).await.map_err(|_| DialError::no_connection_in_time())?;
+        io.map_err(|error| DialError::unreachable(&error))
+    }
+
+    /// Asks the server at the other end of a new connection for `address` (`host:port`), with one more header.
+    pub(crate) async fn ask(
+        &self,
+        io: BoxIo,
+        address: &str,
+        header: Option<(HeaderName, &str)>,
+        deadline: Instant,
+    ) -> Result<BoxIo, DialError> {
+        let mut request = Request::builder().method(Method::CONNECT).uri(address).header(HOST, address);
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
         let request = request.body(Empty::<Bytes>::new());
         let request = request.map_err(|error| DialError::new(Reason::Invalid, format!("{address:?}: {error}")))?;
-        let io = clock::timeout_at(deadline, self.connect()).await.map_err(|_| super::no_connection_in_time())?;
-        let io = io.map_err(|error| super::unreachable(&error))?;
         let dial = async {
             let (answer, carry) = upgrade::send(io, request).await.map_err(lost)?;
             let taken = async {
@@ -70,10 +91,11 @@ impl HttpConnect {
         clock::timeout_at(deadline, dial).await.map_err(timeout)?
     }
 
-    async fn connect(&self) -> std::io::Result<BoxIo> {
+    async fn socket(&self) -> std::io::Result<BoxIo> {
         let tcp = async |address: &str| {
             let socket = TcpStream::connect(address).await?;
             socket.set_nodelay(true)?;
+            probes::begin(&socket);
             Ok::<_, std::io::Error>(socket)
         };
         Ok(match self {
