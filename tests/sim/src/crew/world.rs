@@ -14,9 +14,10 @@ use oarlock_storage::testing::faulty::Faults;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::daemons;
 use super::door::Door;
 use super::jobs;
-use super::judge::{self, Nodes};
+use super::judge::{self, Nodes, Wanted};
 use super::member::{Member, Role};
 use super::told::ClaimLog;
 use super::users::{self, kind};
@@ -30,6 +31,7 @@ pub(super) const HEALED: Duration = Duration::from_secs(30);
 const USERS: u64 = 2;
 const CALLS: u64 = 30;
 const JOBS: u64 = 8;
+const DAEMON_CALLS: u64 = 12;
 pub(super) const FAITHFUL: Faults =
     Faults { lose_answer: 0, drop: 0, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
 /// The members at the start of a seed.
@@ -97,9 +99,10 @@ pub(super) async fn run(_: u64) -> Shown {
     let wishes: Vec<_> = (0..USERS).map(|n| users::user(admin.clone(), rng.fork(), CALLS, format!("d{n}-"))).collect();
     let work = jobs::user(admin.clone(), rng.fork(), JOBS);
     let faults = world.disturb(rng.fork());
-    let ((), wanted, jobs) = futures::join!(faults, join_all(wishes), work);
-    let wanted: BTreeMap<String, u64> = wanted.into_iter().flatten().collect();
-    world.settle(&admin, &wanted, &jobs).await;
+    let daemons = daemons::user(admin.clone(), rng.fork(), DAEMON_CALLS);
+    let ((), deployments, jobs, daemons) = futures::join!(faults, join_all(wishes), work, daemons);
+    let wanted = Wanted { deployments: deployments.into_iter().flatten().collect(), jobs, daemons };
+    world.settle(&admin, &wanted).await;
     world.enough.store(true, Ordering::Relaxed);
     watched.await.unwrap();
     let members = std::mem::take(&mut *world.members.lock());
@@ -229,11 +232,11 @@ impl World {
         self.marks.note(fault, 1);
     }
 
-    /// Waits until every workload and Job is in order.
-    async fn settle(&self, admin: &Client, wanted: &BTreeMap<String, u64>, jobs: &BTreeMap<String, u64>) {
+    /// Waits until every workload is in order.
+    async fn settle(&self, admin: &Client, wanted: &Wanted) {
         let deadline = clock::after(HEALED);
         loop {
-            let wrong = judge::workloads(admin, wanted, jobs).await;
+            let wrong = judge::workloads(admin, wanted).await;
             if wrong.is_empty() {
                 return;
             }
