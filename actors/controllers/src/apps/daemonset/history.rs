@@ -86,8 +86,14 @@ impl DaemonSets {
     }
 
     /// Gives the pods of a revision the hash of another with the same template, and deletes the revision.
-    async fn absorb(&self, set: &Item<DaemonSet>, pods: &[Pod], (duplicate, kept): (&Cached, &str)) -> Result<(), Status> {
-        for pod in pods.iter().filter(|pod| pod.meta.label(DAEMON_HASH_LABEL) == hash_of(duplicate)) {
+    async fn absorb(
+        &self,
+        set: &Item<DaemonSet>,
+        pods: &[Pod],
+        (duplicate, kept): (&Cached, &str),
+    ) -> Result<(), Status> {
+        let old = hash_of(duplicate).filter(|old| *old != kept);
+        for pod in pods.iter().filter(|pod| old.is_some() && pod.meta.label(DAEMON_HASH_LABEL) == old) {
             let patch = json!({"metadata": {"uid": pod.meta.uid.as_str(), "labels": {DAEMON_HASH_LABEL: kept}}});
             match write::patch_metadata(&self.env.client, self.pod, &pod.meta, &patch).await {
                 Ok(written) => self.sets.own.wrote(set.key(), &self.pods, written.revision),
