@@ -198,7 +198,11 @@ mod tests {
             let status = json!({"observedGeneration": observed, "desiredNumberScheduled": 3, "updatedNumberScheduled": updated,
                 "numberAvailable": available});
             let spec = json!({"updateStrategy": {"type": strategy}});
-            has_ended(&object("apps", "daemonsets", &json!({"metadata": {"generation": 2}, "spec": spec, "status": status})))
+            has_ended(&object(
+                "apps",
+                "daemonsets",
+                &json!({"metadata": {"generation": 2}, "spec": spec, "status": status}),
+            ))
         };
         assert!(set("RollingUpdate", 2, 3, 3) && set("OnDelete", 2, 0, 3));
         assert!(!set("RollingUpdate", 2, 2, 3) && !set("RollingUpdate", 2, 3, 2) && !set("OnDelete", 2, 3, 2));

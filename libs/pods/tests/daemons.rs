@@ -14,9 +14,7 @@ fn pinned(terms: &Value) -> Option<String> {
 
 #[test]
 fn a_pod_is_pinned_by_the_name_that_its_affinity_requires() {
-    let name = |operator: &str, values: &[&str]| {
-        json!({"matchFields": [{"key": "metadata.name", "operator": operator, "values": values}]})
-    };
+    let name = |operator: &str, values: &[&str]| json!({"matchFields": [{"key": "metadata.name", "operator": operator, "values": values}]});
     let label = json!({"matchExpressions": [{"key": "metadata.name", "operator": "In", "values": ["l"]}]});
     for (terms, expected) in [
         (json!([name("In", &["n"])]), Some("n")),

@@ -69,8 +69,12 @@ fn the_oldest_revisions_beyond_the_limit_are_too_many_unless_they_live() {
 
 #[test]
 fn of_revisions_with_one_template_the_newest_is_kept() {
-    let history =
-        History::new([revision("a", 1, 1, "x"), revision("b", 2, 2, "y"), revision("c", 3, 3, "x"), revision("d", 4, 4, "z")]);
+    let history = History::new([
+        revision("a", 1, 1, "x"),
+        revision("b", 2, 2, "y"),
+        revision("c", 3, 3, "x"),
+        revision("d", 4, 4, "z"),
+    ]);
     assert_eq!(history.update(data("x")), Update::Raise(revision("c", 3, 3, "x"), 5));
     assert_eq!(names(&history.duplicates(data("x"), "c")), "a");
     assert_eq!(names(&history.duplicates(data("y"), "b")), "");

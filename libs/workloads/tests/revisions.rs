@@ -89,7 +89,10 @@ fn a_revision_has_the_labels_of_the_template_the_annotations_of_the_workload_and
     json::encode_into(&made, &mut encoded);
     let json: Json = serde_json::from_slice(&encoded).unwrap();
     assert_eq!(json["metadata"]["labels"], json!({"app": "web", "hash": "abc"}));
-    assert_eq!((&json["metadata"]["namespace"], &json["metadata"]["annotations"]), (&json!("ns"), &json!({"who": "me"})));
+    assert_eq!(
+        (&json["metadata"]["namespace"], &json["metadata"]["annotations"]),
+        (&json!("ns"), &json!({"who": "me"}))
+    );
     assert_eq!((&json["revision"], &json["data"]["spec"]["template"]["$patch"]), (&json!(4), &json!("replace")));
     assert!(json["metadata"]["name"].is_null() && json["metadata"]["ownerReferences"].is_null());
 }

@@ -122,8 +122,14 @@ async fn a_pod_that_fits_is_adopted_and_one_that_does_not_any_more_is_released()
     cluster.create("pods", orphan).await;
     cluster.create("daemonsets", set(json!({"updateStrategy": {"type": "OnDelete"}}))).await;
     let pods = until_on(&cluster, &["n1", "n2"]).await;
-    assert_eq!((text(&pods[0], "/metadata/name"), text(&pods[0], "/metadata/ownerReferences/0/name")), ("orphan", "log"));
-    until(&cluster, "an old pod", |status| status["currentNumberScheduled"] == 2 && status["updatedNumberScheduled"] == 1).await;
+    assert_eq!(
+        (text(&pods[0], "/metadata/name"), text(&pods[0], "/metadata/ownerReferences/0/name")),
+        ("orphan", "log")
+    );
+    until(&cluster, "an old pod", |status| {
+        status["currentNumberScheduled"] == 2 && status["updatedNumberScheduled"] == 1
+    })
+    .await;
     cluster.merge("pods", ("default", "orphan"), json!({"metadata": {"labels": {"app": "other"}}})).await;
     until_on(&cluster, &["n1", "n2"]).await;
     cluster
@@ -147,7 +153,12 @@ async fn a_pod_that_ended_is_replaced_and_its_successor_carries_on_the_count_of_
                 cluster.get("pods", "default", &name).await.is_none().then_some(())
             })
             .await;
-        until_event(&cluster, "FailedDaemonPod", &format!("Found failed daemon pod default/{name} on node n1, will try to kill it")).await;
+        until_event(
+            &cluster,
+            "FailedDaemonPod",
+            &format!("Found failed daemon pod default/{name} on node n1, will try to kill it"),
+        )
+        .await;
         pod = until_on(&cluster, &["n1"]).await.remove(0);
         assert_eq!(pod["metadata"]["annotations"][FORMER_FAILURES], failures);
     }
@@ -231,7 +242,8 @@ async fn of_two_revisions_with_one_template_the_newest_takes_over_the_pods() {
             let pods = pods(&cluster).await;
             let hash = "/metadata/labels/controller-revision-hash";
             let [revision] = revisions.as_slice() else { return None };
-            let is_whole = text(revision, "/metadata/ownerReferences/0/name") == "log" && text(revision, hash) == "copy";
+            let is_whole =
+                text(revision, "/metadata/ownerReferences/0/name") == "log" && text(revision, hash) == "copy";
             (is_whole && pods.len() == 1 && text(&pods[0], hash) == "copy").then_some(())
         })
         .await;

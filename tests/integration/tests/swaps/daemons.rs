@@ -40,7 +40,8 @@ pub(crate) fn nodes(kubectl: &Kubectl) -> Vec<String> {
 
 /// Waits until a set has exactly one pod on each of these nodes.
 pub(crate) fn runs_on(kubectl: &Kubectl, name: &str, nodes: &[String]) {
-    kubectl.until(&format!("get pods -l app={name} -o jsonpath={{.items[*].spec.nodeName}}"), |out| sorted(out) == nodes);
+    kubectl
+        .until(&format!("get pods -l app={name} -o jsonpath={{.items[*].spec.nodeName}}"), |out| sorted(out) == nodes);
 }
 
 fn sorted(words: &str) -> Vec<String> {
@@ -91,7 +92,10 @@ fn on_each_node(kubectl: &Kubectl, nodes: &[String]) {
     for pod in pods["items"].as_array().unwrap() {
         let (meta, spec) = (&pod["metadata"], &pod["spec"]);
         assert_eq!(meta["ownerReferences"][0]["uid"], set["metadata"]["uid"]);
-        assert_eq!((&meta["labels"]["controller-revision-hash"], &meta["labels"]["pod-template-generation"]), (hash, &json!("1")));
+        assert_eq!(
+            (&meta["labels"]["controller-revision-hash"], &meta["labels"]["pod-template-generation"]),
+            (hash, &json!("1"))
+        );
         let pin = json!({"nodeSelectorTerms": [{"matchFields": [
             {"key": "metadata.name", "operator": "In", "values": [spec["nodeName"]]}]}]});
         assert_eq!(spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"], pin);

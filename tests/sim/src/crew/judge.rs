@@ -67,7 +67,9 @@ pub(super) async fn workloads(client: &Client, wanted: &Wanted) -> Vec<String> {
     let pods = pods.iter().filter(|pod| pod["metadata"]["labels"]["job-name"].is_null() && !daemons::is_daemon(pod));
     let known = |pod: &&Value| sets.iter().any(|set| set["metadata"]["uid"].as_str() == Some(&owner(pod)));
     wrong.extend(pods.filter(|pod| !known(pod)).map(|pod| format!("{} is an orphan", pod["metadata"]["name"])));
-    let stray = sets.iter().filter(|set| !wanted.deployments.contains_key(set["metadata"]["labels"]["app"].as_str().unwrap_or("")));
+    let stray = sets
+        .iter()
+        .filter(|set| !wanted.deployments.contains_key(set["metadata"]["labels"]["app"].as_str().unwrap_or("")));
     wrong.extend(stray.map(|set| format!("{} is left over", set["metadata"]["name"])));
     wrong
 }

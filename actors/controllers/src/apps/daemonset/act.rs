@@ -20,7 +20,8 @@ impl DaemonSets {
             own: &self.sets.own,
         };
         let (created, made) = self.create(set, hash, (&plan.create, &control)).await;
-        let replaced = made.iter().flat_map(|new| new.replaces.iter().copied()).map(|pod| Removal { pod, why: Why::Failed });
+        let replaced =
+            made.iter().flat_map(|new| new.replaces.iter().copied()).map(|pod| Removal { pod, why: Why::Failed });
         let removals: Vec<Removal<'_>> = plan.delete.iter().copied().chain(replaced).collect();
         removals.iter().for_each(|removal| self.announce(set, removal));
         let deleted = write::all(removals.iter().map(|removal| control.delete(removal.pod))).await;

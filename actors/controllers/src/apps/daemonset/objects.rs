@@ -48,10 +48,10 @@ pub(super) fn pod(
 fn tolerate(tolerations: &mut Vec<Value>, key: &str, effect: Effect) {
     let fields = [("key", Value::from(key)), ("operator", "Exists".into()), ("effect", effect.as_str().into())];
     let new = Value::Struct(node(core_v1::Toleration::TYPE, fields));
-    let text = |toleration: &Value, field: &str| {
-        toleration.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let is_same = |one: &Value| ["key", "operator", "value", "effect"].iter().all(|field| text(one, field) == text(&new, field));
+    let text =
+        |toleration: &Value, field: &str| toleration.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let is_same =
+        |one: &Value| ["key", "operator", "value", "effect"].iter().all(|field| text(one, field) == text(&new, field));
     let mut is_known = false;
     for one in tolerations.iter_mut().filter(|one| is_same(one)) {
         one.clone_from(&new);

@@ -11,11 +11,7 @@ use super::snapshot::Snapshot;
 use crate::project::Amount;
 
 /// Plans the next step of a rolling update within the most unavailable nodes and the most nodes with a surge, both rounded up.
-pub(super) fn roll<'a>(
-    snapshot: &Snapshot<'a>,
-    (unavailable, surge): (&Amount, &Amount),
-    plan: &mut Plan<'a>,
-) {
+pub(super) fn roll<'a>(snapshot: &Snapshot<'a>, (unavailable, surge): (&Amount, &Amount), plan: &mut Plan<'a>) {
     let desired = snapshot.desired();
     match (unavailable.of(desired, true), surge.of(desired, true)) {
         // Validation refuses two zeros.

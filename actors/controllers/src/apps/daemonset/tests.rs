@@ -113,7 +113,9 @@ fn become_so(pod: &mut Item<PodView>, word: &str) {
 /// Makes pods of `a1: ok, a2: failed age=3`; the first letter names the node.
 fn pods(text: &str) -> Vec<Pod> {
     let named = text.split(", ").filter_map(|one| one.split_once(": "));
-    named.map(|(name, words)| pod(name, &name[..1], |pod| words.split(' ').for_each(|word| become_so(pod, word)))).collect()
+    named
+        .map(|(name, words)| pod(name, &name[..1], |pod| words.split(' ').for_each(|word| become_so(pod, word))))
+        .collect()
 }
 
 fn planned(set: &Item<DaemonSet>, on: &str, present: &str) -> String {

@@ -105,9 +105,7 @@ impl World {
             let now = Time::from_unix(self.now);
             self.change(&uid, |pod| pod.meta.deletion = Some(now));
             // The API server deletes a pod at once that has ended or was never bound.
-            self.pods.retain(|pod| {
-                pod.meta.uid != uid || !(pod.value.terminal() || pod.value.node.is_empty())
-            });
+            self.pods.retain(|pod| pod.meta.uid != uid || !(pod.value.terminal() || pod.value.node.is_empty()));
         }
         is_calm
     }
@@ -219,7 +217,11 @@ fn every_set_comes_to_rest_with_one_pod_on_each_node_whatever_happened() {
             match found {
                 Some(Placement::Runs) => {
                     assert_eq!(live.len(), 1, "seed {seed}, node {node}");
-                    assert_eq!(live[0].meta.label(DAEMON_HASH_LABEL), Some(template.as_str()), "seed {seed}: an old pod");
+                    assert_eq!(
+                        live[0].meta.label(DAEMON_HASH_LABEL),
+                        Some(template.as_str()),
+                        "seed {seed}: an old pod"
+                    );
                 }
                 Some(Placement::Stays) => assert!(live.len() <= 1, "seed {seed}, node {node}"),
                 Some(Placement::Excluded) | None => assert!(live.is_empty(), "seed {seed}, node {node}"),

@@ -145,7 +145,8 @@ fn a_changed_node_concerns_the_sets_for_which_it_means_something_else() {
 #[test]
 fn the_status_counts_nodes_by_their_first_pod() {
     let on = "a, b, c, d, e: x:NoSchedule, f: x:NoExecute";
-    let present = "a1: ok, a2: unready younger, b1: old unready, c1: numbered fresh, e1: ok, f1: ok, g1: ok, d1: going failed";
+    let present =
+        "a1: ok, a2: unready younger, b1: old unready, c1: numbered fresh, e1: ok, f1: ok, g1: ok, d1: going failed";
     let (nodes, pods) = (nodes(on), pods(present));
     let set = set(|set| {
         set.value.min_ready = 60;
@@ -170,7 +171,10 @@ fn the_status_counts_nodes_by_their_first_pod() {
 fn a_status_is_written_when_a_count_differs_or_the_generation_was_not_observed() {
     let old = DaemonSetState { observed: 3, desired: 2, ..DaemonSetState::default() };
     assert!(!differs(old, old));
-    assert!(!differs(old, DaemonSetState { observed: 2, ..old }) && !differs(old, DaemonSetState { collisions: Some(1), ..old }));
+    assert!(
+        !differs(old, DaemonSetState { observed: 2, ..old })
+            && !differs(old, DaemonSetState { collisions: Some(1), ..old })
+    );
     assert!(differs(old, DaemonSetState { observed: 4, ..old }) && differs(old, DaemonSetState { ready: 1, ..old }));
 }
 

@@ -56,7 +56,8 @@ fn a_pod_is_pinned_to_its_node_and_keeps_what_its_template_prefers() {
         },
         "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "host"}]},
     });
-    let pin = json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]});
+    let pin =
+        json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]});
     let (pod, seen) = built(&json!({"affinity": affinity, "nodeSelector": {"a": "b"}}), 0);
     let nodes = &pod["spec"]["affinity"]["nodeAffinity"];
     assert_eq!(nodes["requiredDuringSchedulingIgnoredDuringExecution"], pin);
@@ -105,7 +106,9 @@ fn a_set_is_read_with_the_defaults_of_absent_fields() {
     assert_eq!((plain.min_ready, plain.history, plain.template_count), (0, None, Some(7)));
     assert!(!plain.surges());
     let rolling = |unavailable: Json, surge: Json| {
-        read(&json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}}}))
+        read(
+            &json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}}}),
+        )
     };
     let half = rolling(json!("50%"), json!(0));
     assert_eq!(half.update, DaemonUpdate::Rolling { unavailable: Amount::Percent(50), surge: Amount::Count(0) });

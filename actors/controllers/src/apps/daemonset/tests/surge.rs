@@ -55,11 +55,9 @@ fn a_new_pod_that_is_not_available_yet_is_waited_for() {
 #[test]
 fn old_pods_of_nodes_that_get_no_new_one_stay_until_enough_others_are_available() {
     let set = surging(Amount::Count(1));
-    for (present, expected) in [
-        ("a1: old, b1: ok", "-a1"),
-        ("a1: old, b1: pending", ""),
-        ("a1: old unready, b1: ok", "-a1"),
-    ] {
+    for (present, expected) in
+        [("a1: old, b1: ok", "-a1"), ("a1: old, b1: pending", ""), ("a1: old unready, b1: ok", "-a1")]
+    {
         assert_eq!(planned(&set, "a: x:NoSchedule, b", present), expected, "{present}");
     }
 }
