@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use oarlock_client::Client;
-use oarlock_informer::{Cache, Index, Item, ObjMeta};
+use oarlock_informer::{Cache, Change, Index, Item, Key, ObjMeta};
 use oarlock_meta::{LabelSelector, Revision, Status};
 use oarlock_schema::Resource;
 
@@ -94,6 +94,22 @@ pub(crate) fn claim_if<T>(
     claims
 }
 
+/// Enqueues the owners that might adopt a changed object, if the object has no controller: those of its namespace that select it.
+pub(crate) fn enqueue_adopters<T, O: Send + Sync + 'static>(
+    owners: &Cache<O>,
+    selector: impl Fn(&O) -> Option<&LabelSelector>,
+    change: &Change<T>,
+    enqueue: &mut dyn FnMut(Key),
+) {
+    let orphan = change.new.as_ref().filter(|item| item.meta.controller().is_none() && !item.meta.deleting());
+    let Some(orphan) = orphan else { return };
+    for owner in owners.in_namespace(orphan.meta.namespace()) {
+        if selector(&owner.value).is_some_and(|selector| selector.matches(&*orphan.meta.labels)) {
+            enqueue(owner.key().clone());
+        }
+    }
+}
+
 /// Indexes that find the candidates of an owner without a scan of the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidates<T> {
@@ -127,7 +143,7 @@ impl<T: Send + Sync + 'static> Candidates<T> {
 
 #[cfg(test)]
 mod tests {
-    use oarlock_informer::{Key, OwnerRef};
+    use oarlock_informer::OwnerRef;
     use oarlock_meta::Uid;
 
     use super::*;

@@ -16,6 +16,7 @@ mod core;
 mod error;
 mod harness;
 mod nodes;
+mod pod_control;
 mod pod_create;
 mod pod_names;
 mod pod_template;

@@ -2,6 +2,8 @@
 
 mod cloud;
 mod controller_revision;
+mod daemon_pod;
+mod daemon_set;
 mod deployment;
 mod digest;
 mod job;
@@ -16,6 +18,10 @@ mod template;
 
 pub(crate) use cloud::{BalancedService, CloudNode};
 pub(crate) use controller_revision::{ControllerRevision, history};
+#[cfg(test)]
+pub(crate) use daemon_pod::DaemonPod;
+pub(crate) use daemon_pod::FORMER_FAILURES;
+pub(crate) use daemon_set::{DaemonSet, DaemonSetState, DaemonUpdate};
 pub(crate) use deployment::condition;
 pub(crate) use deployment::{Amount, Condition, Deployment, DeploymentState, Strategy};
 pub(crate) use digest::Digest;

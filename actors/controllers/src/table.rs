@@ -1,6 +1,6 @@
 //! The tables of all controllers.
 
-use crate::apps::{deployment, replicaset, statefulset};
+use crate::apps::{daemonset, deployment, replicaset, statefulset};
 use crate::batch::{job, ttl_after_finished};
 use crate::certificates::root_ca_publisher;
 use crate::cloud::{self, service_lb};
@@ -14,6 +14,7 @@ use crate::nodes::{node_lifecycle, taint_eviction, ttl};
 /// The controllers of kube-controller-manager, sorted by name.
 pub(crate) static ROWS: &[Row] = &[
     clusterrole_aggregation::ROW,
+    daemonset::ROW,
     deployment::ROW,
     endpoints::ROW,
     endpointslice::ROW,

@@ -51,6 +51,7 @@ pub fn has_ended(obj: &Obj) -> bool {
         "apps/v1.Deployment" => is_observed(obj) && has(obj, &["updatedReplicas", "replicas", "availableReplicas"]),
         "apps/v1.ReplicaSet" => is_observed(obj) && has(obj, &["replicas", "availableReplicas"]),
         "apps/v1.StatefulSet" => is_observed(obj) && has(obj, &["replicas", "availableReplicas"]) && is_updated(obj),
+        "apps/v1.DaemonSet" => is_observed(obj) && is_on_all_nodes(obj),
         "batch/v1.Job" => ["Complete", "Failed"].iter().any(|kind| is_true(obj, kind)),
         _ => true,
     }
@@ -71,10 +72,22 @@ fn has(obj: &Obj, counts: &[&str]) -> bool {
     counts.iter().all(|count| number(obj, &["status", count]).unwrap_or(0) == wanted)
 }
 
+/// Whether an available pod of a DaemonSet runs on each node that is to have one, with the set's template unless somebody else replaces the pods.
+fn is_on_all_nodes(set: &Obj) -> bool {
+    let wanted = number(set, &["status", "desiredNumberScheduled"]).unwrap_or(0);
+    let has = |count: &str| number(set, &["status", count]).unwrap_or(0) >= wanted;
+    has("numberAvailable") && (replaces_on_delete(set) || has("updatedNumberScheduled"))
+}
+
+/// Whether somebody else deletes the pods that have an earlier template.
+fn replaces_on_delete(set: &Obj) -> bool {
+    set.at(&["spec", "updateStrategy", "type"]).and_then(Value::as_str) == Some("OnDelete")
+}
+
 /// Whether all pods of a StatefulSet that are to be replaced have the revision of the set's template. Pods below the partition are not, and nobody knows
 /// when somebody deletes those of an update on deletion.
 fn is_updated(set: &Obj) -> bool {
-    if set.at(&["spec", "updateStrategy", "type"]).and_then(Value::as_str) == Some("OnDelete") {
+    if replaces_on_delete(set) {
         return true;
     }
     let wanted = number(set, &["spec", "replicas"]).unwrap_or(1);
@@ -177,6 +190,23 @@ mod tests {
         assert!(set(rolling(0), 3, 3) && set(rolling(2), 1, 3) && set(rolling(9), 0, 3));
         assert!(!set(rolling(0), 2, 3) && !set(rolling(2), 0, 3) && !set(rolling(2), 1, 2));
         assert!(set(json!({"type": "OnDelete"}), 0, 3) && !set(json!({"type": "OnDelete"}), 0, 2));
+    }
+
+    #[test]
+    fn daemon_sets_end_when_an_updated_and_available_pod_runs_on_each_node() {
+        let set = |strategy: &str, observed: i64, updated: i64, available: i64| {
+            let status = json!({"observedGeneration": observed, "desiredNumberScheduled": 3, "updatedNumberScheduled": updated,
+                "numberAvailable": available});
+            let spec = json!({"updateStrategy": {"type": strategy}});
+            has_ended(&object(
+                "apps",
+                "daemonsets",
+                &json!({"metadata": {"generation": 2}, "spec": spec, "status": status}),
+            ))
+        };
+        assert!(set("RollingUpdate", 2, 3, 3) && set("OnDelete", 2, 0, 3));
+        assert!(!set("RollingUpdate", 2, 2, 3) && !set("RollingUpdate", 2, 3, 2) && !set("OnDelete", 2, 3, 2));
+        assert!(!set("RollingUpdate", 1, 3, 3), "of an earlier generation");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 pub mod amounts;
 pub mod budget;
 pub mod conditions;
+pub mod daemon;
 pub mod node_affinity;
 pub mod pod_level;
 pub mod qos;

@@ -25,6 +25,16 @@ impl Effect {
             _ => None,
         }
     }
+
+    /// Returns the effect's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSchedule => "NoSchedule",
+            Self::PreferNoSchedule => "PreferNoSchedule",
+            Self::NoExecute => "NoExecute",
+        }
+    }
 }
 
 /// A taint of a node.

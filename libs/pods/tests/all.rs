@@ -5,6 +5,7 @@
 mod budgets;
 mod classes;
 mod common;
+mod daemons;
 mod life;
 mod nodes;
 mod requests;

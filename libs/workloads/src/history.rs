@@ -70,7 +70,22 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Returns the revisions beyond `limit`, oldest first. Live revisions are neither counted nor returned (upstream `truncateHistory`).
+    /// Returns the other revisions of this template, oldest first: a workload keeps only the one that [`History::update`] finds (upstream `dedupCurHistories`).
+    #[must_use]
+    pub fn duplicates(&self, template: Fingerprint, kept: &str) -> Vec<Revision<'a>> {
+        self.0.iter().filter(|revision| revision.data == template && revision.name != kept).copied().collect()
+    }
+
+    /// Returns the revisions beyond `limit` beside `current`, oldest first. Live revisions are counted, but not returned (upstream `cleanupHistory` of
+    /// DaemonSets).
+    #[must_use]
+    pub fn surplus_beside(&self, current: &str, limit: usize, is_live: impl Fn(&str) -> bool) -> Vec<Revision<'a>> {
+        let old: Vec<Revision<'a>> = self.0.iter().filter(|revision| revision.name != current).copied().collect();
+        let most = old.len().saturating_sub(limit);
+        old.into_iter().filter(|revision| !is_live(revision.name)).take(most).collect()
+    }
+
+    /// Returns the revisions beyond `limit`, oldest first. Live revisions are neither counted nor returned (upstream `truncateHistory` of StatefulSets).
     #[must_use]
     pub fn surplus(&self, limit: usize, is_live: impl Fn(&str) -> bool) -> Vec<Revision<'a>> {
         let mut old: Vec<Revision<'a>> = self.0.iter().filter(|revision| !is_live(revision.name)).copied().collect();

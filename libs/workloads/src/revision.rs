@@ -7,7 +7,7 @@
 use oarlock_codec::{json, tree};
 use oarlock_meta::Status;
 use oarlock_patch::{PatchKind, Validation, apply_patch};
-use oarlock_schema::{Map, Obj, Str, Struct, Value};
+use oarlock_schema::{Map, Obj, Str, Struct, TypeRef, Value};
 use oarlock_seeded_bug::seeded_bug;
 use sha2::{Digest, Sha256};
 
@@ -15,6 +15,8 @@ use crate::safe_text;
 
 /// The label with the hash of a StatefulSet's revision, on the revision (upstream `ControllerRevisionHashLabel`).
 pub const HASH_LABEL: &str = "controller.kubernetes.io/hash";
+/// The label with the hash of a DaemonSet's revision, on the revision and on its pods (upstream `DefaultDaemonSetUniqueLabelKey`).
+pub const DAEMON_HASH_LABEL: &str = "controller-revision-hash";
 /// The most bytes of a workload's name in the name of its revision, so that the name is no longer than 253 bytes.
 const MAX_PREFIX_BYTES: usize = 223;
 /// The largest whole number up to which a double holds every whole number.
@@ -54,6 +56,24 @@ pub fn bytes(data: &Value) -> Vec<u8> {
     bytes
 }
 
+/// Returns the ControllerRevision, of type `ty`, of a workload's pod template. It has the labels of the template beside the label `hash`, the workload's
+/// annotations, and neither name nor owner.
+#[must_use]
+pub fn of(ty: TypeRef, workload: &Obj, hash: (&str, &str), number: i64, data: Value) -> Obj {
+    let mut revision = Obj::new(ty);
+    let labels = workload.at(&["spec", "template", "metadata", "labels"]).and_then(Value::as_map).cloned();
+    let mut labels: Map = labels.unwrap_or_default();
+    labels.insert(hash.0, hash.1);
+    revision.set_at(&["metadata", "namespace"], workload.namespace());
+    revision.set_at(&["metadata", "labels"], labels);
+    if let Some(annotations) = workload.at(&["metadata", "annotations"]) {
+        revision.set_at(&["metadata", "annotations"], annotations.clone());
+    }
+    revision.set_at(&["data"], data);
+    revision.set_at(&["revision"], number);
+    revision
+}
+
 /// Returns the workload with the pod template of a revision, without the defaults of fields that the revision lacks (upstream `ApplyRevision`).
 ///
 /// # Errors
@@ -84,7 +104,8 @@ impl Fingerprint {
         Self::of(&data(template))
     }
 
-    /// Returns the hash in the name of a StatefulSet's revision; `collisions` counts the names that were in use (upstream `HashControllerRevision`).
+    /// Returns the hash in the name of a revision; `collisions` counts the names that were in use. In the names of StatefulSets' revisions upstream has the
+    /// same hash (`HashControllerRevision`). The hash of a DaemonSet's revision is read from the revision, so upstream's and ours can differ.
     #[must_use]
     pub fn hash(self, collisions: i64) -> String {
         safe_text::of_number(fnv1(self.fnv, collisions.to_string().as_bytes()))

@@ -66,3 +66,39 @@ fn the_oldest_revisions_beyond_the_limit_are_too_many_unless_they_live() {
         assert_eq!(names(&surplus), expected, "{limit} beside {live:?}");
     }
 }
+
+#[test]
+fn of_revisions_with_one_template_the_newest_is_kept() {
+    let history = History::new([
+        revision("a", 1, 1, "x"),
+        revision("b", 2, 2, "y"),
+        revision("c", 3, 3, "x"),
+        revision("d", 4, 4, "z"),
+    ]);
+    assert_eq!(history.update(data("x")), Update::Raise(revision("c", 3, 3, "x"), 5));
+    assert_eq!(names(&history.duplicates(data("x"), "c")), "a");
+    assert_eq!(names(&history.duplicates(data("y"), "b")), "");
+}
+
+#[test]
+fn live_revisions_of_a_daemon_set_count_but_stay() {
+    let history = History::new([
+        revision("a", 1, 1, "a"),
+        revision("b", 2, 2, "b"),
+        revision("c", 3, 3, "c"),
+        revision("d", 4, 4, "d"),
+    ]);
+    for (limit, current, live, expected) in [
+        (10, "d", "", ""),
+        (3, "d", "", ""),
+        (1, "d", "", "a b"),
+        (0, "d", "", "a b c"),
+        (2, "d", "a", "b"),
+        (1, "d", "ab", "c"),
+        (0, "d", "abc", ""),
+        (1, "b", "", "a c"),
+    ] {
+        let surplus = history.surplus_beside(current, limit, |name| live.contains(name));
+        assert_eq!(names(&surplus), expected, "{limit} beside {current} and {live:?}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use oarlock_codec::{Mode, json};
 use oarlock_schema::{Obj, Struct, Value, resource};
-use oarlock_workloads::revision::{bytes, data, name, restored};
+use oarlock_workloads::revision::{bytes, data, name, of, restored};
 use oarlock_workloads::{Fingerprint, safe_text};
 use serde_json::{Value as Json, json};
 
@@ -77,6 +77,24 @@ fn a_revision_of_an_earlier_release_restores_the_same_template() {
     let mut restored = restored(&set, &old).unwrap();
     oarlock_apis::default(&mut restored);
     assert_eq!(Fingerprint::of_template(template(&restored)), Fingerprint::of_template(template(&set)));
+}
+
+#[test]
+fn a_revision_has_the_labels_of_the_template_the_annotations_of_the_workload_and_the_data() {
+    let mut set = of_spec(json!({"containers": [{"name": "main", "image": "a:1"}]}));
+    set.set_at(&["metadata", "annotations", "who"], "me");
+    let ty = resource("apps", "v1", "controllerrevisions").unwrap().ty;
+    let made = of(ty, &set, ("hash", "abc"), 4, data(template(&set)));
+    let mut encoded = Vec::new();
+    json::encode_into(&made, &mut encoded);
+    let json: Json = serde_json::from_slice(&encoded).unwrap();
+    assert_eq!(json["metadata"]["labels"], json!({"app": "web", "hash": "abc"}));
+    assert_eq!(
+        (&json["metadata"]["namespace"], &json["metadata"]["annotations"]),
+        (&json!("ns"), &json!({"who": "me"}))
+    );
+    assert_eq!((&json["revision"], &json["data"]["spec"]["template"]["$patch"]), (&json!(4), &json!("replace")));
+    assert!(json["metadata"]["name"].is_null() && json["metadata"]["ownerReferences"].is_null());
 }
 
 #[test]

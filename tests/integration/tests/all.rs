@@ -13,6 +13,7 @@ mod containerd;
 mod controllers;
 mod crash;
 mod crew;
+mod daemon_sets;
 mod documents;
 mod exchange;
 mod faults;

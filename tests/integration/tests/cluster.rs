@@ -111,6 +111,21 @@ impl Cluster {
         self.system.spawn_loop(&KIND, "all", run).await.unwrap();
     }
 
+    /// Makes a node that reports itself ready, as its kubelet would, so that the node lifecycle controller removes the taint of a new node.
+    pub(crate) async fn node(&self, name: &str) {
+        let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+        self.create("nodes", object).await;
+        let conditions =
+            ["MemoryPressure", "DiskPressure", "PIDPressure"].map(|kind| json!({"type": kind, "status": "False"}));
+        let mut conditions = conditions.to_vec();
+        conditions.push(json!({"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}));
+        self.patch("nodes", "status", ("", name), json!({"status": {"conditions": conditions}})).await;
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": "kube-node-lease"},
+            "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": "2026-01-01T00:00:00.000000Z"}});
+        self.create("leases", lease).await;
+    }
+
     /// Returns a client with the identity of one of the controllers.
     pub(crate) fn as_controller(&self, account: &str) -> Client {
         client(&self.api, UserInfo::service_account("kube-system", account, ""))

@@ -330,21 +330,6 @@ async fn a_deleted_namespace_is_emptied_and_goes() {
         .await;
 }
 
-/// A node that reports itself ready, as its kubelet would.
-async fn node(cluster: &Cluster, name: &str) {
-    let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
-    cluster.create("nodes", object).await;
-    let conditions =
-        ["MemoryPressure", "DiskPressure", "PIDPressure"].map(|kind| json!({"type": kind, "status": "False"}));
-    let mut conditions = conditions.to_vec();
-    conditions.push(json!({"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}));
-    cluster.patch("nodes", "status", ("", name), json!({"status": {"conditions": conditions}})).await;
-    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": name, "namespace": "kube-node-lease"},
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": "2026-01-01T00:00:00.000000Z"}});
-    cluster.create("leases", lease).await;
-}
-
 async fn bound(cluster: &Cluster, name: &str, node: &str) {
     let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
         "spec": {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [{"name": "main", "image": "a:1"}],
@@ -366,8 +351,8 @@ async fn a_node_without_a_sign_of_life_is_tainted_and_emptied_and_its_pods_are_c
     let cluster = Cluster::start().await;
     cluster.controllers().await;
     cluster.eventually("account", || cluster.get("serviceaccounts", "default", "default")).await;
-    node(&cluster, "alive").await;
-    node(&cluster, "dead").await;
+    cluster.node("alive").await;
+    cluster.node("dead").await;
     cluster
         .eventually("both nodes usable", || async {
             let nodes = cluster.list("nodes", "").await;

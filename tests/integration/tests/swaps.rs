@@ -1,8 +1,9 @@
 //! Oarlock's parts in a control plane of upstream's, and upstream's in Oarlock's: with either part in place, a Deployment runs, scales, rolls and is
-//! deleted, Jobs run to their ends, and StatefulSets live their lives.
+//! deleted, Jobs run to their ends, and StatefulSets and DaemonSets live their lives.
 //!
 //! Upstream's programs are built from their Go modules by `cargo xtask peer`. Known differences are listed in docs/operations/swaps.md.
 
+pub(crate) mod daemons;
 pub(crate) mod jobs;
 mod moved;
 mod ours;

@@ -2,6 +2,7 @@
 
 mod api;
 mod crew;
+mod daemon_sets;
 mod errors;
 mod follow;
 mod jobs;

@@ -1,13 +1,13 @@
 //! Several controller managers and schedulers that share their work, in virtual time, under every fault of networks and processes.
 //!
 //! A seed is one world: a real API server (store, View, admission, verbs); processes with their own actors, real placement and real controllers or a
-//! real scheduler, each connected by its own wires; and users who scale, create and delete Deployments and run Jobs. The faults: a process is killed,
-//! is shut down in order, sleeps while its sent messages are on the wire, receives nothing, or is not received; the wall clock is set. After the last
-//! fault the result is judged:
+//! real scheduler, each connected by its own wires; and users who scale, create and delete Deployments, run Jobs, and change DaemonSets and nodes. The
+//! faults: a process is killed, is shut down in order, sleeps while its sent messages are on the wire, receives nothing, or is not received; the wall
+//! clock is set. After the last fault the result is judged:
 //!
 //! * **F1** every write under `unit@epoch` lies in the log between that epoch and the unit's next.
 //! * **C1** within [`HEALED`](world::HEALED) every workload is at its spec: as many pods as wanted, each bound, none without an owner; every Job
-//!   complete, each end of a pod counted once and no pod kept.
+//!   complete, each end of a pod counted once and no pod kept; on each node that is to have one, one pod of each DaemonSet, of its last template.
 //! * **S2** a pod is bound once: its node never changes.
 //!
 //! ```text
@@ -17,6 +17,7 @@
 
 mod alone;
 mod cloud;
+mod daemons;
 mod door;
 mod half;
 mod hour;

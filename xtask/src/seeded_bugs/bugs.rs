@@ -366,6 +366,30 @@ pub(crate) const BUGS: &[Bug] = &[
         "a_claim_of_a_pod_that_the_set_wants_is_never_deleted_with_the_pod",
     ),
     bug(
+        "daemon_roll_ignores_unavailable",
+        "oarlock-controllers",
+        None,
+        "a_roll_keeps_all_but_the_unavailable_pods_and_with_a_surge_all",
+    ),
+    bug(
+        "daemon_pod_unpinned",
+        "oarlock-controllers",
+        None,
+        "a_pod_is_pinned_to_its_node_and_keeps_what_its_template_prefers",
+    ),
+    bug(
+        "daemon_backoff_forgotten",
+        "oarlock-controllers",
+        None,
+        "a_daemon_that_always_fails_is_started_ever_more_rarely_although_the_controller_is_stopped_again_and_again",
+    ),
+    bug(
+        "daemon_surplus_stays",
+        "oarlock-controllers",
+        None,
+        "every_set_comes_to_rest_with_one_pod_on_each_node_whatever_happened",
+    ),
+    bug(
         "revision_hash_is_fnv1a",
         "oarlock-workloads",
         Some("all"),

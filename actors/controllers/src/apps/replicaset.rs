@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Cache, Change, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Key, OwnWrites, Project, Reconcile, Requeue};
 use oarlock_runtime::Failure;
 use oarlock_schema::Resource;
 
-use crate::controller_ref::{Candidates, claim};
+use crate::controller_ref::{Candidates, claim, enqueue_adopters};
 use crate::error::Error;
 use crate::harness::{Concurrency, Env, Row, Spread, must};
 use crate::pod_create::PodCreates;
@@ -57,7 +57,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let (set, pod) = (must(ReplicaSet::RESOURCE)?, must(PodView::RESOURCE)?);
     let creates = PodCreates::new(&env.client, pod, &pods, &sets);
     let shell = env.shell();
-    let orphans = sets.clone();
+    let adopters = sets.clone();
     let (all_sets, all_pods, writes) = (sets.clone(), pods.clone(), own.clone());
     let this =
         ReplicaSets { env, sets: all_sets, pods: all_pods, candidates, siblings, creates, own: writes, set, pod };
@@ -65,21 +65,11 @@ async fn start(env: Env) -> Result<(), Error> {
         .controller(this)
         .reconciles(&sets)
         .owns(&pods, "ReplicaSet")
-        .watches(&pods, move |change, enqueue| wanted_by(&orphans, change, enqueue))
+        .watches(&pods, move |change, enqueue| {
+            enqueue_adopters(&adopters, |set| set.selector.as_ref(), change, enqueue);
+        })
         .own_writes(&own);
     shell.spawn(controller).await
-}
-
-/// Enqueues the ReplicaSets that might adopt a pod without a controller.
-fn wanted_by(sets: &Cache<ReplicaSet>, change: &Change<PodView>, enqueue: &mut dyn FnMut(Key)) {
-    let Some(pod) = change.new.as_ref().filter(|pod| pod.meta.controller().is_none() && !pod.meta.deleting()) else {
-        return;
-    };
-    for set in sets.in_namespace(pod.meta.namespace()) {
-        if set.value.selector.as_ref().is_some_and(|selector| selector.matches(&*pod.meta.labels)) {
-            enqueue(set.key().clone());
-        }
-    }
 }
 
 #[async_trait]

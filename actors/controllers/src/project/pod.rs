@@ -8,6 +8,7 @@ use oarlock_pods::{conditions, sidecar};
 use oarlock_schema::views::core_v1;
 use oarlock_schema::{Obj, Str};
 
+use super::daemon_pod::DaemonPod;
 use super::{JobPod, TargetPort, time};
 
 /// `status.phase`.
@@ -75,12 +76,20 @@ pub(crate) struct PodView {
     pub(crate) claims: Box<[(Str, Str)]>,
     /// The fields that the job controller reads, in pods of Jobs.
     pub(crate) job: Option<Box<JobPod>>,
+    /// The fields that the daemonset controller reads, in pods of DaemonSets.
+    pub(crate) daemon: Option<Box<DaemonPod>>,
 }
 
 impl PodView {
     /// Whether the pod has ended.
     pub(crate) fn terminal(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Returns the node of a DaemonSet's pod: the node to which the pod is bound, else the one to which affinity pins the pod; empty if there is neither
+    /// (upstream `GetTargetNodeName`).
+    pub(crate) fn target_node(&self) -> &str {
+        if self.node.is_empty() { self.daemon.as_ref().map_or("", |daemon| &daemon.pinned) } else { &self.node }
     }
 
     /// Whether the pod has been ready for `seconds` (upstream `podutil.IsPodAvailable`).
@@ -156,6 +165,7 @@ impl Project for PodView {
                 .map_or(0, i64::from),
             claims: spec.volumes().iter().filter_map(claim).collect(),
             job: JobPod::read(pod),
+            daemon: DaemonPod::read(pod),
         }
     }
 

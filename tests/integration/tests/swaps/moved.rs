@@ -1,4 +1,4 @@
-//! StatefulSets that move from one controller manager to another: no pod is replaced, no revision is made, and no status is written.
+//! StatefulSets and DaemonSets that move from one controller manager to another: no pod is replaced, no revision is made, and no status is written.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::sets::{create, read, rolled_out};
 use super::theirs::their_manager;
-use super::{ours, programs};
+use super::{daemons, ours, programs};
 
 /// Creates sets at rest: one with a partition amid an update, one that was rolled back, one with claims.
 fn prepare(kubectl: &Kubectl) {
@@ -26,6 +26,12 @@ fn prepare(kubectl: &Kubectl) {
     kubectl.ok("rollout undo statefulset back");
     rolled_out(kubectl, "back");
     kubectl.until("get pods -l app=disk -o name", |out| out.trim() == "pod/disk-0");
+    for name in ["agent", "renewed"] {
+        daemons::create(kubectl, name, json!({}));
+        daemons::rolled_out(kubectl, name);
+    }
+    kubectl.ok("set image daemonset renewed main=new:1");
+    daemons::rolled_out(kubectl, "renewed");
 }
 
 /// Returns the sets and revisions with their resourceVersions, and the uids of pods and claims.
@@ -33,6 +39,7 @@ fn state(kubectl: &Kubectl) -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
     for (kind, field) in [
         ("statefulsets", "resourceVersion"),
+        ("daemonsets", "resourceVersion"),
         ("controllerrevisions", "resourceVersion"),
         ("pods", "uid"),
         ("persistentvolumeclaims", "uid"),
@@ -48,10 +55,12 @@ fn state(kubectl: &Kubectl) -> BTreeMap<String, String> {
     state
 }
 
-/// Waits until the new manager works: it creates the pods of a new set, after it has looked at all sets that were there.
+/// Waits until the new manager works: it creates the pods of new sets, after it has looked at all sets that were there.
 fn works(kubectl: &Kubectl) {
     create(kubectl, "canary", json!({"replicas": 2}));
     rolled_out(kubectl, "canary");
+    daemons::create(kubectl, "canary", json!({}));
+    daemons::rolled_out(kubectl, "canary");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use oarlock_testkit::{Peer, Process};
 
-use super::{jobs, oarlock, programs, sets, story, unexplained};
+use super::{daemons, jobs, oarlock, programs, sets, story, unexplained};
 use crate::containerd::machine::Machine;
 use crate::containerd::{apply, pod, ready, settle, until};
 
@@ -44,6 +44,7 @@ fn our_controllers() {
     story::tell(&kubectl);
     jobs::tell(&kubectl);
     sets::tell(&kubectl);
+    daemons::tell(&kubectl);
     for log in [manager.said(), kubelets.said()] {
         assert_eq!(unexplained(&log, &[]), [""; 0]);
     }

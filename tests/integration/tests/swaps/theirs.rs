@@ -5,7 +5,7 @@ use std::process::Command;
 
 use oarlock_testkit::{Cluster, Process};
 
-use super::{jobs, programs, sets, story, unexplained};
+use super::{daemons, jobs, programs, sets, story, unexplained};
 use crate::containerd::machine::Machine;
 use crate::containerd::{apply, pod, ready, settled, until};
 
@@ -55,6 +55,7 @@ fn upstreams_controller_manager() {
     story::tell(&kubectl);
     jobs::tell(&kubectl);
     sets::tell(&kubectl);
+    daemons::tell(&kubectl);
     story::leads(&kubectl, "kube-controller-manager");
     // Two loops of the manager write one object: one write is refused and repeated, as on upstream's API server.
     let conflict = "the object has been modified; please apply your changes to the latest version and try again";

@@ -10,8 +10,8 @@ use oarlock_schema::Obj;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::jobs;
 use super::users::kind;
+use super::{daemons, jobs};
 use crate::replicas::history::Recorder;
 use crate::replicas::truth::Truth;
 
@@ -27,12 +27,18 @@ pub(super) fn fenced(missing: &Mutex<Vec<String>>, told: Vec<Claim>, truth: &Tru
     assert!(report.violations.is_empty(), "{}", report.show(&history, 3));
 }
 
+/// The workloads that users want in the end.
+pub(super) struct Wanted {
+    /// The replicas of Deployments, by name.
+    pub(super) deployments: BTreeMap<String, u64>,
+    /// The completions of Jobs, by name.
+    pub(super) jobs: BTreeMap<String, u64>,
+    /// The DaemonSets.
+    pub(super) daemons: daemons::Wanted,
+}
+
 /// Checks C1; returns the violations.
-pub(super) async fn workloads(
-    client: &Client,
-    wanted: &BTreeMap<String, u64>,
-    wanted_jobs: &BTreeMap<String, u64>,
-) -> Vec<String> {
+pub(super) async fn workloads(client: &Client, wanted: &Wanted) -> Vec<String> {
     let list = async |group, plural| -> Result<Vec<Value>, String> {
         let list = client.list(kind(group, plural), "default", ListOptions::default()).await;
         let list = list.map_err(|status| status.to_string())?;
@@ -42,10 +48,11 @@ pub(super) async fn workloads(
         (Ok(sets), Ok(pods)) => (sets, pods),
         (Err(error), _) | (_, Err(error)) => return vec![error],
     };
-    let mut wrong = jobs::judge(client, wanted_jobs, &pods).await;
+    let mut wrong = jobs::judge(client, &wanted.jobs, &pods).await;
+    wrong.extend(daemons::judge(client, &wanted.daemons, &pods).await);
     let owner =
         |object: &Value| object["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap_or_default().to_owned();
-    for (name, replicas) in wanted {
+    for (name, replicas) in &wanted.deployments {
         let of_it: Vec<_> = sets.iter().filter(|set| set["metadata"]["labels"]["app"] == name.as_str()).collect();
         let [set] = of_it.as_slice() else {
             wrong.push(format!("{name} has {} ReplicaSets", of_it.len()));
@@ -57,10 +64,12 @@ pub(super) async fn workloads(
             wrong.push(format!("{name} wants {replicas}, has {} of which {unbound} unbound", mine.len()));
         }
     }
-    let pods = pods.iter().filter(|pod| pod["metadata"]["labels"]["job-name"].is_null());
+    let pods = pods.iter().filter(|pod| pod["metadata"]["labels"]["job-name"].is_null() && !daemons::is_daemon(pod));
     let known = |pod: &&Value| sets.iter().any(|set| set["metadata"]["uid"].as_str() == Some(&owner(pod)));
     wrong.extend(pods.filter(|pod| !known(pod)).map(|pod| format!("{} is an orphan", pod["metadata"]["name"])));
-    let stray = sets.iter().filter(|set| !wanted.contains_key(set["metadata"]["labels"]["app"].as_str().unwrap_or("")));
+    let stray = sets
+        .iter()
+        .filter(|set| !wanted.deployments.contains_key(set["metadata"]["labels"]["app"].as_str().unwrap_or("")));
     wrong.extend(stray.map(|set| format!("{} is left over", set["metadata"]["name"])));
     wrong
 }

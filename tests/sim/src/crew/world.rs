@@ -13,9 +13,10 @@ use oarlock_schema::views::oarlock_v1;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::daemons;
 use super::door::{Door, FAITHFUL};
 use super::jobs;
-use super::judge::{self, Nodes};
+use super::judge::{self, Nodes, Wanted};
 use super::member::{Member, Role};
 use super::told::ClaimLog;
 use super::users::{self, kind};
@@ -29,6 +30,7 @@ pub(super) const HEALED: Duration = Duration::from_secs(30);
 const USERS: u64 = 2;
 const CALLS: u64 = 30;
 const JOBS: u64 = 8;
+const DAEMON_CALLS: u64 = 12;
 /// The members at the start of a seed.
 const CREW: [Role; 4] = [Role::Controllers, Role::Controllers, Role::Scheduler, Role::Scheduler];
 /// Duration of the long faults. Longer than a Lease, so that units move.
@@ -94,9 +96,10 @@ pub(super) async fn run(_: u64) -> Shown {
     let wishes: Vec<_> = (0..USERS).map(|n| users::user(admin.clone(), rng.fork(), CALLS, format!("d{n}-"))).collect();
     let work = jobs::user(admin.clone(), rng.fork(), JOBS);
     let faults = world.disturb(rng.fork());
-    let ((), wanted, jobs) = futures::join!(faults, join_all(wishes), work);
-    let wanted: BTreeMap<String, u64> = wanted.into_iter().flatten().collect();
-    world.settle(&admin, &wanted, &jobs).await;
+    let daemons = daemons::user(admin.clone(), rng.fork(), DAEMON_CALLS);
+    let ((), deployments, jobs, daemons) = futures::join!(faults, join_all(wishes), work, daemons);
+    let wanted = Wanted { deployments: deployments.into_iter().flatten().collect(), jobs, daemons };
+    world.settle(&admin, &wanted).await;
     world.enough.store(true, Ordering::Relaxed);
     watched.await.unwrap();
     let members = std::mem::take(&mut *world.members.lock());
@@ -226,11 +229,11 @@ impl World {
         self.marks.note(fault, 1);
     }
 
-    /// Waits until every workload and Job is in order.
-    async fn settle(&self, admin: &Client, wanted: &BTreeMap<String, u64>, jobs: &BTreeMap<String, u64>) {
+    /// Waits until every workload is in order.
+    async fn settle(&self, admin: &Client, wanted: &Wanted) {
         let deadline = clock::after(HEALED);
         loop {
-            let wrong = judge::workloads(admin, wanted, jobs).await;
+            let wrong = judge::workloads(admin, wanted).await;
             if wrong.is_empty() {
                 return;
             }

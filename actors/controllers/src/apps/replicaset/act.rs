@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use oarlock_client::{DeleteOptions, Object};
 use oarlock_informer::Item;
 use oarlock_meta::Status;
 use oarlock_schema::views::{View, apps_v1};
@@ -12,6 +11,7 @@ use oarlock_schema::{Obj, Value};
 use super::ReplicaSets;
 use super::plan::Plan;
 use super::rank::Related;
+use crate::pod_control::{self, PodControl};
 use crate::project::{PodView, ReplicaSet, active};
 use crate::{pod_template, write};
 
@@ -40,29 +40,21 @@ impl ReplicaSets {
         outcome.err()
     }
 
-    async fn create(&self, set: &Item<ReplicaSet>, count: usize) -> Result<(), Status> {
-        let (client, about) = (&self.env.client, write::about(self.set, &set.meta));
-        let whole = write::current(client, self.set, &set.meta).await?;
-        let pod = self.pod_of(set, &whole)?;
-        let mut failure = None;
-        for answer in self.creates.create(&set.meta, &vec![&pod; count]).await {
-            match answer {
-                Ok(object) => self.created(set, &object),
-                // Pods cannot be created in a namespace that is being deleted; the set is deleted with the namespace.
-                Err(status) if status.cause("NamespaceTerminating").is_some() => {}
-                Err(status) => {
-                    self.env.recorder.warning(&about, "FailedCreate", format!("Error creating: {}", status.message));
-                    failure.get_or_insert(status);
-                }
-            }
+    fn pod_control<'a>(&'a self, set: &'a Item<ReplicaSet>) -> PodControl<'a> {
+        PodControl {
+            env: &self.env,
+            owner: (self.set, &set.meta),
+            pods: &self.pods,
+            resource: self.pod,
+            own: &self.own,
+            creates: &self.creates,
         }
-        failure.map_or(Ok(()), Err)
     }
 
-    fn created(&self, set: &Item<ReplicaSet>, object: &Object) {
-        self.own.wrote(set.key(), &self.pods, object.revision);
-        let message = format!("Created pod: {}", object.name());
-        self.env.recorder.normal(&write::about(self.set, &set.meta), "SuccessfulCreate", message);
+    async fn create(&self, set: &Item<ReplicaSet>, count: usize) -> Result<(), Status> {
+        let whole = write::current(&self.env.client, self.set, &set.meta).await?;
+        let pod = self.pod_of(set, &whole)?;
+        pod_control::outcome(self.pod_control(set).create(&vec![&pod; count]).await)
     }
 
     /// Returns the pod to create from a ReplicaSet's template, controlled by the set.
@@ -73,28 +65,8 @@ impl ReplicaSets {
     }
 
     async fn delete(&self, set: &Item<ReplicaSet>, plan: &Plan) -> Result<(), Status> {
-        let (client, about) = (&self.env.client, write::about(self.set, &set.meta));
-        let answers = write::all(plan.delete.iter().map(|pod| async move {
-            let only = DeleteOptions::uid(pod.meta.uid.0.clone());
-            (pod, client.delete(self.pod, pod.meta.namespace(), pod.meta.name(), only).await)
-        }))
-        .await;
-        let mut failure = None;
-        for (pod, answer) in answers {
-            match answer {
-                Ok(_) => {
-                    self.own.deleted(set.key(), &self.pods, pod.key().clone(), pod.meta.uid.clone());
-                    let message = format!("Deleted pod: {}", pod.meta.name());
-                    self.env.recorder.normal(&about, "SuccessfulDelete", message);
-                }
-                Err(status) if status.is_not_found() || status.is_conflict() => {}
-                Err(status) => {
-                    self.env.recorder.warning(&about, "FailedDelete", format!("Error deleting: {}", status.message));
-                    failure.get_or_insert(status);
-                }
-            }
-        }
-        failure.map_or(Ok(()), Err)
+        let control = self.pod_control(set);
+        pod_control::outcome(write::all(plan.delete.iter().map(|pod| control.delete(pod))).await)
     }
 
     /// Writes the ReplicaSet's status if it changed.
