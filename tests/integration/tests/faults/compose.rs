@@ -186,7 +186,8 @@ fn every_container_is_killed_and_nothing_is_lost() {
         }
         workload.goes_on(50, 20);
     }
-    kubectl.until("get --raw /api/v1/nodes/node-0/proxy/healthz", |said| said == "ok");
+    // Through the tunnel, as it was started again.
+    kubectl.until("logs deployment/web", |said| said.contains("line 1"));
     let address = compose.inspect("etcd-0-1", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}");
     let truth = scene.chaos.link("recorder", "etcd-0", format!("{address}:2379").parse().unwrap());
     scene.judge(workload, || (), &EtcdHistory::secured(truth.address().port(), &compose.etcd_client()));
