@@ -23,9 +23,9 @@ COPY --from=program /usr/local/bin/oarlock /usr/local/bin/oarlock
 
 FROM debian:bookworm-slim
 # Nobody is root here. A volume that is new belongs to whom the folder belongs that it is first mounted over: those of compose.yaml.
-RUN install -d -m 0700 -o 65532 -g 65532 /data /data/etcd-0 /data/etcd-1 /data/etcd-2 /data/prometheus /keys /parts /parts/admission /parts/apiserver \
-    /parts/cloud-controller-manager /parts/containerd-node /parts/controller-manager /parts/etcd /parts/monitoring /parts/nats /parts/nodes \
-    /parts/scheduler /parts/user
+RUN install -d -m 0700 -o 65532 -g 65532 /data /data/etcd-0 /data/etcd-1 /data/etcd-2 /data/konnectivity /data/prometheus /keys /parts /parts/admission /parts/apiserver \
+    /parts/cloud-controller-manager /parts/containerd-node /parts/controller-manager /parts/etcd /parts/konnectivity-agent \
+    /parts/konnectivity-server /parts/monitoring /parts/nats /parts/nodes /parts/scheduler /parts/user
 COPY --from=program /usr/local/bin/oarlock /usr/local/bin/oarlock
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/oarlock"]

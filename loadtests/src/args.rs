@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 use crate::scenarios::Scenario;
+use crate::subject::Peers;
 
 /// Measures an oarlock that this command starts and ends itself, and upstream beside it if asked.
 #[derive(Clone, Debug, Parser)]
@@ -19,6 +20,8 @@ pub(crate) struct Args {
     /// Measure this beside it, in turns, and print ratios. Upstream's programs are built from their Go modules when they are not there.
     #[arg(long, value_name = "SUBJECT")]
     pub(crate) compare: Option<Compare>,
+    #[command(flatten)]
+    pub(crate) peers: Peers,
     /// Measure this commit beside today's tree, in turns, and judge each figure: exit 1 when one is worse by more than 5 % and the noise, 2 when nothing could
     /// be judged. The commit is built in `target/against`; with --oarlock FILE that is taken for today's executable.
     #[arg(long, value_name = "REF", group = "beside", conflicts_with = "compare")]

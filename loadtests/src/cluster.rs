@@ -73,7 +73,7 @@ impl Cluster {
         for (name, pid) in &self.pids {
             let one = Usage::of(*pid).with_context(|| format!("{name} has ended"))?;
             let api = if name.starts_with("etcd") { 0.0 } else { one.cpu };
-            sum = Usage { rss: sum.rss + one.rss, cpu: sum.cpu + one.cpu, api: sum.api + api };
+            sum = sum.and(Usage { api, ..one });
         }
         Ok(sum)
     }
@@ -118,6 +118,11 @@ impl Usage {
         // Linux counts in hundredths of a second on every architecture we run on (USER_HZ).
         let cpu = ticks.iter().sum::<f64>() / 100.0;
         Ok(Self { rss: kib.parse::<u64>()? * 1024, cpu, api: cpu })
+    }
+
+    /// That of two processes together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { rss: self.rss + other.rss, cpu: self.cpu + other.cpu, api: self.api + other.api }
     }
 
     /// Microseconds of CPU since `before`, for each of `count`.

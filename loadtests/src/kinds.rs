@@ -17,5 +17,7 @@ pub(crate) mod snapshot;
 pub(crate) mod start;
 pub(crate) mod takeover;
 pub(crate) mod tracing;
+pub(crate) mod tunnel;
+pub(crate) mod tunnel_users;
 pub(crate) mod watch;
 pub(crate) mod write_path;

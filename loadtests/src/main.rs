@@ -68,7 +68,7 @@ async fn measure(args: &Args, scenarios: &[Scenario]) -> anyhow::Result<()> {
     let mut failed = Vec::new();
     for scenario in scenarios {
         let oarlock = args.oarlock.clone().unwrap_or_else(|| args::OARLOCK.into());
-        let bench = Bench { oarlock, setting: scenario.setting.clone() };
+        let bench = Bench { oarlock, setting: scenario.setting.clone(), peers: args.peers.clone() };
         for round in 0..args.rounds.unwrap_or(scenario.rounds) {
             // In turns, so that a machine that changes its speed changes it for both.
             for subject in subjects.iter().filter(|subject| scenario.is_for(**subject)) {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::kinds::{
     append, compose_kill, create, failover, hostile, idle, kept, list, memory, reopen, rollout, schedule, shards,
-    snapshot, start, takeover, tracing, watch, write_path,
+    snapshot, start, takeover, tracing, tunnel, tunnel_users, watch, write_path,
 };
 use crate::report::Figure;
 use crate::subject::{Bench, Setting, Subject};
@@ -62,6 +62,8 @@ const OWN: &[(&str, &str)] = &[
     ("hostile", include_str!("../scenarios/hostile.toml")),
     ("tracing", include_str!("../scenarios/tracing.toml")),
     ("tracing-off", include_str!("../scenarios/tracing-off.toml")),
+    ("tunnel", include_str!("../scenarios/tunnel.toml")),
+    ("tunnel-users", include_str!("../scenarios/tunnel-users.toml")),
 ];
 
 /// A scenario file.
@@ -129,6 +131,8 @@ enum Work {
     ComposeKill(compose_kill::Spec),
     Hostile(hostile::Spec),
     Tracing(tracing::Spec),
+    Tunnel(tunnel::Spec),
+    TunnelUsers(tunnel_users::Spec),
 }
 
 impl Scenario {
@@ -177,6 +181,8 @@ impl Scenario {
                 | Work::Snapshot(_)
                 | Work::ComposeKill(_)
                 | Work::Tracing(_)
+                | Work::Tunnel(_)
+                | Work::TunnelUsers(_)
         );
         subject == Subject::Oarlock || !own
     }
@@ -215,6 +221,8 @@ impl Scenario {
             Work::ComposeKill(spec) => compose_kill::run(spec).await,
             Work::Hostile(spec) => hostile::run(bench, subject, spec).await,
             Work::Tracing(spec) => tracing::run(bench, subject, spec).await,
+            Work::Tunnel(spec) => tunnel::run(bench, subject, spec).await,
+            Work::TunnelUsers(spec) => tunnel_users::run(bench, subject, spec).await,
         }
     }
 }

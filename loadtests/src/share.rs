@@ -33,10 +33,14 @@ impl Members {
 }
 
 /// A cgroup with a bound, removed when dropped.
-struct Share(PathBuf);
+pub(crate) struct Share(PathBuf);
 
 impl Share {
-    fn new(pid: u32, processors: f64) -> anyhow::Result<Self> {
+    /// Gives a process so much of a processor.
+    ///
+    /// # Errors
+    /// When the kernel does not let us.
+    pub(crate) fn new(pid: u32, processors: f64) -> anyhow::Result<Self> {
         let name = format!("oarlock-loadtests-{pid}");
         let second = Path::new(ROOT).join("cgroup.controllers").exists();
         let share = Self(if second { Path::new(ROOT).join(name) } else { Path::new(ROOT).join("cpu").join(name) });

@@ -55,6 +55,19 @@ pub(crate) struct Bench {
     pub(crate) oarlock: PathBuf,
     /// How the scenario wants ours.
     pub(crate) setting: Setting,
+    /// What tunnels are compared with.
+    pub(crate) peers: Peers,
+}
+
+/// Programs of others beside our tunnel's.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Peers {
+    /// Measure upstream's konnectivity-server and konnectivity-agent of this folder beside ours in the scenario `tunnel`. `cargo xtask peer build` makes them.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) konnectivity: Option<PathBuf>,
+    /// Measure this HAProxy beside our tunnel in the scenario `tunnel`: what a plain TLS proxy reaches on this machine.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) haproxy: Option<PathBuf>,
 }
 
 /// How our servers are started.

@@ -22,13 +22,15 @@ const EVERYTHING: [&str; 5] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"
 
 /// Files outside of a package's folder that its build script or its tests read: the beginning of their paths, and the package. Files that sources include
 /// (`include_str!`) need no row.
-const READ: [(&str, &str); 10] = [
+const READ: [(&str, &str); 12] = [
     ("proto/", "oarlock-contracts"),
     ("Dockerfile", INTEGRATION),
     ("compose.yaml", INTEGRATION),
     ("compose/", INTEGRATION),
     ("docs/operations/alerts.md", INTEGRATION),
     ("docs/operations/metrics.md", INTEGRATION),
+    ("docs/operations/tunnel", INTEGRATION),
+    ("helm/", INTEGRATION),
     ("observe/", INTEGRATION),
     ("tests/install-", INTEGRATION),
     ("tests/nightly.toml", INTEGRATION),

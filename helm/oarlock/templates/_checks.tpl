@@ -25,6 +25,16 @@
 {{- if and $v.apiserver.autoscaling.enabled (gt (int $v.apiserver.autoscaling.minReplicas) (int $v.apiserver.autoscaling.maxReplicas)) }}
 {{- fail "apiserver.autoscaling.minReplicas is greater than apiserver.autoscaling.maxReplicas." }}
 {{- end }}
+{{- if ne (len (values $v.keys.nodes | uniq)) (len $v.keys.nodes) }}
+{{- fail "keys.nodes: two nodes have the same address, by which API servers could not tell them apart." }}
+{{- end }}
+{{- if include "oarlock.tunnel" . }}
+{{- range $v.apiserver.extraArgs }}
+{{- if hasPrefix "--egress-selector-config-file" . }}
+{{- fail "apiserver.extraArgs has --egress-selector-config-file, which the chart gives where konnectivity.enabled is true. Set konnectivity.enabled to false." }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- include "oarlock.keeps" . }}
 {{- end }}
 

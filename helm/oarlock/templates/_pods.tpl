@@ -53,11 +53,16 @@ affinity:
 
 {{/* The volume with a part's keys, and nothing else. List: context, part, files. */}}
 {{- define "oarlock.keys" -}}
-- name: keys
+{{ include "oarlock.keysVolume" (list (index . 0) "keys" (index . 1) (index . 2)) }}
+{{- end }}
+
+{{/* A volume with a part's keys, and nothing else. List: context, name of the volume, part, files. */}}
+{{- define "oarlock.keysVolume" -}}
+- name: {{ index . 1 }}
   secret:
-    secretName: {{ include "oarlock.name" (list (index . 0) (printf "keys-%s" (index . 1))) }}
+    secretName: {{ include "oarlock.name" (list (index . 0) (printf "keys-%s" (index . 2))) }}
     defaultMode: 288 # 0440
-    items: {{ range index . 2 }}
+    items: {{ range index . 3 }}
       - {key: {{ . | replace "/" "_" }}, path: {{ . }}}{{ end }}
 {{- end }}
 

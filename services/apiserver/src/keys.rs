@@ -3,6 +3,7 @@
 
 mod copies;
 mod etcd;
+mod konnectivity;
 mod nats;
 mod nodes;
 mod parts;
@@ -31,6 +32,9 @@ pub struct KeysArgs {
     /// URL under which users reach the API servers, for the administrator's kubeconfig. Without this flag that of --server.
     #[arg(long, value_name = "URL")]
     pub user_server: Option<String>,
+    /// URL under which nodes reach the API servers, for the kubeconfigs of --part-nodes. Without this flag that of --server.
+    #[arg(long, value_name = "URL", requires = "part_nodes")]
+    pub node_server: Option<String>,
     /// Flags about the API servers' certificates.
     #[command(flatten)]
     pub serving: ServingOptions,
@@ -48,6 +52,10 @@ pub struct KeysArgs {
     /// DNS names and addresses of the etcd members. With this flag certificates are made for the members and for their clients (`pki/etcd`).
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     pub etcd_san: Vec<String>,
+    /// DNS names and addresses under which agents reach the tunnel's servers, for the servers' certificate, besides `konnectivity-server` and those of their own host.
+    /// Without this flag those of --tls-san. Servers and agents have an authority of their own (`pki/konnectivity`).
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    pub konnectivity_san: Vec<String>,
     /// Folder in which to make one folder for each part of the control plane, with only the keys that the part needs. The authorities' keys stay in the data
     /// directory.
     #[arg(long, value_name = "DIR")]
@@ -76,13 +84,21 @@ pub struct SecretOptions {
     pub kubeconfig: Option<PathBuf>,
 }
 
-/// Makes certificate authorities, the token key, a serving certificate, kubeconfigs, and credentials for NATS and etcd.
+impl KeysArgs {
+    /// Whether a run with these flags writes the folder of this part, where the part has files at all.
+    #[must_use]
+    pub fn makes_part(&self, part: &str) -> bool {
+        parts::is_part(part) || self.part_nodes.iter().any(|hosts| hosts.part == part)
+    }
+}
+
+/// Makes certificate authorities, the token key, a serving certificate, kubeconfigs, and credentials for NATS, etcd and the tunnel to nodes.
 ///
 /// # Errors
 /// When a directory cannot be written, or contains a file that is no key or certificate.
 pub fn keys(args: KeysArgs) -> anyhow::Result<u8> {
     let directory = DataDir::new(&args.data_dir);
-    let names = ServingNames { more: args.serving.tls_san, ..ServingNames::default() };
+    let names = ServingNames { more: args.serving.tls_san.clone(), ..ServingNames::default() };
     let now = now();
     let pki = Pki::open(&directory.pki(), &names, now)?;
     let servers = Servers { user: args.user_server.unwrap_or_else(|| args.server.clone()), components: args.server };
@@ -97,10 +113,13 @@ pub fn keys(args: KeysArgs) -> anyhow::Result<u8> {
     if !args.etcd_san.is_empty() {
         etcd::write(&directory, &args.etcd_san, now)?;
     }
+    let tunnel = if args.konnectivity_san.is_empty() { &args.serving.tls_san } else { &args.konnectivity_san };
+    konnectivity::write(&directory, tunnel, now)?;
     if let Some(folder) = &args.parts {
         parts::write(folder, &directory, &pki, &server_config, now)?;
+        let server = args.node_server.as_ref().unwrap_or(&servers.components);
         for part in &args.part_nodes {
-            nodes::write(folder, &directory, &pki, part, &servers.components, now)?;
+            nodes::write(folder, &directory, &pki, part, server, now)?;
         }
     }
     Ok(0)

@@ -67,6 +67,8 @@ async fn attempt(secrets: &Secrets, args: &KeysArgs) -> anyhow::Result<Option<St
     oarlock_service_apiserver::keys(made)?;
     let mut all = files::read(folder.path())?;
     all.remove(NAMES_FOLDER);
+    // Another version, or a run with other nodes, has made further parts. This run may have no right to write their Secrets, which stay as they are.
+    all.retain(|path, _| part_of(path).is_none_or(|(part, _)| args.makes_part(part)));
     let mut report = String::new();
     let mut note = |part: &str, written: Written| {
         report.push_str(&format!("secret/{} {written}\n", secrets.name(part)));
@@ -90,13 +92,16 @@ async fn write_part(secrets: &Secrets, part: &str, files: &Files) -> anyhow::Res
     bail!("another process keeps changing the Secret {}", secrets.name(part))
 }
 
+/// Returns the part and its own name of a file in a part's folder.
+fn part_of(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix(PARTS)?.strip_prefix('/')?.split_once('/')
+}
+
 /// Returns the files of each part.
 fn parts(all: &Files) -> std::collections::BTreeMap<String, Files> {
     let mut parts: std::collections::BTreeMap<String, Files> = std::collections::BTreeMap::new();
     for (path, content) in all {
-        let own =
-            path.strip_prefix(PARTS).and_then(|rest| rest.strip_prefix('/')).and_then(|rest| rest.split_once('/'));
-        if let Some((part, name)) = own {
+        if let Some((part, name)) = part_of(path) {
             parts.entry(part.to_owned()).or_default().insert(name.to_owned(), content.clone());
         }
     }

@@ -7,5 +7,6 @@ mod release;
 mod rendered;
 mod rules;
 mod secrets;
+mod tunnel;
 mod upstream;
 mod validated;

@@ -12,7 +12,7 @@ const ROOT: &str = "containerd-node";
 const KEYS: &str = "keys";
 
 /// The volume of keys that each service mounts: the one of its part.
-const SEES: [(&str, &[&str]); 19] = [
+const SEES: [(&str, &[&str]); 21] = [
     ("admission", &["keys-admission"]),
     ("apiserver", &["keys-apiserver"]),
     ("balancer", &[]),
@@ -23,6 +23,8 @@ const SEES: [(&str, &[&str]); 19] = [
     ("etcd-2", &["keys-etcd"]),
     ("grafana", &[]),
     ("jaeger", &[]),
+    ("konnectivity-agent", &["keys-konnectivity-agent"]),
+    ("konnectivity-server", &["keys-konnectivity-server"]),
     ("nats-0", &["keys-nats"]),
     ("nats-1", &["keys-nats"]),
     ("nats-2", &["keys-nats"]),
@@ -41,6 +43,8 @@ const SEES: [(&str, &[&str]); 19] = [
             "keys-containerd-node",
             "keys-controller-manager",
             "keys-etcd",
+            "keys-konnectivity-agent",
+            "keys-konnectivity-server",
             "keys-monitoring",
             "keys-nats",
             "keys-nodes",
@@ -166,6 +170,47 @@ fn everything_between_hosts_is_encrypted() {
     assert!(words.iter().all(|word| !word.contains("http://")), "{words:?}");
     assert!(texts(services[KEYS].get("command"))[0].contains("--nats-routes"), "routes without certificates");
     assert!(file["configs"].as_mapping().unwrap().get("nats").is_none(), "the servers' own configuration says it");
+}
+
+/// Returns the networks of a service.
+fn networks(service: &Mapping) -> BTreeSet<String> {
+    if service.contains_key("network_mode") {
+        return BTreeSet::new();
+    }
+    let named = texts(service.get("networks"));
+    if named.is_empty() { BTreeSet::from(["default".to_owned()]) } else { named.into_iter().collect() }
+}
+
+#[test]
+fn api_servers_reach_nodes_through_the_tunnel_only() {
+    let (services, file) = services();
+    let api = &services["apiserver"];
+    let of = |name: &str| networks(&services[name]);
+    // Nobody forwards between networks.
+    for node in ["nodes", ROOT] {
+        assert!(of(node).is_disjoint(&networks(api)), "{node} and API servers share a network");
+        assert!(!of(node).is_disjoint(&of("konnectivity-agent")), "{node} is out of the agent's reach");
+    }
+    assert!(!of("konnectivity-agent").is_disjoint(&of("konnectivity-server")));
+    assert!(of("konnectivity-server").is_disjoint(&networks(api)), "a socket is the only way between the two");
+    let config = &file["configs"]["egress"]["file"];
+    let egress = read(config.as_str().unwrap());
+    let socket = texts(services["konnectivity-server"].get("command"))
+        .iter()
+        .find_map(|word| word.strip_prefix("--uds-name=").map(str::to_owned))
+        .unwrap();
+    assert!(egress.contains(&format!("udsName: {socket}}}")), "{egress}");
+    let sources = api["configs"].as_sequence().unwrap();
+    let target = sources.iter().find(|config| config["source"] == "egress").unwrap()["target"].as_str().unwrap();
+    let words = texts(api.get("command"));
+    assert!(words.contains(&format!("--egress-selector-config-file={target}")), "{words:?}");
+    // Nobody else may dial nodes.
+    let holders: BTreeSet<&str> = services
+        .iter()
+        .filter(|(_, service)| mounts(service).iter().any(|(what, ..)| what == "konnectivity"))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(holders, BTreeSet::from(["apiserver", KEYS, "konnectivity-server"]));
 }
 
 /// What only looks on must not take the memory of what it looks at.

@@ -51,6 +51,19 @@ fn complaints(text: &str) -> Option<String> {
     Some(said.lines().filter(|line| line.contains("oarlock-unit")).collect::<Vec<_>>().join("\n"))
 }
 
+/// The package has no unit for the tunnel's agent, which few hosts need.
+#[test]
+fn the_documented_unit_of_the_tunnels_agent_is_one_that_systemd_and_our_program_take() {
+    let document = std::fs::read_to_string(root().join("docs/operations/tunnel.md")).unwrap();
+    let unit = document.split("```ini\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")?.strip_prefix(unit::PROGRAM)).unwrap();
+    let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+    assert!(words.iter().any(|word| word == "--sync-forever"), "{command}");
+    assert_eq!(refusal(&words), None);
+    let Some(complaints) = complaints(unit) else { return };
+    assert_eq!(complaints, "");
+}
+
 #[test]
 fn systemd_has_no_complaint_about_the_units() {
     for unit in Unit::all() {

@@ -85,6 +85,12 @@ pub(crate) const BUGS: &[Bug] = &[
         None,
         "no_part_holds_the_key_of_an_authority_nor_anothers",
     ),
+    bug(
+        "tunnel_admits_the_cluster",
+        "oarlock-service-apiserver",
+        None,
+        "the_tunnels_server_and_its_agents_know_each_other_by_an_authority_of_their_own",
+    ),
     program_bug(
         "hosted_authority_replaced",
         "chart::secrets::keys_are_made_once_and_only_what_another_flag_concerns_is_renewed",

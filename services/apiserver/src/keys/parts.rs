@@ -10,6 +10,7 @@ use oarlock_pki::{Leaf, Pki, San, Subject, UnixTime};
 use oarlock_seeded_bug::seeded_bug;
 
 use super::copies::Copies;
+use super::konnectivity;
 use super::nats::{self, ServerConfig};
 
 /// Keys that one part of the control plane needs.
@@ -60,6 +61,10 @@ const PARTS: [Row; 6] = [
 const ETCD: [&str; 5] = ["ca.crt", "server.crt", "server.key", "peer.crt", "peer.key"];
 /// Files for etcd's clients.
 const ETCD_CLIENT: [&str; 3] = ["ca.crt", "client.crt", "client.key"];
+/// Folder of etcd's members.
+const MEMBERS: &str = "etcd";
+/// Folder of the NATS servers.
+const BUS: &str = "nats";
 /// Folder of the program that reads the metrics of all parts.
 const MONITORING: &str = "monitoring";
 /// Group that may read metrics, by upstream's role of the same name.
@@ -71,7 +76,16 @@ pub(super) fn plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && name.chars().all(word)
 }
 
-/// Writes the folders of all parts that host no nodes, of the NATS servers, of monitoring, and, where etcd certificates exist, of etcd's members.
+/// Whether a part that hosts no nodes has this folder.
+pub(super) fn is_part(folder: &str) -> bool {
+    let mut rows = PARTS.iter().map(|row| row.folder);
+    rows.any(|name| name == folder)
+        || konnectivity::PARTS.contains(&folder)
+        || [MEMBERS, BUS, MONITORING].contains(&folder)
+}
+
+/// Writes the folders of all parts that host no nodes, of the tunnel's servers and agents, of the NATS servers, of monitoring, and, where etcd certificates exist, of
+/// etcd's members.
 ///
 /// # Errors
 /// When a file cannot be read or written.
@@ -116,11 +130,12 @@ pub(super) fn write(
             Server::None => {}
         }
     }
-    copy(&etcd, &folder.join("etcd"), &ETCD)?;
+    copy(&etcd, &folder.join(MEMBERS), &ETCD)?;
+    konnectivity::write_parts(folder, directory)?;
     let monitoring = folder.join(MONITORING);
     copy(&directory.pki(), &monitoring, &["ca.crt"])?;
     Pki::leaf(&monitoring, "client", &pki.ca, &Leaf::client(Subject::user("prometheus", [MONITORS])), now)?;
-    nats::write_part(&folder.join("nats"), directory, server_config)
+    nats::write_part(&folder.join(BUS), directory, server_config)
 }
 
 /// Schedules copies of a folder's files; every file exists if the folder does.

@@ -18,7 +18,7 @@ pub(super) const MODES: [(&str, &[&str]); 4] = [
     ),
 ];
 /// Everything that is off by default.
-pub(super) const EVERYTHING: [&str; 7] = [
+pub(super) const EVERYTHING: [&str; 9] = [
     "cloudControllerManager.enabled=true",
     "cloudControllerManager.endpoint=https://cloud.example.org:9443",
     "cloudControllerManager.clusterName=one",
@@ -26,6 +26,8 @@ pub(super) const EVERYTHING: [&str; 7] = [
     "apiserver.autoscaling.enabled=true",
     "antiAffinity=hard",
     "etcd.replicas=5",
+    "api.url=https://api.example.org",
+    "keys.nodes.edge-1=10.0.0.11",
 ];
 
 /// Folder of a file of the repository.

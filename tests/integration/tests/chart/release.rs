@@ -80,7 +80,7 @@ fn two_releases_in_one_namespace_live_and_leave_nothing() {
     let waits = ["--wait", "--timeout", "300s"];
     // Simulated containers run no hook: what the hook does, this does.
     for release in ["one", "one-two"] {
-        for part in ["apiserver", "controller-manager", "scheduler", "user"] {
+        for part in ["apiserver", "controller-manager", "konnectivity-server", "scheduler", "user"] {
             kubectl.ok(&format!("create secret generic {release}-keys-{part} {}", files(&helm, release, part)));
         }
         let ran = helm.chart("install", release, &TRIAL, &waits).ok();

@@ -41,7 +41,7 @@ fn every_object_of_every_mode_keeps_the_rules() {
     ));
     sound(&helm.mode("scheduler-only", &["existing.kubeconfigSecret=host"]));
     let monitored = helm.template("rel", &EVERYTHING, &["--api-versions", "monitoring.coreos.com/v1"]);
-    assert_eq!(names(&monitored, "ServiceMonitor").len(), 5);
+    assert_eq!(names(&monitored, "ServiceMonitor").len(), 6);
     assert_eq!(names(&monitored, "PrometheusRule"), ["rel-rules"]);
     sound(&monitored);
 }
@@ -60,12 +60,9 @@ fn a_mode_has_its_parts_and_no_others() {
     assert_eq!(workloads("apiserver-over-existing-etcd"), set(&["admission", "apiserver", "nats"]));
     let objects = helm.mode("full", &[]);
     assert!(names(&objects, "ServiceMonitor").is_empty(), "the cluster knows no such kind");
-    let mut dashboards = names(&objects, "ConfigMap");
-    dashboards.sort();
-    assert_eq!(
-        dashboards,
-        ["api", "cluster-life", "crew", "nodes", "scheduler"].map(|name| format!("rel-dashboard-{name}"))
-    );
+    let maps: BTreeSet<String> = names(&objects, "ConfigMap").into_iter().collect();
+    let dashboards = ["api", "cluster-life", "crew", "nodes", "scheduler"].map(|name| format!("rel-dashboard-{name}"));
+    assert_eq!(maps, dashboards.into_iter().chain(["rel-egress".to_owned()]).collect());
     let api = objects.iter().find(|object| name(object) == "Service/rel-apiserver").unwrap();
     assert_eq!(api["spec"]["ports"][0]["port"], 443);
 }
@@ -132,8 +129,9 @@ fn our_program_takes_every_command_that_the_chart_gives_it() {
         for pod in pods(&objects) {
             for container in pod.containers().filter(|container| container["command"].is_null()) {
                 let words = items(&container["args"]).filter_map(Value::as_str);
-                // The kubelet puts the pod's address there.
-                let words: Vec<String> = words.map(|word| word.replace("$(POD_IP)", "10.0.0.1")).collect();
+                // The kubelet puts the pod's address and name there.
+                let filled = |word: &str| word.replace("$(POD_IP)", "10.0.0.1").replace("$(POD_NAME)", "a");
+                let words: Vec<String> = words.map(filled).collect();
                 let mut command = std::process::Command::new(oarlock_testkit::oarlock());
                 let ran = command.args(&words).arg("--help").output().unwrap();
                 assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
@@ -141,8 +139,16 @@ fn our_program_takes_every_command_that_the_chart_gives_it() {
             }
         }
     }
-    let all =
-        ["admission", "apiserver", "cloud-controller-manager", "controller-manager", "keys", "probe", "scheduler"];
+    let all = [
+        "admission",
+        "apiserver",
+        "cloud-controller-manager",
+        "controller-manager",
+        "keys",
+        "konnectivity-server",
+        "probe",
+        "scheduler",
+    ];
     assert_eq!(seen, all.map(str::to_owned).into());
 }
 
@@ -171,6 +177,23 @@ fn the_rules_find_a_broken_copy_of_what_is_rendered() {
     found(&all, "Deployment/rel-apiserver", "mounts the Secret rel-keys-all", |part| {
         let volume = json!({"name": "more", "secret": {"secretName": "rel-keys-all"}});
         spec(part, &|spec| spec["volumes"].as_array_mut().unwrap().push(volume.clone()));
+    });
+    // A container beside another has a role of its own.
+    for (field, volume, text) in [
+        ("containers", "tunnel-keys", ": apiserver mounts the Secret rel-keys-konnectivity-server"),
+        ("initContainers", "keys", ": konnectivity-server mounts the Secret rel-keys-apiserver"),
+    ] {
+        found(&all, "Deployment/rel-apiserver", text, |part| {
+            let mount = json!({"name": volume, "mountPath": "/other", "readOnly": true});
+            spec(part, &|spec| spec[field][0]["volumeMounts"].as_array_mut().unwrap().push(mount.clone()));
+        });
+    }
+    found(&all, "Deployment/rel-apiserver", ": konnectivity-server mounts the Secret etcd", |part| {
+        spec(part, &|spec| {
+            let volume =
+                spec["volumes"].as_array_mut().unwrap().iter_mut().find(|known| known["name"] == "tunnel-keys");
+            volume.unwrap()["secret"]["secretName"] = "etcd".into();
+        });
     });
     found(&all, "StatefulSet/rel-etcd", "a key in a variable", |part| {
         let variable =

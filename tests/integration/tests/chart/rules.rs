@@ -24,6 +24,8 @@ const KEYS: [(&str, &str); 11] = [
     // What makes the keys reads them through the API.
     ("keys", ""),
 ];
+/// Secret of keys that containers of these names mount in the pods of another component, after `<release>-keys-`.
+const SIDECARS: [(&str, &str); 1] = [("konnectivity-server", "konnectivity-server")];
 /// Components whose pods have a token of the hosting cluster, where they make keys in it.
 const MAKERS: [&str; 2] = ["keys", "keys-hook"];
 
@@ -138,10 +140,17 @@ fn hardening(pod: &Pod<'_>, faults: &mut Vec<String>) {
     }
 }
 
+/// Whether a container of a component may mount a Secret. `outside` names Secrets for the components themselves, and not for what is beside them.
+fn may_mount(component: &str, container: &Value, secret: &str, outside: &[&str]) -> bool {
+    let is_named = |(name, _): &&(&str, &str)| container["name"] == *name;
+    let sidecar = SIDECARS.iter().find(is_named);
+    let own = sidecar.or_else(|| KEYS.iter().find(|(name, _)| *name == component)).map_or("", |(_, secret)| secret);
+    let is_own = secret.split_once("-keys-").is_some_and(|(_, part)| part == own);
+    is_own || (sidecar.is_none() && outside.contains(&secret))
+}
+
 /// A container gets only the keys of its role: as files, read-only, of the one Secret that its component may have.
 fn keys(pod: &Pod<'_>, outside: &[&str], faults: &mut Vec<String>) {
-    let component = pod.component();
-    let own = KEYS.iter().find(|(name, _)| *name == component).map_or("", |(_, secret)| secret);
     for volume in items(&pod.spec["volumes"]) {
         let Some(secret) = volume["secret"]["secretName"].as_str() else {
             if !volume["projected"].is_null() {
@@ -149,9 +158,14 @@ fn keys(pod: &Pod<'_>, outside: &[&str], faults: &mut Vec<String>) {
             }
             continue;
         };
-        let part = secret.split_once("-keys-").map(|(_, part)| part);
-        if part.is_none_or(|part| part != own) && !outside.contains(&secret) {
-            faults.push(format!("{}: {component} mounts the Secret {secret}", pod.owner));
+        let mounts =
+            |container: &&Value| items(&container["volumeMounts"]).any(|mount| mount["name"] == volume["name"]);
+        let is_unused = !pod.containers().any(|container| mounts(&container));
+        for container in pod.containers().filter(|container| is_unused || mounts(container)) {
+            if !may_mount(pod.component(), container, secret, outside) {
+                let name = container["name"].as_str().unwrap_or_default();
+                faults.push(format!("{}: {name} mounts the Secret {secret}", pod.owner));
+            }
         }
     }
     for container in pod.containers() {

@@ -63,22 +63,23 @@ fn names(secrets: &BTreeMap<String, Value>) -> Vec<oarlock_pki::San> {
 fn keys_are_made_once_and_only_what_another_flag_concerns_is_renewed() {
     let cluster = Cluster::api_only();
     let made = run(&cluster.kubeconfig(), &KEYS).ok();
-    assert_eq!(made.out.lines().count(), 10, "{made}");
+    assert_eq!(made.out.lines().count(), 12, "{made}");
     assert!(made.out.lines().all(|line| line.ends_with(" created")), "{made}");
     let first = secrets(&cluster);
-    assert_eq!(first.len(), 10);
+    assert_eq!(first.len(), 12);
 
     // Again: nothing is written.
     let again = run(&cluster.kubeconfig(), &KEYS).ok();
     assert!(again.out.lines().all(|line| line.ends_with(" unchanged")), "{again}");
     assert_eq!(secrets(&cluster), first);
 
-    // Another name of the API servers: their certificate, and what holds it.
+    // Another name of the API servers: their certificate, and what holds it. The tunnel's servers have the same names here.
     let more = [KEYS.as_slice(), &["--tls-san=api.example.org"]].concat();
     let renewed = run(&cluster.kubeconfig(), &more).ok();
     let changed =
         |ran: &Ran| ran.out.lines().filter(|line| line.ends_with(" changed")).map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(changed(&renewed), ["secret/rel-keys-all changed", "secret/rel-keys-apiserver changed"]);
+    let renews = ["all", "apiserver", "konnectivity-server"].map(|part| format!("secret/rel-keys-{part} changed"));
+    assert_eq!(changed(&renewed), renews);
     let second = secrets(&cluster);
     assert!(names(&second).contains(&oarlock_pki::San::parse("api.example.org")));
     assert_eq!(second["rel-keys-apiserver"]["data"]["pki_ca.crt"], first["rel-keys-apiserver"]["data"]["pki_ca.crt"]);
@@ -98,15 +99,32 @@ fn keys_are_made_once_and_only_what_another_flag_concerns_is_renewed() {
 }
 
 #[test]
+fn a_node_has_a_secret_of_its_own_and_loses_it_to_no_later_run() {
+    let cluster = Cluster::api_only();
+    let node = ["--part-nodes=10.0.0.11=edge-1", "--node-server=https://api.example.org"];
+    let _ = run(&cluster.kubeconfig(), &[KEYS.as_slice(), &node].concat()).ok();
+    let first = secrets(&cluster);
+    let kubeconfig = data(&first["rel-keys-10.0.0.11"], "edge-1.kubeconfig");
+    let endpoint = Kubeconfig::parse(&kubeconfig, Path::new("k")).unwrap().resolve(None).unwrap();
+    assert_eq!(endpoint.server, "https://api.example.org");
+    // A run without the node may not write its Secret (the hook has a right for each name), and need not.
+    let without = run(&cluster.kubeconfig(), &KEYS).ok();
+    assert!(!without.out.contains("10.0.0.11"), "{without}");
+    let second = secrets(&cluster);
+    assert_eq!(second["rel-keys-10.0.0.11"], first["rel-keys-10.0.0.11"]);
+    let kept = second["rel-keys-all"]["data"].as_object().unwrap();
+    assert!(kept.keys().any(|key| key.starts_with("parts_scheduler")), "{:?}", kept.keys());
+    assert_eq!(kept.keys().find(|key| key.starts_with("parts_10.")), None);
+}
+
+#[test]
 fn only_one_secret_has_the_keys_of_authorities() {
     let cluster = Cluster::api_only();
     let _ = run(&cluster.kubeconfig(), &KEYS).ok();
     let secrets = secrets(&cluster);
     let all = &secrets["rel-keys-all"]["data"];
-    let authorities: Vec<&Value> = ["pki_ca.key", "pki_front-proxy-ca.key", "pki_etcd_ca.key", "nats_ca.key"]
-        .iter()
-        .map(|key| &all[*key])
-        .collect();
+    let names = ["pki_ca.key", "pki_front-proxy-ca.key", "pki_etcd_ca.key", "pki_konnectivity_ca.key", "nats_ca.key"];
+    let authorities: Vec<&Value> = names.iter().map(|key| &all[*key]).collect();
     assert!(authorities.iter().all(|key| key.is_string()));
     for (name, secret) in secrets.iter().filter(|(name, _)| *name != "rel-keys-all") {
         let data = secret["data"].as_object().unwrap();
@@ -189,8 +207,8 @@ fn the_charts_hook_makes_every_file_that_a_pod_mounts() {
             mounted.insert(secret.to_owned());
         }
     }
-    // Prometheus reads one of them by itself, and nobody the last one.
-    mounted.extend(["rel-keys-monitoring".to_owned(), "rel-keys-all".to_owned()]);
+    // Prometheus reads one of them by itself, the agents and nodes are elsewhere, and nobody reads the last one.
+    mounted.extend(["monitoring", "konnectivity-agent", "10.0.0.11", "all"].map(|part| format!("rel-keys-{part}")));
     assert_eq!(mounted, secrets.keys().cloned().collect());
     // The hook's rights are for these and no others.
     let role = objects.iter().find(|object| name(object) == "Role/rel-keys-hook").unwrap();

@@ -3,7 +3,7 @@
 use oarlock_testkit::{Cluster, Kubectl};
 use serde_json::Value;
 
-use super::helm::{EVERYTHING, Helm, MODES};
+use super::helm::{EVERYTHING, Helm, MODES, repository};
 
 /// Sends every object to a server, which checks and admits it and stores nothing.
 #[track_caller]
@@ -31,6 +31,10 @@ pub(super) fn all(helm: &Helm, kubectl: &Kubectl) {
     for more in sets {
         accepted(kubectl, &helm.mode("full", more));
     }
+    // The tunnel's agent of a hosted cluster, in a namespace that the manifest makes.
+    let agent = std::fs::read_to_string(repository("docs/operations/tunnel/agent.yaml")).unwrap();
+    let ran = kubectl.run_with("create --validate=strict -f -", &agent).ok();
+    assert!(ran.out.lines().count() == 3 && !ran.err.contains("Warning"), "{ran}");
 }
 
 #[test]

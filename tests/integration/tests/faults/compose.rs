@@ -17,7 +17,7 @@ use super::Scene;
 use super::truth::EtcdHistory;
 
 /// The services that are killed, in turn, with the name of each fault.
-const VICTIMS: [(&str, &str); 16] = [
+const VICTIMS: [(&str, &str); 18] = [
     ("etcd-0-1", "a member of etcd is killed"),
     ("etcd-1-1", "the next member of etcd is killed"),
     ("etcd-2-1", "the last member of etcd is killed"),
@@ -32,6 +32,8 @@ const VICTIMS: [(&str, &str); 16] = [
     ("nats-0-1", "a server of the bus is killed"),
     ("nats-1-1", "the next server of the bus is killed"),
     ("nats-2-1", "the last server of the bus is killed"),
+    ("konnectivity-server-1", "the tunnel's server is killed"),
+    ("konnectivity-agent-1", "the tunnel's agent is killed"),
     ("nodes-1", "the kubelets are killed"),
     (BALANCER, "the balancer is killed"),
 ];
@@ -184,6 +186,8 @@ fn every_container_is_killed_and_nothing_is_lost() {
         }
         workload.goes_on(50, 20);
     }
+    // Through the tunnel, as it was started again.
+    kubectl.until("logs deployment/web", |said| said.contains("line 1"));
     let address = compose.inspect("etcd-0-1", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}");
     let truth = scene.chaos.link("recorder", "etcd-0", format!("{address}:2379").parse().unwrap());
     scene.judge(workload, || (), &EtcdHistory::secured(truth.address().port(), &compose.etcd_client()));
