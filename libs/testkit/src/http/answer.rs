@@ -179,7 +179,8 @@ impl Read for Body {
             }
         }
         let most = match self.left {
-            Remaining::Nothing => return Ok(0),
+            // A read for no bytes would wait for what the server sends next.
+            Remaining::Nothing | Remaining::Bytes(0) => return Ok(0),
             Remaining::Bytes(left) | Remaining::Chunk(left) => left,
             Remaining::ToTheEnd => u64::MAX,
         };
