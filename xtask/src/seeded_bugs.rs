@@ -13,7 +13,7 @@ use crate::compile::{Executable, compile};
 use crate::tests::queue::{self, Task};
 use crate::tests::{self, skips};
 use crate::tool::{processors, root, rust_files, say, seconds};
-pub(crate) use bugs::{Bug, all};
+pub(crate) use bugs::{Bug, all_bugs};
 
 /// Names the bug that a process of a debug build wakes.
 const AWAKE: &str = "OARLOCK_SEEDED_BUG";
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 /// Shows that each test passes without its bug and fails with it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     complete()?;
-    let bugs: Vec<&Bug> = all().filter(|bug| args.only.as_deref().is_none_or(|only| only == bug.name)).collect();
+    let bugs: Vec<&Bug> = all_bugs().filter(|bug| args.only.as_deref().is_none_or(|only| only == bug.name)).collect();
     ensure!(!bugs.is_empty(), "no such bug");
     let executables = compile()?;
     let executables = &executables;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// Fails when a bug in the sources has no row, or a row no bug.
 pub(crate) fn complete() -> anyhow::Result<()> {
     let planted = planted()?;
-    let rows: BTreeSet<String> = all().map(|bug| bug.name.to_owned()).collect();
+    let rows: BTreeSet<String> = all_bugs().map(|bug| bug.name.to_owned()).collect();
     ensure!(planted == rows, "planted bugs and rows differ: {:?}", planted.symmetric_difference(&rows));
     Ok(())
 }

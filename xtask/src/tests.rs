@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 
 use crate::compile::Executable;
-use crate::seeded_bugs::{self, Bug};
+use crate::seeded_bugs::{Bug, all_bugs};
 use crate::since::{self, Affected, INTEGRATION};
 use crate::tool::{processors, root, say, seconds, target};
 use flaky::{Failure, Flaky};
@@ -86,7 +86,7 @@ pub(crate) fn run(executables: &[Executable], selection: Selection) -> anyhow::R
         }
     }
     let known = known.get(SEEDED_BUGS);
-    for bug in seeded_bugs::all().filter(|bug| bugs && since::selects(affected, bug.package, bug.test)) {
+    for bug in all_bugs().filter(|bug| bugs && since::selects(affected, bug.package, bug.test)) {
         let seconds = known.and_then(|bugs| bugs.get(&bug.title())).copied().unwrap_or_else(|| usual(bug.package));
         let run = move || tried(executables, bug);
         tasks.push(Task { seconds, real_time: bug.real_time(), run: Box::new(run) });

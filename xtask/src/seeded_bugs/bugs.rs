@@ -23,6 +23,6 @@ const fn program_bug(name: &'static str, test: &'static str) -> Bug {
 }
 
 /// Returns every bug.
-pub(crate) fn all() -> impl Iterator<Item = &'static Bug> {
+pub(crate) fn all_bugs() -> impl Iterator<Item = &'static Bug> {
     [actors::BUGS, libs::BUGS, programs::BUGS].into_iter().flatten()
 }

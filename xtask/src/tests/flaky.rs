@@ -8,7 +8,7 @@ use std::fs;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::seeded_bugs::{self, Bug};
+use crate::seeded_bugs::{Bug, all_bugs};
 use crate::tool::{output, root, say};
 
 /// The list.
@@ -64,7 +64,7 @@ pub(crate) fn listed() -> anyhow::Result<Vec<Row>> {
 impl Row {
     /// The failure that put it on the list.
     pub(super) fn failure(&self) -> Failure {
-        let bug = seeded_bugs::all().find(|bug| bug.title() == self.name);
+        let bug = all_bugs().find(|bug| bug.title() == self.name);
         Failure { executable: self.executable.clone(), test: self.name.clone(), bug, why: Vec::new() }
     }
 }
@@ -131,7 +131,7 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::{Failure, List, count};
-    use crate::seeded_bugs;
+    use crate::seeded_bugs::all_bugs;
 
     #[test]
     fn a_flaky_test_is_listed_once() {
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_row_is_of_a_test_or_of_a_seeded_bug() {
-        let bug = seeded_bugs::all().next().unwrap();
+        let bug = all_bugs().next().unwrap();
         let failure = |name: &str| Failure {
             executable: bug.package.to_owned(),
             test: name.to_owned(),

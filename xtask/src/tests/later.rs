@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-use crate::seeded_bugs::{self, Bug};
+use crate::seeded_bugs::{Bug, all_bugs};
 use crate::tool::root;
 
 /// The list.
@@ -51,7 +51,7 @@ fn read(text: &str) -> anyhow::Result<Vec<Row>> {
         ensure!(!row.bugs.is_empty(), "{LIST}: {} names no seeded bug that the gate catches in its place", row.name);
         for name in &row.bugs {
             let in_gate = |bug: &Bug| bug.name == name && !rows.iter().any(|row| row.holds(bug.package, bug.test));
-            ensure!(seeded_bugs::all().any(in_gate), "{LIST}: {}: the gate catches no seeded bug {name}", row.name);
+            ensure!(all_bugs().any(in_gate), "{LIST}: {}: the gate catches no seeded bug {name}", row.name);
         }
     }
     Ok(rows)
