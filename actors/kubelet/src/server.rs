@@ -74,6 +74,17 @@ struct Inner {
     shows_metrics: bool,
 }
 
+/// The user of API servers at kubelets, as kubeadm names it.
+const API_SERVER: &str = "kube-apiserver-kubelet-client";
+/// The groups besides whose trace contexts count, as at API servers.
+const TRACING_GROUPS: [&str; 2] = ["system:masters", "system:monitoring"];
+
+/// Whether the trace contexts of a caller count: a sampled one makes the container runtime export spans.
+fn is_trusted(user: &User) -> bool {
+    let in_group = user.groups.iter().any(|group| TRACING_GROUPS.contains(&group.as_str()));
+    user.name == API_SERVER || in_group || seeded_bug!("anybody_traces_the_runtime")
+}
+
 impl Server {
     /// Creates a server for the nodes of `fleet`. `clients` holds the authorities of client certificates; without it only tokens are accepted.
     #[must_use]
@@ -111,7 +122,7 @@ impl Server {
         let user = match peer {
             Peer::Inside(user, node) => {
                 self.authorize(node.client(), node.name(), user, method, path).await?;
-                return self.route(node, request).await;
+                return self.route(node, Some(user), request).await;
             }
             Peer::Outside(chain) => Some(self.authenticate(chain, request.headers()).await?),
             Peer::Reader if attributes::is_public(path) => None,
@@ -132,13 +143,19 @@ impl Server {
         if let Some(user) = &user {
             self.authorize(chosen.client(), chosen.name(), user, method, path).await?;
         }
-        self.route(&chosen, request).await
+        self.route(&chosen, user.as_deref(), request).await
     }
 
-    /// Answers a request of a caller who may make it. Calls to the container runtime carry the caller's trace context.
-    async fn route(&self, node: &KubeletHandle, request: Request<Incoming>) -> Result<Answer, Refusal> {
+    /// Answers a request of a caller who may make it. Calls to the container runtime carry the trace context of a [trusted](is_trusted) caller.
+    async fn route(
+        &self,
+        node: &KubeletHandle,
+        user: Option<&User>,
+        request: Request<Incoming>,
+    ) -> Result<Answer, Refusal> {
         let contexts = request.headers().get_all(traceparent::HEADER);
-        let caller = traceparent::sole(contexts.iter().map(HeaderValue::as_bytes));
+        let caller =
+            traceparent::sole(contexts.iter().map(HeaderValue::as_bytes)).filter(|_| user.is_some_and(is_trusted));
         traces::within(caller, route::route(self, node, request)).await
     }
 

@@ -156,3 +156,19 @@ async fn the_read_only_port_has_what_is_public_and_nothing_else() {
     }
     assert_eq!(scene.send(Peer::Reader, "/stats/summary", "Host: a\n").await.0, 200);
 }
+
+#[test]
+fn only_api_servers_administrators_and_monitoring_have_the_runtime_traced() {
+    let user = |name: &str, groups: &[&str]| User {
+        name: name.to_owned(),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+    };
+    assert!(is_trusted(&user("kube-apiserver-kubelet-client", &[])));
+    assert!(is_trusted(&user("admin", &["system:authenticated", "system:masters"])));
+    assert!(is_trusted(&user("prometheus", &["system:monitoring"])));
+    for (name, groups) in [("somebody", &["system:authenticated"][..]), ("system:node:a", &["system:nodes"]), ("", &[])]
+    {
+        assert!(!is_trusted(&user(name, groups)), "{name}");
+    }
+    assert!(!is_trusted(&User::anonymous()));
+}

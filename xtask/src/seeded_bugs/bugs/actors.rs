@@ -4,6 +4,12 @@ use super::{Bug, bug};
 
 pub(super) const BUGS: &[Bug] = &[
     bug(
+        "anybody_traces_the_runtime",
+        "oarlock-kubelet",
+        None,
+        "only_api_servers_administrators_and_monitoring_have_the_runtime_traced",
+    ),
+    bug(
         "tunnel_buffers_without_bound",
         "oarlock-konnectivity",
         None,
