@@ -175,7 +175,8 @@ fn rolls_back(kubectl: &Kubectl) {
     // A rollback to the template that the set has replaces nothing.
     let uids = "get pods -l app=log -o jsonpath={.items[*].metadata.uid}";
     let before = sorted(&kubectl.ok(uids));
-    kubectl.run("rollout undo daemonset log --to-revision=4").says(["skipped rollback"]);
+    // A kubectl of before 1.34 does not recognize the template, whose bytes have no `creationTimestamp` since.
+    kubectl.ok("rollout undo daemonset log --to-revision=4");
     assert_eq!(sorted(&kubectl.ok(uids)), before);
 }
 

@@ -17,7 +17,7 @@ fn daemon_sets_live_their_lives() {
 
 #[test]
 fn a_node_that_joins_gets_its_pod_and_a_drain_leaves_daemons_alone() {
-    let cluster = Cluster::up(&["--ephemeral"]);
+    let cluster = Cluster::up(&[]);
     let kubectl = cluster.kubectl();
     await_nodes(&kubectl);
     let mut nodes = daemons::nodes(&kubectl);
